@@ -186,11 +186,13 @@ def main() -> None:
         quick={"seconds": 5.0, "part": 0.3, "circle": 60},
         smallest={"seconds": 0.5, "part": 0.02, "circle": 30},
     )
-    options.add_argument("--circle", type=int, default=100, help="members of the network")
-    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each attack is run")
-    options.add_argument("--part", type=float, default=1.0, help="the part of the full number of connections")
-    options.add_argument("--attacks", default=",".join(_SIZES), help="which, with commas between")
-    options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
+    options.add_argument("--circle", type=int, default=100, help="number of members of the network")
+    options.add_argument("--seconds", type=float, default=15.0, help="duration of each attack in seconds")
+    options.add_argument("--part", type=float, default=1.0, help="fraction of the full number of connections, 0 to 1")
+    options.add_argument("--attacks", default=",".join(_SIZES), help="attacks to run, separated by commas")
+    options.add_argument(
+        "--command", default=_COMMAND, help="command that starts the server; {store} and {port} are replaced"
+    )
     chosen = options.parse_args()
     _raise_files()
     report = Report("attack", chosen.size)

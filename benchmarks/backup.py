@@ -168,9 +168,9 @@ def main() -> None:
     options = parser(
         __doc__, quick={"posts": 5_000, "seconds": 3.0}, smallest={"posts": 300, "seconds": 0.3, "callers": 4}
     )
-    options.add_argument("--posts", type=int, default=100_000, help="posts that are there before")
+    options.add_argument("--posts", type=int, default=100_000, help="number of posts in the store before the backup")
     options.add_argument("--callers", type=int, default=16, help="concurrent committers")
-    options.add_argument("--seconds", type=float, default=15.0, help="how long each part takes, at least")
+    options.add_argument("--seconds", type=float, default=15.0, help="minimum seconds of each measured phase")
     chosen = options.parse_args()
     report = Report("backup", chosen.size)
     asyncio.run(run(chosen, report))

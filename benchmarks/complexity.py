@@ -275,9 +275,11 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[10**power for power in range(2, 7)],
-        help="posts, followers or followees",
+        help="numbers of posts, followers or followees to measure",
     )
-    options.add_argument("--times", type=int, default=15, help="calls of each kind, of which the median is taken")
+    options.add_argument(
+        "--times", type=int, default=15, help="number of calls per measurement; the median is reported"
+    )
     chosen = options.parse_args()
     report = Report("complexity", chosen.size)
     report.add(BUSY_FIGURE, busy_share())

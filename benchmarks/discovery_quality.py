@@ -256,12 +256,21 @@ def main() -> None:
         quick={"tuned": 300, "tested": 600, "timed": 20},
         smallest={"members": 400, "tuned": 20, "tested": 40, "timed": 5, "viewers": 20, "liking": 2},
     )
-    options.add_argument("--members", type=int, default=0, help="members of a made-up network; 0: the real graph")
-    options.add_argument("--tuned", type=int, default=1_500, help="members on whom weights are compared")
-    options.add_argument("--tested", type=int, default=6_000, help="other members, on whom all is measured")
-    options.add_argument("--timed", type=int, default=50, help="members with about 500 followees, on SQLite")
     options.add_argument(
-        "--viewers", type=int, default=1_000, help="authors for whom masked photos are ranked, at most"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
+    options.add_argument(
+        "--tuned", type=int, default=1_500, help="number of members whose feeds are used to choose the weights"
+    )
+    options.add_argument("--tested", type=int, default=6_000, help="number of other members whose feeds are measured")
+    options.add_argument(
+        "--timed",
+        type=int,
+        default=50,
+        help="number of members with about 500 followees whose feeds are timed on SQLite",
+    )
+    options.add_argument(
+        "--viewers", type=int, default=1_000, help="maximum number of authors whose hidden photos are ranked"
     )
     options.add_argument(
         "--liking", type=int, default=10, help="number of members who also like photos by calling the Python library"

@@ -192,11 +192,13 @@ def main() -> None:
         smallest={"followers": 3, "posts": 84, "authors": 4, "people": 5},
     )
     options.add_argument(
-        "--followers", type=int, default=sizes["followers"], help="timelines that every post is pushed to"
+        "--followers", type=int, default=sizes["followers"], help="number of timelines to which each post is pushed"
     )
-    options.add_argument("--posts", type=int, default=sizes["posts"], help="posts that are pushed")
-    options.add_argument("--authors", type=int, default=sizes["authors"], help="posts that are pushed at once")
-    options.add_argument("--people", type=int, default=sizes["people"], help="members whose posts are on the home page")
+    options.add_argument("--posts", type=int, default=sizes["posts"], help="number of pushed posts")
+    options.add_argument("--authors", type=int, default=sizes["authors"], help="number of posts pushed concurrently")
+    options.add_argument(
+        "--people", type=int, default=sizes["people"], help="number of members whose posts are on the home page"
+    )
     chosen = options.parse_args()
     report = Report("dynamodb_timelines", chosen.size)
     os.environ.update(_CREDENTIALS)

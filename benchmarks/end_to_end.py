@@ -146,11 +146,15 @@ def main() -> None:
         smallest={"members": 400, "rate": 200, "seconds": 0.5, "flat_out": 0.2},
     )
     keep_option(options)
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--rate", type=float, default=3_500, help="posts offered per second")
-    options.add_argument("--seconds", type=float, default=60, help="for how long they are offered")
-    options.add_argument("--flat-out", type=float, default=15, help="seconds of each run at full speed")
-    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
+    options.add_argument("--rate", type=float, default=3_500, help="posts submitted per second")
+    options.add_argument("--seconds", type=float, default=60, help="seconds for which posts are submitted at this rate")
+    options.add_argument("--flat-out", type=float, default=15, help="duration in seconds of each run at full speed")
+    options.add_argument(
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
     chosen = options.parse_args()
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)

@@ -292,10 +292,17 @@ def main() -> None:
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")
     recording = acts.add_parser("record")
-    recording.add_argument("name", choices=_UNITS, help="of the load and the file")
-    recording.add_argument("--checkout", type=Path, default=REPOSITORY, help="the checkout that is served")
-    recording.add_argument("--py-spy", default="py-spy", help="the profiler's program")
-    recording.add_argument("--seconds", type=float, default=20.0, help="with the profiler, and before without it")
+    recording.add_argument("name", choices=_UNITS, help="name of the load and of the written file")
+    recording.add_argument(
+        "--checkout", type=Path, default=REPOSITORY, help="checkout of Shoal whose server is profiled"
+    )
+    recording.add_argument("--py-spy", default="py-spy", help="path of the program py-spy")
+    recording.add_argument(
+        "--seconds",
+        type=float,
+        default=20.0,
+        help="seconds for which the load runs without the profiler, and then with it",
+    )
     recording.add_argument("--title", default="", help="title of the graph; by default a description of the load")
     chosen = options.parse_args()
     if chosen.act == "draw":

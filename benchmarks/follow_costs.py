@@ -126,11 +126,15 @@ def main() -> None:
         smallest={"members": 60, "acts": 64, "runs": 1, "writers": 8},
     )
     keep_option(options)
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
-    options.add_argument("--acts", type=int, default=10_000, help="how many follow")
-    options.add_argument("--runs", type=int, default=5, help="how often all of it is done")
-    options.add_argument("--writers", type=int, default=64, help="how many act at a time")
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
+    options.add_argument(
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
+    options.add_argument("--acts", type=int, default=10_000, help="number of follows")
+    options.add_argument("--runs", type=int, default=5, help="number of repetitions of the whole measurement")
+    options.add_argument("--writers", type=int, default=64, help="number of concurrent follows")
     chosen = options.parse_args()
     report = Report("follow_costs", chosen.size)
     with workplace(chosen.keep) as place:

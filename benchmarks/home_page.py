@@ -142,20 +142,33 @@ def main() -> None:
         smallest={"readers": 10, "members": [300, 500], "posts": [100, 300], "cold_members": 500},
     )
     keep_option(options)
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
     options.add_argument(
         "--readers", type=int, default=1_000, help="number of members whose home pages are read, one after another"
     )
     options.add_argument(
-        "--members", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="sizes of networks"
+        "--members",
+        type=int,
+        nargs="+",
+        default=[10_000, 100_000, 1_000_000],
+        help="numbers of members of the measured networks",
     )
     options.add_argument(
-        "--posts", type=int, nargs="+", default=[100, 10_000, 1_000_000], help="how many posts they have"
+        "--posts",
+        type=int,
+        nargs="+",
+        default=[100, 10_000, 1_000_000],
+        help="numbers of posts of the measured networks, in the same order",
     )
     options.add_argument(
-        "--cold-members", type=int, default=0, help="members of the generated network for cold pages; 0: the real graph"
+        "--cold-members",
+        type=int,
+        default=0,
+        help="number of members of the generated network for cold pages; 0: the real graph",
     )
-    options.add_argument("--only", choices=("warm", "cold"), help="one half of it")
+    options.add_argument("--only", choices=("warm", "cold"), help="measure only warm or only cold pages")
     chosen = options.parse_args()
     report = Report("home_page", chosen.size)
     with workplace(chosen.keep) as place:

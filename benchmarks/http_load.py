@@ -129,10 +129,12 @@ def main() -> None:
     options = parser(__doc__, quick={"seconds": 2.0}, smallest={"seconds": 0.3})
     options.add_argument("scenario", choices=("home", "post", "ceiling"), nargs="?", default="ceiling")
     options.add_argument("--base-url", default="http://127.0.0.1:8500", help="http://host:port of the server")
-    options.add_argument("--tokens", type=Path, help="a file with one token a line")
-    options.add_argument("--probe", default="", help="the token of a member who follows all who post")
-    options.add_argument("--connections", type=int, help="connections; default: 16 for reads and 32 for posts")
-    options.add_argument("--seconds", type=float, default=10.0, help="for how long")
+    options.add_argument("--tokens", type=Path, help="file with one access token per line")
+    options.add_argument("--probe", default="", help="access token of a member who follows all posting members")
+    options.add_argument(
+        "--connections", type=int, help="number of connections; default: 16 for reads and 32 for posts"
+    )
+    options.add_argument("--seconds", type=float, default=10.0, help="seconds for which the load runs")
     options.add_argument("--count", type=int, help="send this number of requests of `home`, without a time limit")
     chosen = options.parse_args()
     chosen.connections = chosen.connections or (32 if chosen.scenario == "post" else 16)

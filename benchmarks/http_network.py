@@ -105,10 +105,14 @@ def main() -> None:
         smallest={"seconds": 0.3, "circle": 40, "rounds": 3},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="members, in addition to one whom all follow")
-    options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
-    options.add_argument("--rounds", type=int, default=300, help="how often a page is asked for in this process")
-    options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
+    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
+    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each load runs")
+    options.add_argument(
+        "--rounds", type=int, default=300, help="number of requests of a page within this process, without HTTP"
+    )
+    options.add_argument(
+        "--command", default=_COMMAND, help="command that starts the server; {store} and {port} are replaced"
+    )
     chosen = options.parse_args()
     report = Report("http_network", chosen.size)
     with workplace(chosen.keep) as place:

@@ -107,10 +107,15 @@ def imported(place: Path, data: Path, form: str, follows: int, report: Report) -
 def main() -> None:
     options = parser(__doc__, quick={"members": 2_000}, smallest={"members": 100})
     options.add_argument(
-        "--members", type=int, default=0, help="of a made-up network that is imported; 0: the real data"
+        "--members",
+        type=int,
+        default=0,
+        help="number of members of a generated network to import; 0: import the real data",
     )
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="the directory to import")
-    options.add_argument("--command", default=_COMMAND, help="how the import is started, with {data} and {store}")
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="directory of the real data")
+    options.add_argument(
+        "--command", default=_COMMAND, help="command that starts the import; {data} and {store} are replaced"
+    )
     chosen = options.parse_args()
     report = Report("import_real", chosen.size)
     made_up = chosen.members or (0 if (chosen.data / "graph" / "edges.csv").exists() else _MADE_UP)

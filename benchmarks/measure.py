@@ -354,7 +354,9 @@ def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str
 
 def keep_option(options: argparse.ArgumentParser) -> None:
     """Add `--keep`, for benchmarks that build a store."""
-    options.add_argument("--keep", type=Path, metavar="DIR", help="keep built stores here and use them again")
+    options.add_argument(
+        "--keep", type=Path, metavar="DIR", help="directory in which built stores are kept and reused by later runs"
+    )
 
 
 @contextmanager

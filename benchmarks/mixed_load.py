@@ -255,13 +255,13 @@ def main() -> None:
         smallest={"seconds": 1.0, "circle": 40, "rate": 200.0},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="members, in addition to one whom all follow")
+    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
     options.add_argument("--rate", type=float, default=1_500.0, help="requests per second")
-    options.add_argument("--seconds", type=float, default=120.0, help="for how long")
+    options.add_argument("--seconds", type=float, default=120.0, help="seconds for which the load runs")
     options.add_argument(
-        "--workers", type=int, nargs="+", default=[1, 2], help="by how many processes, one after the other"
+        "--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to measure, one after the other"
     )
-    options.add_argument("--seed", type=int, default=1, help="of everything that is drawn at random")
+    options.add_argument("--seed", type=int, default=1, help="random seed")
     chosen = options.parse_args()
     report = Report("mixed_load", chosen.size)
     with workplace(chosen.keep) as place:

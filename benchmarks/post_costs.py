@@ -250,12 +250,18 @@ def main() -> None:
         __doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128, "before": 500}
     )
     keep_option(options)
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
-    options.add_argument("--before", type=int, help="how many posts there are before; as a rule as many as real ones")
-    options.add_argument("--posts", type=int, default=10_000, help="how many are made for each part")
-    options.add_argument("--writers", type=int, default=64, help="how many post at a time")
-    options.add_argument("--only", type=int, nargs="+", help="these parts, by their number from 0")
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
+    options.add_argument(
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
+    options.add_argument(
+        "--before", type=int, help="number of posts in the store before the measurement; default: that of the real data"
+    )
+    options.add_argument("--posts", type=int, default=10_000, help="number of posts created for each measurement")
+    options.add_argument("--writers", type=int, default=64, help="number of posts created concurrently")
+    options.add_argument("--only", type=int, nargs="+", help="numbers of the measurements to run, counted from 0")
     chosen = options.parse_args()
     report = Report("post_costs", chosen.size)
     with workplace(chosen.keep) as place:

@@ -131,7 +131,9 @@ async def measure(url: str, report: Report, seconds: float) -> None:
 
 def main() -> None:
     options = parser(__doc__, quick={"seconds": 1.0}, smallest={"seconds": 0.15})
-    options.add_argument("--seconds", type=float, default=8.0, help="how long each number of callers commits")
+    options.add_argument(
+        "--seconds", type=float, default=8.0, help="seconds of the measurement for each number of concurrent callers"
+    )
     chosen = options.parse_args()
     report = Report("postgres_commits", chosen.size)
     with server() as program:

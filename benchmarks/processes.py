@@ -109,8 +109,8 @@ def main() -> None:
         smallest={"seconds": 0.3, "circle": 40},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="members, in addition to one whom all follow")
-    options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
+    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
+    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each load runs")
     chosen = options.parse_args()
     report = Report("processes", chosen.size)
     with workplace(chosen.keep) as place:

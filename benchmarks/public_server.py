@@ -207,10 +207,10 @@ def main() -> None:
         quick={"circle": 200, "rounds": 6, "acts": 200},
         smallest={"circle": 100, "rounds": 1, "seconds": 0.2, "acts": 10},
     )
-    options.add_argument("--circle", type=int, default=1_000, help="members of the network whose homes are read")
-    options.add_argument("--rounds", type=int, default=20, help="rounds of each server")
-    options.add_argument("--seconds", type=float, default=2.0, help="seconds of a round")
-    options.add_argument("--acts", type=int, default=1_000, help="likes of each kind")
+    options.add_argument("--circle", type=int, default=1_000, help="number of members whose home pages are read")
+    options.add_argument("--rounds", type=int, default=20, help="number of rounds for each server")
+    options.add_argument("--seconds", type=float, default=2.0, help="duration of a round in seconds")
+    options.add_argument("--acts", type=int, default=1_000, help="number of likes measured for each kind of request")
     chosen: argparse.Namespace = options.parse_args()
     report = Report("public_server", chosen.size)
     with tempfile.TemporaryDirectory() as folder, mail_server() as mail:

@@ -143,8 +143,12 @@ def _less(found: dict[str, float], one: str, others: tuple[str, ...]) -> int:
 
 def main() -> None:
     options = parser(__doc__, quick={"members": 5_000}, smallest={"members": 400})
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
+    options.add_argument(
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
     chosen: argparse.Namespace = options.parse_args()
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)

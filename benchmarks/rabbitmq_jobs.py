@@ -214,10 +214,12 @@ def main() -> None:
         quick={"events": 4_096, "rounds": 1, "seconds": 1.0},
         smallest={"events": 1_024, "rounds": 1, "rate": 200, "seconds": 0.2},
     )
-    options.add_argument("--events", type=int, default=50 * 1_024, help="events of a turn")
-    options.add_argument("--rounds", type=int, default=5, help="turns of each side")
-    options.add_argument("--rate", type=int, default=1_000, help="events per second, when paced")
-    options.add_argument("--seconds", type=float, default=10.0, help="how long they are paced")
+    options.add_argument("--events", type=int, default=50 * 1_024, help="number of events per round")
+    options.add_argument("--rounds", type=int, default=5, help="number of rounds for Shoal and for the bare broker")
+    options.add_argument(
+        "--rate", type=int, default=1_000, help="events per second in the measurement at a constant rate"
+    )
+    options.add_argument("--seconds", type=float, default=10.0, help="seconds of the measurement at a constant rate")
     chosen = options.parse_args()
     report = Report("rabbitmq_jobs", chosen.size)
     folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))

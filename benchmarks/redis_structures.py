@@ -283,9 +283,9 @@ def main() -> None:
         quick={"members": 1_000, "rounds": 5},
         smallest={"members": 300, "rounds": 2, "turns": 1},
     )
-    options.add_argument("--members", type=int, default=5_000, help="who have timelines")
-    options.add_argument("--rounds", type=int, default=20, help="entries that go to all of them in a turn")
-    options.add_argument("--turns", type=int, default=5, help="turns of each side")
+    options.add_argument("--members", type=int, default=5_000, help="number of members with a timeline")
+    options.add_argument("--rounds", type=int, default=20, help="number of entries pushed to all timelines per round")
+    options.add_argument("--turns", type=int, default=5, help="number of rounds for each data structure")
     chosen = options.parse_args()
     report = Report("redis_structures", chosen.size)
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:

@@ -140,8 +140,10 @@ def main() -> None:
         smallest={"posts": 600, "questions": 20, "made_up": True},
     )
     options.add_argument("--posts", type=int, default=200_000, help="number of indexed posts")
-    options.add_argument("--questions", type=int, default=2_000, help="how many are asked")
-    options.add_argument("--made-up", action="store_true", help="posts of made-up words, also where the real ones are")
+    options.add_argument("--questions", type=int, default=2_000, help="number of search queries")
+    options.add_argument(
+        "--made-up", action="store_true", help="use posts of random words even if the real posts are installed"
+    )
     chosen = options.parse_args()
     report = Report("search", chosen.size)
     real = REAL_DATA.exists() and not chosen.made_up

@@ -135,10 +135,10 @@ def main() -> None:
     options = parser(
         __doc__, quick={"calls": 300, "requests": 300}, smallest={"calls": 20, "requests": 20, "workers": 2}
     )
-    options.add_argument("--calls", type=int, default=2_000, help="calls of each kind")
-    options.add_argument("--requests", type=int, default=2_000, help="HTTP requests of each kind")
-    options.add_argument("--workers", type=int, default=4, help="workers of gunicorn, compared with a single one")
-    options.add_argument("--clients", type=int, default=8, help="concurrent clients")
+    options.add_argument("--calls", type=int, default=2_000, help="number of library calls of each kind")
+    options.add_argument("--requests", type=int, default=2_000, help="number of HTTP requests of each kind")
+    options.add_argument("--workers", type=int, default=4, help="number of gunicorn workers, compared with one worker")
+    options.add_argument("--clients", type=int, default=8, help="number of concurrent clients")
     chosen = options.parse_args()
     report = Report("shared_calls", chosen.size)
     with TemporaryDirectory() as folder:

@@ -339,15 +339,30 @@ def main() -> None:
         },
     )
     options.add_argument(
-        "--workers", type=int, nargs="+", default=[1, 2], help="how many work, one number after the other"
+        "--workers",
+        type=int,
+        nargs="+",
+        default=[1, 2],
+        help="numbers of worker processes to measure, one after the other",
     )
-    options.add_argument("--each", type=int, default=400, help="followers of every other author")
-    options.add_argument("--settling", type=float, default=3.0, help="seconds that others post before the post to all")
-    options.add_argument("--followers", type=int, default=1_000_000, help="of the one post")
-    options.add_argument("--authors", type=int, default=100, help="others who post")
+    options.add_argument("--each", type=int, default=400, help="number of followers of each other author")
+    options.add_argument(
+        "--settling",
+        type=float,
+        default=3.0,
+        help="seconds for which the other authors post before the post to all members",
+    )
+    options.add_argument(
+        "--followers", type=int, default=1_000_000, help="number of followers who receive the post to all members"
+    )
+    options.add_argument("--authors", type=int, default=100, help="number of other authors who post at the same time")
     options.add_argument("--rate", type=float, default=30.0, help="posts per second of all others together")
-    options.add_argument("--entries", type=int, default=50, help="entries of a timeline before")
-    options.add_argument("--rounds", type=int, default=3, help="posts to all, for each number of workers")
+    options.add_argument(
+        "--entries", type=int, default=50, help="number of entries in each timeline before the measurement"
+    )
+    options.add_argument(
+        "--rounds", type=int, default=3, help="number of posts to all members for each number of workers"
+    )
     chosen = options.parse_args()
     size = Size(
         chosen.followers, chosen.authors, chosen.each, chosen.rate, chosen.entries, chosen.rounds, chosen.settling

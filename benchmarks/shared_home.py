@@ -278,11 +278,22 @@ def main() -> None:
         quick={"members": 3_000, "readers": 5, "rounds": 5, "cold": 3},
         smallest={"members": 500, "readers": 2, "rounds": 2, "cold": 1},
     )
-    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
-    options.add_argument("--cold", type=int, default=15, help="readers whose process has just begun")
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
-    options.add_argument("--readers", type=int, default=20, help="readers of each degree")
-    options.add_argument("--rounds", type=int, default=50, help="pages of each reader in each state")
+    options.add_argument(
+        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+    )
+    options.add_argument(
+        "--cold", type=int, default=15, help="number of readers whose page is read in a process that has just started"
+    )
+    options.add_argument(
+        "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
+    )
+    options.add_argument("--readers", type=int, default=20, help="number of readers for each number of followees")
+    options.add_argument(
+        "--rounds",
+        type=int,
+        default=50,
+        help="number of pages read for each reader in each of the three states of a warm process",
+    )
     chosen = options.parse_args()
     report = Report("shared_home", chosen.size)
     with engines(1) as of:

@@ -322,9 +322,9 @@ def main() -> None:
         quick={"members": 30, "seconds": 2.0},
         smallest={"members": 4, "callers": 4, "seconds": 0.2},
     )
-    options.add_argument("--members", type=int, default=200, help="members who make one request of each kind")
-    options.add_argument("--callers", type=int, default=1_024, help="concurrent committers for each store")
-    options.add_argument("--seconds", type=float, default=10.0, help="how long they commit")
+    options.add_argument("--members", type=int, default=200, help="number of members who make one request of each kind")
+    options.add_argument("--callers", type=int, default=1_024, help="number of concurrent commits for each store")
+    options.add_argument("--seconds", type=float, default=10.0, help="seconds for which they commit")
     chosen = options.parse_args()
     report = Report("shared_stores", chosen.size)
     with engines(2) as of:

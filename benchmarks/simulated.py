@@ -199,8 +199,8 @@ def main() -> None:
         smallest={"members": 200, "seconds": 1.0, "rate": 500.0},
     )
     keep_option(options)
-    options.add_argument("--members", type=int, default=100_000, help="of a made-up network")
-    options.add_argument("--seconds", type=float, default=60.0, help="for how long they post")
+    options.add_argument("--members", type=int, default=100_000, help="number of members of a generated network")
+    options.add_argument("--seconds", type=float, default=60.0, help="seconds for which members post")
     options.add_argument("--rate", type=float, default=1_000.0, help="posts per second")
     chosen: argparse.Namespace = options.parse_args()
     report = Report("simulated", chosen.size)

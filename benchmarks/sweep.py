@@ -81,7 +81,7 @@ async def measure(path: Path, kept: int, report: Report) -> None:
 
 def main() -> None:
     options = parser(__doc__, quick={"kept": 100_000}, smallest={"kept": 20_000})
-    options.add_argument("--kept", type=int, default=1_000_000, help="tombstones that are kept permanently")
+    options.add_argument("--kept", type=int, default=1_000_000, help="number of tombstones that are kept permanently")
     chosen = options.parse_args()
     report = Report("sweep", chosen.size)
     with workplace(None) as folder:

@@ -169,10 +169,10 @@ def main() -> None:
         quick={"versions": 15, "quiet": 10.0},
         smallest={"versions": 3, "pause": 0.5, "quiet": 0.5, "processes": 2},
     )
-    options.add_argument("--processes", type=int, default=4, help="how many processes read the cloud")
-    options.add_argument("--versions", type=int, default=60, help="how many versions are merged")
+    options.add_argument("--processes", type=int, default=4, help="number of processes that read the tag cloud")
+    options.add_argument("--versions", type=int, default=60, help="number of merged versions")
     options.add_argument("--pause", type=float, default=1.0, help="minimum seconds between two merges")
-    options.add_argument("--quiet", type=float, default=60.0, help="seconds without a merge")
+    options.add_argument("--quiet", type=float, default=60.0, help="seconds of the measurement without merges")
     chosen = options.parse_args()
     report = Report("tag_updates", chosen.size)
     report.add(BUSY_FIGURE, busy_share())

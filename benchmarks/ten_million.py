@@ -180,11 +180,22 @@ def main() -> None:
         smallest={"members": [200, 1_000], "rounds": 1, "calls": 4},
     )
     keep_option(options)
-    options.add_argument("--members", type=int, nargs="+", default=[10_000, 1_000_000], help="sizes of networks")
-    options.add_argument("--rounds", type=int, default=10, help="turns of each size at each act")
-    options.add_argument("--calls", type=int, default=40, help="calls in a turn; of dear acts fewer")
     options.add_argument(
-        "--engine", choices=("sqlite", "postgres"), default="sqlite", help="a file, or two PostgreSQL servers"
+        "--members",
+        type=int,
+        nargs="+",
+        default=[10_000, 1_000_000],
+        help="numbers of members of the measured networks",
+    )
+    options.add_argument("--rounds", type=int, default=10, help="number of rounds for each network and operation")
+    options.add_argument(
+        "--calls", type=int, default=40, help="number of calls per round; expensive operations are called less often"
+    )
+    options.add_argument(
+        "--engine",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="engine of the store: an SQLite file, or two PostgreSQL servers",
     )
     chosen = options.parse_args()
     report = Report("ten_million" if chosen.engine == "sqlite" else "ten_million postgres", chosen.size)

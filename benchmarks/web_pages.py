@@ -200,11 +200,13 @@ def main() -> None:
         quick={"people": 40, "days": 10, "seconds": 3.0, "calls": 60},
         smallest={"people": 10, "days": 3, "seconds": 0.3, "calls": 5, "browsing": 0},
     )
-    options.add_argument("--people", type=int, default=120, help="members of the made-up network")
-    options.add_argument("--days", type=int, default=28, help="days for which they have posted")
-    options.add_argument("--seconds", type=float, default=15.0, help="for how long homes are read")
-    options.add_argument("--calls", type=int, default=300, help="times that a page is asked for in the process")
-    options.add_argument("--browsing", type=int, default=1, help="0: no browser")
+    options.add_argument("--people", type=int, default=120, help="number of members of the generated network")
+    options.add_argument("--days", type=int, default=28, help="days of posts in the generated network")
+    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which home pages are read")
+    options.add_argument(
+        "--calls", type=int, default=300, help="number of requests of a page within the process, without HTTP"
+    )
+    options.add_argument("--browsing", type=int, default=1, help="1: also measure in a browser; 0: do not")
     chosen = options.parse_args()
     report = Report("web_pages", chosen.size)
     with workplace(None) as folder:

@@ -85,7 +85,7 @@ asyncio.run(story(sys.argv[1] == "busy", float(sys.argv[2])))
 @pytest.mark.parametrize(
     ("work", "latest", "what"), [("quiet", "3600", "found"), ("busy", "3600", "left"), ("busy", "0.3", "found")]
 )
-def test_garbage_cycle_of_frozen_objects_is_collected_when_idle_or_after_deadline(
+def test_reference_cycle_of_frozen_objects_is_collected_when_idle_or_after_deadline(
     work: str, latest: str, what: str
 ) -> None:
     done = subprocess.run([sys.executable, "-c", _LEFT, work, latest], capture_output=True, text=True, check=True)

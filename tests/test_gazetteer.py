@@ -32,7 +32,7 @@ TOWNS = small()
         (Place(90.0, 0.0), None),
     ],
 )
-def test_gazetteer_town_of_place_is_town_with_nearest_disk(place: Place, name: str | None) -> None:
+def test_gazetteer_finds_town_whose_disk_is_nearest_to_place(place: Place, name: str | None) -> None:
     found = TOWNS.town_near(place)
     assert (found and found.name) == name
 
@@ -53,7 +53,7 @@ def test_gazetteer_town_of_place_is_town_with_nearest_disk(place: Place, name: s
         max_size=12,
     )
 )
-def test_gazetteer_town_of_stored_place_is_unchanged(records: list[Record]) -> None:
+def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record]) -> None:
     towns = Gazetteer(records)
     for record in records:
         town = towns.town_near(Place(record.latitude, record.longitude))
@@ -64,7 +64,7 @@ def test_gazetteer_town_of_stored_place_is_unchanged(records: list[Record]) -> N
 
 
 @given(st.integers(0, len(TOWNS) - 1), st.floats(-1, 1), st.floats(-1, 1))
-def test_gazetteer_band_of_latitudes_contains_nearest_disk(row: int, north: float, east: float) -> None:
+def test_gazetteer_search_by_latitude_finds_nearest_disk(row: int, north: float, east: float) -> None:
     """The search reads the towns of a few latitudes. The definition compares all of them."""
     latitude, longitude = TOWNS._latitudes[row] + north, TOWNS._longitudes[row] + east
     away = [
@@ -213,7 +213,7 @@ def test_stored_place_without_gazetteer_is_rounded() -> None:
 
 
 @needs_data
-def test_gazetteer_real_data_name_places_and_find_names() -> None:
+def test_gazetteer_installed_data_names_places_and_finds_names() -> None:
     towns = real()
     assert towns is not None, f"{gazetteer.PACKAGE} is missing: CI installs it with the extra dev"
     assert len(towns) > 50_000
@@ -233,7 +233,7 @@ def test_gazetteer_real_data_name_places_and_find_names() -> None:
 
 
 @needs_data
-def test_gazetteer_real_labels_find_their_towns_again() -> None:
+def test_gazetteer_installed_labels_find_their_towns() -> None:
     towns = real()
     assert towns is not None
     rows = np.random.default_rng(0).integers(0, len(towns), 300).tolist()

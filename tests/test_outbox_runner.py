@@ -469,7 +469,7 @@ async def test_outbox_jobs_run_concurrently_up_to_limit() -> None:
 
 
 @in_loop
-async def test_outbox_turn_without_start_runs_claimed_jobs_concurrently() -> None:
+async def test_outbox_runner_run_once_runs_claimed_jobs_concurrently() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
     await fixture.emit(BIG, SMALL, BIG)
     assert await fixture.runner.run_once() == 3

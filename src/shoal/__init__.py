@@ -32,7 +32,7 @@ _HOMES = {
     "hash_address": "shoal.core.email",
 }
 
-# Hidden from type checkers, which would otherwise accept any misspelled name.
+# Type checkers must not see this function: they would then accept any misspelled name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -31,11 +31,11 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.connection_errors import (
     MisconfiguredEngine,
     UnreachableEngine,
+    address_of,
     chain,
     check_file,
     checked_url,
     is_lasting,
-    place_of,
     read_authorities,
     speaks_tls,
     why,
@@ -72,7 +72,7 @@ Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 _LOST = ("error when creating transport", "Cancelling cause reader exited", "Unexpected connection close")
-# `Link` logs each of these errors in one line with its reason. The library would log a traceback for every connection.
+# `Link` logs each of these errors in one line with its reason; aiormq would log a traceback for every connection.
 logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.msg).startswith(_LOST))
 
 _FIRST_PAUSE_SECONDS = 0.05
@@ -94,7 +94,7 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """When to reconnect if a queue still refuses messages, by the clock of the event loop, and the interval before that time."""
+    """The next time to reconnect if a queue still refuses messages (event loop clock), and the interval before that time."""
 
     until: float
     seconds: float
@@ -137,7 +137,7 @@ class Link:
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because channels or consumers are not as `prepare` left them."""
+        """Reconnect, because channels or consumers are no longer as `prepare` created them."""
         self._renewal.set()
 
     @property
@@ -147,15 +147,15 @@ class Link:
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel of this connection.
 
-        Raises `Unavailable` if the connection ends first. The library then leaves some tasks waiting and cancels others; the
-        caller must notice neither.
+        Raises `Unavailable` if the connection ends first. The client library then leaves some tasks waiting and cancels others,
+        which this method hides from the caller.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not (task.done() or over.done()):
-                    # Other tasks on this channel would wait forever.
+                    # Without a new connection, other tasks that use this channel would wait forever.
                     self.renew()
         finally:
             if not task.done():
@@ -166,7 +166,7 @@ class Link:
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
-        """Publish messages and return when the broker has all of them on disk. Raises `Unavailable` if it may have only some.
+        """Publish messages, and return when the broker has all of them on disk. If it raises `Unavailable`, it may have some.
 
         With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
         """
@@ -185,10 +185,10 @@ class Link:
                 raise answer
 
     def _look_for_refusals(self, target: tuple[str, str], answers: Sequence[object]) -> None:
-        """Reconnect if a queue was deleted, or seems to refuse everything.
+        """Reconnect if a queue was deleted, or seems to refuse every message.
 
-        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there for
-        the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
+        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there
+        for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
         channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
         """
         now = asyncio.get_running_loop().time()
@@ -219,7 +219,7 @@ class Link:
     async def _log_failure(self, error: Exception) -> None:
         """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
         url = self._urls[0]
-        address, reason = place_of(url), await _reason(url, error)
+        address, reason = address_of(url), await _reason(url, error)
         self._refusal = None
         if reason == _WANTS_TLS or is_lasting(error) or isinstance(error, _REFUSALS) or "OpenOk" in str(error):
             self._refusal = MisconfiguredEngine("the message broker is misconfigured")
@@ -257,7 +257,8 @@ class Link:
 
 
 async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
-    # The library would draw a random id, and wait for the socket for each message: this saves a fifth of the time.
+    # Do not call the publish method of aiormq: it draws a random message id and waits for the socket for each message. This saves a
+    # fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
     # Mandatory: a message to a deleted queue must not be dropped silently.
     await channel.basic_publish(
@@ -268,9 +269,9 @@ async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body:
 async def _reason(url: str, error: Exception) -> str:
     parts = urlsplit(url)
     if "Connection.OpenOk" in str(error):
-        # The node closes the connection instead of replying, and the library does not report its message.
+        # RabbitMQ closes the connection instead of replying, and aiormq does not pass on RabbitMQ's error message.
         return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or the user has no access to it"
-    # A node that expects TLS closes the connection without a reply in plain text.
+    # A RabbitMQ node that expects TLS closes a plain-text connection without a reply.
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
     plain = parts.scheme == "amqp" and not isinstance(error, _REFUSALS) and not never_there
     if plain and parts.hostname and await speaks_tls(parts.hostname, parts.port or _PORT):
@@ -315,14 +316,14 @@ _FORGOTTEN_SECONDS = 60.0
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The replies to a liveness query, and the number of `silent` consumers that may have messages."""
+    """The replies to a liveness query, and the number of consumers that did not reply but may have messages."""
 
     answers: list[T]
     silent: int
 
 
 class _Silence(NamedTuple):
-    """The number of silent consumers, since when it has been unchanged, and when it was last observed."""
+    """The number of consumers that did not reply, since when it has been unchanged, and when it was last observed."""
 
     many: int
     since: float
@@ -330,7 +331,7 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Liveness queries and replies, on a separate channel. `own` returns the reply of this process (None: it only queries)."""
+    """Sends liveness queries and replies, on a separate channel. `own` returns this process's reply (None: it only queries)."""
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
@@ -367,7 +368,7 @@ class RollCall(Generic[T]):
             return Roll(found, self._silent_processes(max(0, expected - len(found))))
 
     def _silent_processes(self, silent: int) -> int:
-        """Return how many of the silent consumers may be live processes."""
+        """Return how many of the consumers that did not reply may belong to live processes."""
         now, before = self._clock(), self._silence
         known = silent == before.many and now - before.seen < _FORGOTTEN_SECONDS
         self._silence = _Silence(silent, before.since if known else now, now)

@@ -35,7 +35,7 @@ def asgi_app(shoal: Shoal) -> ASGIApp:
 
 
 class _Mounted:
-    """An application per root URL at which the network is reached, created on first use."""
+    """Delegates to one application per root URL under which the network is reached, created on first use."""
 
     def __init__(self, shoal: Shoal) -> None:
         self._shoal = shoal
@@ -86,7 +86,7 @@ class _Mounted:
         return self._archive_worker.archive_storage
 
     def _root(self, scope: Scope) -> str:
-        """Return the root of all URLs, without a trailing slash."""
+        """Return the root of all URLs of the network, without a trailing slash."""
         base = self._settings.base_url.rstrip("/")
         if urlsplit(base).path:
             return base
@@ -104,9 +104,9 @@ class _Mounted:
 
 
 def _inside(scope: Scope) -> Scope:
-    """Return the ASGI scope as an application that is not mounted would receive it.
+    """Return the ASGI scope as it would be without mounts.
 
-    The path normally includes `root_path`. If a proxy has stripped its own prefix, the path only includes the prefix of the mounts.
+    The path normally includes `root_path`. If a proxy stripped its prefix, the path includes only that of the mounts.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

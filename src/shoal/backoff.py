@@ -16,7 +16,7 @@ _NO_WAIT = _Wait(0.0, 0.0)
 
 
 class Backoff:
-    """Backoff by name, from `first` to `longest` seconds. With more than `most` names, all are reset."""
+    """Exponential backoff by name, from `first` to `longest` seconds. With more than `most` names, all are reset."""
 
     def __init__(self, first: float, longest: float, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._first = first

@@ -106,7 +106,7 @@ def render(chart: Chart, name: str) -> bytes:
 
 
 def surface_of(name: str) -> Callable[[Chart], bytes]:
-    """Return the renderer for a file name. Raises `InvalidInput` unless the name ends in .svg or .png."""
+    """Return the renderer for the format of a file name. Raises `InvalidInput` unless it ends in .svg or .png."""
     surface = {".svg": as_svg, ".png": as_png}.get(PurePath(name).suffix.lower())
     if surface is None:
         raise InvalidInput(f"{name} cannot be drawn: the file name must end in .svg or .png")
@@ -181,7 +181,7 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
         return
     right, bottom = shape.x + shape.width, shape.y + shape.height
     brush.rounded_rectangle(
-        # Pillow draws the last pixel too.
+        # Pillow includes the last pixel of a rectangle.
         (shape.x * scale, shape.y * scale, right * scale - 1, bottom * scale - 1),
         shape.radius * scale,
         fill=fill,

@@ -67,7 +67,7 @@ _CODE = re.compile(r"[A-Z]{2,4}")
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A town of the data file."""
+    """A town as stored in the data file."""
 
     geonameid: int
     name: str
@@ -96,7 +96,7 @@ class Town(NamedTuple):
     place: Place
 
     def label(self, language: str) -> str:
-        """Return the name with the country, such as "Palermo, Italy"."""
+        """Return the name of the town with its country, such as "Palermo, Italy"."""
         return f"{self.name}, {country_name(self.country, language)}"
 
 
@@ -136,7 +136,7 @@ class Gazetteer:
         return len(self._town_names)
 
     def _town_near(self, place: Place) -> Town | None:
-        """Return the town of a place; None if there is none within 50 km. About 50 µs for a place that is not cached."""
+        """Return the town nearest to a place; None if there is none within 50 km. Takes about 50 µs if not cached."""
         most = (_REACH_KM + _MOST_RADIUS_KM) / _DEGREE_KM
         low, high = np.searchsorted(self._latitudes, (place.latitude - most, place.latitude + most))
         if low == high:
@@ -162,7 +162,7 @@ class Gazetteer:
         return self._states.get(self._regions[row], "") if self._countries[row] == _UNITED_STATES else ""
 
     def _find_landmarks(self) -> dict[int, str]:
-        """Return the name of the nearest large town for each town that shares its name with a larger town of the country."""
+        """Return the nearest large town for each town whose name a larger town in the country has too."""
         large = defaultdict[str, list[int]](list)
         for row in self._by_size:
             if self._population[row] >= _LANDMARK:
@@ -244,10 +244,11 @@ class Gazetteer:
         return self._town(rows[0])
 
     def _matching(self, parts: Sequence[str], *, partly: bool = False) -> list[int]:
-        """Return the towns with a name that the first parts make and with the other parts as their country, state or landmark.
+        """Return the towns whose name is formed by the first parts, and whose country, state or landmark are the other parts.
 
-        Towns with this main name precede towns with another name of this form; of each, the largest is first. With `partly`, towns
-        whose names begin with the parts follow. A name may contain separators itself, such as "Frankfurt (Oder)".
+        Towns with this main name come before those with this alternative name, the largest first in each group. With `partly`,
+        towns whose names only begin so follow. As a name may contain separators ("Frankfurt (Oder)"), several parts may form
+        it.
         """
         for cut in range(len(parts), 0, -1):
             name, rest = " ".join(parts[:cut]), parts[cut:]
@@ -259,14 +260,14 @@ class Gazetteer:
         return []
 
     def _largest(self, named: Named) -> list[int]:
-        """Return the towns, those with a main name first, and the largest of each first."""
+        """Return the rows of towns, main names before alternative names, the largest first in each group."""
         found: dict[int, None] = {}
         for rows in (named.rows[named.main], named.rows[~named.main]):
             found |= dict.fromkeys(rows[np.argsort(-self._population[rows], kind="stable")][:_COMPARED].tolist())
         return list(found)
 
     def _lies_in(self, row: int, rest: Sequence[str], *, partly: bool = False) -> bool:
-        """Return whether the parts after the name of a town are its country, state or landmark, or `partly` their beginning."""
+        """Return whether the parts after a town's name are its country, state or landmark, or (`partly`) the beginning of one."""
         if not rest:
             return True
         state, country = self._state(row), self._countries[row]
@@ -278,7 +279,7 @@ class Gazetteer:
         return all(any(one.startswith(part) for one in known) if partly else part in known for part in rest)
 
     def _refuse(self, name: str, language: str, field: str, *, countries: bool) -> NoReturn:
-        """Raise an error that proposes the names that are most similar, among those with the longest common beginning."""
+        """Raise an error that suggests the most similar town names, among those with the longest common beginning."""
         rows: list[int] = []
         prefix = name
         while len(prefix) > 1 and not rows:
@@ -295,7 +296,7 @@ class Gazetteer:
 
 
 class Named(NamedTuple):
-    """Towns with a name, as columns."""
+    """The towns that have a name, as columns: their rows, and whether it is their main name."""
 
     rows: npt.NDArray[np.int32]
     main: npt.NDArray[np.bool_]
@@ -303,7 +304,7 @@ class Named(NamedTuple):
 
 
 class _Names:
-    """The rows of towns by folded name, sorted: one text, and a column each of positions, rows and kinds."""
+    """An index of town names: the folded names, sorted, in one text, with columns of positions, rows and kinds."""
 
     def __init__(self, names: Iterable[tuple[str, int, bool]]) -> None:
         keys: list[bytes] = []
@@ -326,7 +327,7 @@ class _Names:
         return self._text[int(self._ends[at - 1]) if at else 0 : int(self._ends[at])]
 
     def equal(self, key: str) -> Named:
-        # No name contains a zero byte.
+        # No name contains a zero byte, so the second bound follows every entry of this name.
         return self._between(key.encode(), key.encode() + b"\x00")
 
     def starting(self, key: str) -> Named:
@@ -344,12 +345,12 @@ def _on_sphere(latitudes: npt.NDArray[np.float64], longitudes: npt.NDArray[np.fl
 
 
 def _key(name: str) -> str:
-    """Return the form in which names are compared: folded, with single spaces in place of punctuation."""
+    """Return the form in which town names are compared: folded, with single spaces in place of punctuation."""
     return name.lower() if name.isascii() and name.isalpha() else _WORDS.sub(" ", fold(name)).strip()
 
 
 def _parts(text: str) -> list[str]:
-    """Return the parts of a text between commas and parentheses, such as "palermo" and "italy"."""
+    """Split a text at commas and parentheses, and return the parts in the form of keys, such as "palermo" and "italy"."""
     return [part for one in _SEPARATORS.split(text) if (part := _key(one))]
 
 
@@ -372,7 +373,7 @@ def country_in_sentence(code: str, language: str) -> str:
 
 @cache
 def _country_codes() -> dict[str, str]:
-    """Return the codes of all countries by their names in all languages of the interface, and by the codes themselves."""
+    """Return country codes by country name, in all languages of the interface, and by code."""
     named = {_key(name): code for language in LANGUAGES for code, name in _countries(language).items()}
     return named | {code.lower(): code for code in _countries("en")} | _USUAL_NAMES
 
@@ -384,7 +385,7 @@ def _names_of(country: str) -> frozenset[str]:
 
 @cache
 def installed() -> Gazetteer | None:
-    """Return the towns of the installed data; None without the package. The first call takes about half a second."""
+    """Return the towns of the installed data package; None without it. The first call takes about half a second."""
     if find_spec(PACKAGE) is None:
         return None
     data = files(PACKAGE) / "data"
@@ -399,7 +400,7 @@ def installed() -> Gazetteer | None:
 
 
 def stored_place(place: Place | None, precision: PlacePrecision) -> Place | None:
-    """Return a place as stored with a precision. Storing the result again does not change it."""
+    """Return a place rounded as it is stored with this precision. Idempotent."""
     if precision is PlacePrecision.CITY and place is not None and (towns := installed()) is not None:
         town = towns.town_near(place)
         if town is not None:
@@ -408,7 +409,7 @@ def stored_place(place: Place | None, precision: PlacePrecision) -> Place | None
 
 
 def required(field: str) -> Gazetteer:
-    """Return the towns of the installed data. Raises `Unfit` without the package."""
+    """Return the towns of the installed data package. Raises `Unfit` without it."""
     if (found := installed()) is None:
         raise Unfit(f"{field}: this server does not know the names of places", field=field)
     return found

@@ -40,7 +40,7 @@ _WEEK = 7 * _DAY
 
 
 class When(NamedTuple):
-    """A time in ISO 8601, short ("3 min") and in full."""
+    """A time for display: in ISO 8601, short ("3 min") and in full."""
 
     iso: str
     short: str
@@ -48,7 +48,7 @@ class When(NamedTuple):
 
 
 class Translated:
-    """A language: its catalog and its formats of numbers and times."""
+    """The texts of a language, and its formats of numbers and times."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -64,7 +64,7 @@ class Translated:
         return self._messages.ugettext(message) if message else ""
 
     def counted(self, one: str, many: str, n: int, /, **values: object) -> str:
-        """Return the translation for `n` things, with the formatted number and the values in its placeholders."""
+        """Return the plural form of a message for `n` things, with the number and the other values filled in."""
         return self.plural(one, many, n) % {"n": self.number(n), **values}
 
     @property
@@ -76,7 +76,7 @@ class Translated:
         return _whole(self.code, n)
 
     def ordinal(self, n: int) -> str:
-        """Return a rank, such as "137th"."""
+        """Return a rank as text, such as "137th"."""
         return self.number(n) + _ORDINALS.get(self.code, {}).get(self.locale.ordinal_form(n), "")
 
     def decimal(self, n: float, spec: str = ",g") -> str:
@@ -84,7 +84,7 @@ class Translated:
         return format(n, spec).translate(self._signs)
 
     def about(self, n: float) -> str:
-        """Return a rounded number: whole from 10 on, otherwise to a tenth."""
+        """Return a rounded number as text: whole from 10 on, otherwise to a tenth."""
         return format_decimal(round(n, 1), format="#,##0" if n >= 10 else "#,##0.#", locale=self.locale)
 
     def compact(self, n: int) -> str:
@@ -127,7 +127,7 @@ class Translated:
 
 @cache
 def words_in(code: str) -> Translated:
-    """Return a language by its code. Raises `KeyError` if there is no catalog for it."""
+    """Return the texts of a language by its code. Raises `KeyError` if there is no catalog for it."""
     if code not in LANGUAGES:
         raise KeyError(code)
     return Translated(code)

@@ -33,13 +33,13 @@ class ConcurrencyLimits(NamedTuple):
 
 
 class KeyedQueue:
-    """A queue of tasks, each for a key, with concurrency limits. A task that exceeds a limit is refused with the text `busy`."""
+    """A queue of tasks with concurrency limits, in total and per key. A refused task gets the message `busy`."""
 
     def __init__(self, limits: ConcurrencyLimits, busy: str) -> None:
         self._limits = limits
         self._busy = busy
         self._works: set[asyncio.Task[None]] = set()
-        self._held: Counter[Hashable] = Counter()
+        self._unfinished: Counter[Hashable] = Counter()
         self._slots = asyncio.Semaphore(limits.at_once)
         self._slots_of: dict[Hashable, asyncio.Semaphore] = {}
 
@@ -52,12 +52,12 @@ class KeyedQueue:
         `check` raises if the task must not run; it is called now and again when the task gets a slot. Raises `NotYet` if too many
         tasks wait. The future raises `NotYet` if the task has waited for too long.
         """
-        if len(self._works) >= self._limits.held or self._held[key] >= self._limits.held_of_one:
+        if len(self._works) >= self._limits.held or self._unfinished[key] >= self._limits.held_of_one:
             raise NotYet(self._busy)
         check()
         task = asyncio.create_task(self._run(key, check, work), name="shoal-turn")
         self._works.add(task)
-        self._held[key] += 1
+        self._unfinished[key] += 1
         task.add_done_callback(lambda done: self._ended(done, key))
         return task
 
@@ -75,9 +75,9 @@ class KeyedQueue:
 
     def _ended(self, task: asyncio.Task[None], key: Hashable) -> None:
         self._works.discard(task)
-        self._held[key] -= 1
-        if not self._held[key]:
-            del self._held[key]
+        self._unfinished[key] -= 1
+        if not self._unfinished[key]:
+            del self._unfinished[key]
             self._slots_of.pop(key, None)
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class KeyedLocks:
 
 
 async def set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Return True when the event is set, or False after `seconds`."""
+    """Wait until the event is set, for at most `seconds`; return whether it is set."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -11,14 +11,14 @@ FOLDER = 0o700
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents. Folders that exist are left unchanged."""
+    """Create a folder and its parents, private to this user. Folders that exist are left unchanged."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(FOLDER, exist_ok=True)
 
 
 def open_file(path: str | Path, flags: int) -> int:
-    """Open a file as `os.open` does, and create it if it is missing."""
+    """Open a file as `os.open` does; a missing file is created, private to this user."""
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
     try:
         narrow(handle)
@@ -34,7 +34,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a file. Raises `FileExistsError` if it exists; a file that could not be written completely is removed."""
+    """Create a private file. Raises `FileExistsError` if it exists. A file that could not be written completely is removed."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -47,8 +47,7 @@ def write_new(path: Path, data: bytes) -> None:
 def narrow(what: int | Path) -> None:
     """Remove the permissions of other users on an open file or folder, or on one by its path.
 
-    Does nothing if it does not exist, or if it belongs to another operating-system user and this process does not run
-    as root.
+    Does nothing if the file does not exist, or if another user owns it and this process does not run as root.
     """
     try:
         known = os.stat(what)  # noqa: PTH116  # it may be a handle

@@ -58,11 +58,11 @@ class _Entry(Generic[R]):
 
 
 class ResponseCache(Generic[R]):
-    """An LRU cache of at most `kilobytes`, by key; 0 disables it.
+    """An LRU cache of responses by key, of at most `kilobytes`; 0 disables it.
 
-    A response to be cached is passed through `prepare`, which returns the response to store and its size in bytes. `asked` counts
-    lookups, and `missed` the computed responses. If a cached response becomes invalid before it is used, the next `skip` responses
-    for its key are not cached.
+    `prepare` converts a response before it is cached, and returns its size in bytes too. `asked` counts lookups, and `missed`
+    the computed responses. If a cached response becomes invalid before it is used, the next `skip` responses for its key are
+    not cached.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # The number of further responses that are not cached, by key.
+        # For each key, the number of further responses that will not be cached.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -83,7 +83,7 @@ class ResponseCache(Generic[R]):
         return len(self._entries)
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[R]]) -> R:
-        """Return the current response for a key, cached or computed by `make`, whose errors are raised."""
+        """Return the response for a key, from the cache if valid, otherwise from `make`, whose errors are raised."""
         if not self._capacity:
             return await make()
         self.asked += 1
@@ -101,7 +101,7 @@ class ResponseCache(Generic[R]):
         return await self._compute(key, make)
 
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
-        """Return whether the response should not be cached, and if so, count it as skipped. `invalid` is the entry it replaces."""
+        """Return whether not to cache the next response for a key, and count that. `invalid` is the entry it would replace."""
         if invalid is not None and invalid.used:
             return False
         left = self._skipped.get(key) if invalid is None else self._skip

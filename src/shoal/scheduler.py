@@ -44,7 +44,7 @@ _REMEMBERED = 10_000
 
 
 class Agenda(BackgroundWorker):
-    """Background worker for due tickets between `start` and `stop`; `once` processes all currently due tickets.
+    """Background worker that processes due tickets between `start` and `stop`; `once` processes all that are due now.
 
     `writes` must use the graph without its cache, because permanent changes, such as deletions, need current data.
     """
@@ -58,9 +58,9 @@ class Agenda(BackgroundWorker):
         self._failed = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED, clock=lambda: clock() / 1_000)
 
     async def once(self) -> int:
-        """Process everything due and return the number of processed items.
+        """Process all due tickets, and return their number.
 
-        A failed item is retried later and does not block others.
+        A ticket whose processing fails is retried later, and does not block others.
         """
         now, done, after = self._clock(), 0, -1
         while True:
@@ -114,7 +114,7 @@ class Agenda(BackgroundWorker):
             case EmailToken(ticket_id=ticket.id2):
                 await credentials.end(self._writes, node)
             case _:
-                # The object was deleted or rescheduled, so this ticket is stale.
+                # The object was deleted or rescheduled, so this ticket is obsolete.
                 batch = Batch(shard_of(ticket.id2))
                 take_off(batch, ticket.id2, self._writes.new_id(batch.shard))
                 await self._writes.graph.commit(batch)
@@ -134,7 +134,7 @@ class Agenda(BackgroundWorker):
             await scheduled_posts.keep_refused(self._writes, scheduled, error, self._clock())
 
     async def _look_at(self, media: Media) -> None:
-        """Delete media that no post has used for a day and that no scheduled post names; otherwise renew or remove the ticket."""
+        """Delete media unused for a day that no scheduled post names; otherwise renew or remove their ticket."""
         batch = Batch(shard_of(media.owner_id))
         ticket = self._writes.new_id(batch.shard)
         due = media.unused_since + life.UNUSED_MS
@@ -197,7 +197,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 
 async def _note_histories(store: Store, since: int) -> None:
-    """Record that histories are complete since a snowflake id, unless a later one is recorded."""
+    """Record that follow histories are complete since a snowflake id, unless a later one is recorded."""
     await store.commit(_histories_since(since))
 
 
@@ -208,10 +208,11 @@ def _histories_since(since: int) -> Batch:
 
 
 class Upkeep(BackgroundWorker):
-    """Periodic maintenance between `start` and `stop`; `once` runs it now.
+    """Background worker for periodic maintenance between `start` and `stop`; `once` runs it now.
 
-    `review` demotes high-fan-out sources; `forget` marks posts without recent reactions as inactive, given the current time (Unix
-    ms). `drop_audited` deletes audit log entries from before a snowflake id; `audit_days` is their retention, 0 for unlimited.
+    `review` demotes high-fan-out sources; `forget` marks posts without recent reactions as inactive, given the current time
+    (Unix ms). `drop_audited` deletes audit log entries from before a snowflake id; `audit_days` is their retention, 0 for
+    unlimited.
     """
 
     task_name = "shoal-upkeep"
@@ -241,7 +242,7 @@ class Upkeep(BackgroundWorker):
         self._histories_swept = -_DAY_SECONDS
 
     async def once(self) -> None:
-        """Drop idle timelines, demote sources, mark inactive posts, and sweep expired rows."""
+        """Drop idle timelines, demote high fan-out sources, unlist inactive posts, and sweep expired rows."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         await self._review()
         now = now_ms()

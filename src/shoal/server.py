@@ -45,7 +45,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True)
 class RunningApp:
-    """A running front end with its limits, for metrics."""
+    """The running web application with its limits, for metrics."""
 
     app: AppContext
     gate: Gate | None
@@ -57,7 +57,7 @@ class ProcessGroup(Protocol):
     """The other processes that serve this store from this socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
-        """Return the assignment of connections to processes."""
+        """Return the `Passing` that decides which process serves a connection."""
         ...
 
     def met(
@@ -77,7 +77,7 @@ def build(app_parts: AppParts) -> ASGIApp:
 
 
 def application(app_context: AppContext, *, https: bool, gate: Gate | None = None) -> ASGIApp:
-    """Return the application of a front end. `https`: set HSTS, so that browsers use only HTTPS for this host.
+    """Return the web application of a network. With `https`, responses tell browsers to use only HTTPS for this host (HSTS).
 
     Without a `gate`, one is created from the settings.
     """
@@ -103,7 +103,7 @@ def application(app_context: AppContext, *, https: bool, gate: Gate | None = Non
 
 
 def _fallback(app_context: AppContext) -> ASGIApp:
-    """Return the application of all paths without a route: files, and a "not found" page."""
+    """Return the application for all paths without a route: files, and a "not found" page."""
     files = Limited(
         Files(app_context.media, ShownFiles(app_context.graph)),
         app_context.limiter,
@@ -120,7 +120,7 @@ def _fallback(app_context: AppContext) -> ASGIApp:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that several processes may serve from; port 0 picks a free one. Raises `OSError` if it is not available."""
+    """Return a listening socket that several processes may serve; port 0 picks a free one. Raises `OSError` if in use."""
     return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
 
 
@@ -132,7 +132,7 @@ async def serve(
     companion: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _no_companion,
     process_group: ProcessGroup | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, or until cancelled; requests in progress get ten seconds to end.
+    """Serve HTTP until SIGINT, SIGTERM or cancellation; requests in progress get ten seconds to finish.
 
     `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
     `companion` is entered before the first request, and left after the last response. The processes of `process_group` pass
@@ -187,7 +187,7 @@ def _met(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve until stopped. A cancellation shuts the server down gracefully, as a signal does."""
+    """Serve until stopped. Cancellation shuts the server down as gracefully as a signal."""
     running = asyncio.create_task(server.serve([listener]), name="shoal-http")
     try:
         await asyncio.shield(running)
@@ -238,13 +238,13 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams never end by themselves, so they cannot be waited for.
+        # Streams never end by themselves, so the shutdown must close them.
         self._ending()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own version raises the signal again at the end, which would end the process before the stores are closed.
+        # uvicorn's own method raises the signal again at the end, which would end the process before the stores are closed.
         loop = asyncio.get_running_loop()
         installed: list[signal.Signals] = []
         # Signals can only be handled in the main thread.
@@ -264,7 +264,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _address(listener: socket.socket, host: str) -> str:
-    """Return the URL of the listener for a browser on this machine."""
+    """Return the URL under which a browser on this machine reaches the listener."""
     port = listener.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{name}:{port}"

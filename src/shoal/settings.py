@@ -234,11 +234,11 @@ class SettingsError(ValueError):
 
 
 def build(**values: Any) -> Settings:
-    """Return settings with only these values; None means the default. Raises `SettingsError`."""
+    """Return settings with these values; None and missing values mean the default. Raises `SettingsError`."""
     given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
-            # A store may also be a plain URL.
+            # The value of `store` may also be a plain URL instead of JSON.
             if isinstance(text := given.get(name), str) and (name != "store" or text.startswith("{")):
                 del given[name]
                 if text:
@@ -249,7 +249,7 @@ def build(**values: Any) -> Settings:
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of one source under their new names. Raises `SettingsError` if one is given under both names."""
+    """Rename old settings from one source to their new names. Raises `SettingsError` if one is given under both."""
     for old, new in RENAMED.items():
         if old in values and new in values:
             raise SettingsError(f"settings: {old} was renamed to {new}: set only {new}")
@@ -264,9 +264,9 @@ def _json(what: str, text: str) -> Any:
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Return settings from a TOML file, the environment and `overrides`, each overriding the previous.
+    """Return the settings from a TOML file, the environment and `overrides`, of which later ones take precedence.
 
-    None does not override.
+    A value of None is ignored.
     """
     variables = {name: environ.get(f"SHOAL_{name.upper()}") for name in (*Settings.__struct_fields__, *RENAMED)}
     values = with_new_names(_from_file(environ))
@@ -277,9 +277,9 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
 
 
 def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Return the file of each setting that is read from a file, by name of the setting.
+    """Return the files from which secret settings are read, by name of the setting.
 
-    Raises `SettingsError` for a setting that is set in more than one way, and for a file of a setting that is not secret.
+    Raises `SettingsError` for a setting that is set in more than one way, and for a file for a setting that is not secret.
     """
     for variable in environ:
         name = variable.removeprefix("SHOAL_").removesuffix("_FILE").lower()
@@ -307,7 +307,7 @@ def _file_variable(name: str) -> str:
 
 
 def secret_text(name: str, path: Path) -> str:
-    """Return a secret: the contents of its file without one newline at the end.
+    """Return the secret in a file: its contents without one newline at the end.
 
     Raises `SettingsError` if the file cannot be used; the message never contains the secret.
     """
@@ -328,7 +328,7 @@ def secret_text(name: str, path: Path) -> str:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return environment variables that give a child process these settings, whatever its own environment and file contain."""
+    """Return environment variables that pass these settings to a child process, overriding its environment and settings file."""
     given = {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
     # The settings include secrets that were read from files. Clear the names of these files, because a secret may be set only once.
     return {**given, **{_file_variable(name): "" for name in SECRET}, _CREDENTIALS: ""}

@@ -33,7 +33,7 @@ def descriptions() -> dict[str, str]:
 
 
 def render(chosen: Settings) -> str:
-    """Return a file with these settings: values that differ from the default are set, the others are in comments."""
+    """Return the text of a settings file: values that differ from the default are set, the others are comments."""
     usual, parts = Settings(), [_HEAD]
     for name, text in descriptions().items():
         value, default = getattr(chosen, name), getattr(usual, name)

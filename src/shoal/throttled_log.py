@@ -11,7 +11,7 @@ _SECONDS = 60.0
 
 
 class ThrottledLog:
-    """A logger that logs each message at most once a minute, and states the number of suppressed repetitions in the next line.
+    """A logger that writes each message at most once a minute, with the number of repetitions suppressed since.
 
     A message is identified by its format string and `name`, so `name` must have few values.
     """
@@ -23,11 +23,11 @@ class ThrottledLog:
         self._left_out: Counter[Hashable] = Counter()
 
     def warning(self, message: str, *args: object, name: Hashable = None, exc_info: bool = False) -> None:
-        """Log a warning, unless one like it was logged less than a minute ago."""
+        """Log a warning, unless the same message was logged less than a minute ago."""
         self._put(logging.WARNING, message, args, name, exc_info=exc_info)
 
     def exception(self, message: str, *args: object, name: Hashable = None) -> None:
-        """Log an error with its traceback, unless one like it was logged less than a minute ago."""
+        """Log an error with its traceback, unless the same message was logged less than a minute ago."""
         self._put(logging.ERROR, message, args, name, exc_info=True)
 
     def _put(self, level: int, message: str, args: tuple[object, ...], name: Hashable, *, exc_info: bool) -> None:

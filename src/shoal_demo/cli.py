@@ -41,7 +41,7 @@ _PLAN = 2
 
 
 class Demo(msgspec.Struct):
-    """The state of a demo folder between runs: the plan's parameters, and whether it was carried out."""
+    """The state of a demo folder between runs: the parameters of its plan, and whether the plan was carried out."""
 
     seed: int
     members: int
@@ -52,7 +52,7 @@ class Demo(msgspec.Struct):
 
 
 def recall(folder: Path) -> Demo | None:
-    """Return the state of the folder, or None for a folder without a network.
+    """Return the saved state of a demo folder, or None for a folder without a network.
 
     Raises `InvalidInput` for a network that is not a demo or has another plan, or an unreadable state.
     """
@@ -71,7 +71,7 @@ def recall(folder: Path) -> Demo | None:
 
 
 def remember(folder: Path, state: Demo) -> None:
-    """Store the state for the next run, atomically."""
+    """Save the state of a demo folder for the next run, atomically."""
     begun = folder / f"{_MEMORY}.part"
     private_files.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
@@ -161,7 +161,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
-    """Return the folder's state if it has one, so that an interrupted run continues with its own parameters."""
+    """Return the saved state of a folder or, without one, a new state, so that an interrupted run keeps its parameters."""
     known = recall(folder)
     if known is None:
         parameters = _DEFAULTS | asked

@@ -12,7 +12,7 @@ from shoal.core.places import Place
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """The properties that a portrait is drawn from; each word is a key in the tables of `people` and `portraits`."""
+    """The features from which a portrait is drawn; each word is a key in the tables of `people` and `portraits`."""
 
     skin: str
     hair: str
@@ -60,7 +60,7 @@ class PlannedPost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole network. Carry out `people`, `follows` and `posts` in this order."""
+    """The plan of a whole network. Create `people`, `follows` and `posts` in this order."""
 
     people: tuple[Person, ...]
     follows: tuple[tuple[int, int], ...]

@@ -15,9 +15,9 @@ from shoal_demo.model import Look, Person
 
 
 class Culture(NamedTuple):
-    """The names, cities and looks of people who share a native language. `tones` is a range of indexes in `SKINS`.
+    """The names, cities and looks of people with one native language. `tones` is a range of indexes in `SKINS`.
 
-    `wrap` is a scarf for women or a turban for men, which a fraction `wrapped` of them wears.
+    `wrap` is a scarf for women or a turban for men, and `wrapped` the fraction of people who wear it.
     """
 
     language: str
@@ -320,7 +320,7 @@ BACKDROPS = (
 
 
 def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
-    """Return a look with a skin tone between two rows of `SKINS`. `fair` allows fair hair; `wrapped` is a scarf or a turban."""
+    """Draw a random look, with a skin tone between two rows of `SKINS`. `fair` allows fair hair; `wrapped` adds scarf or turban."""
     tone = dice.randint(*tones)
     elder = dice.random() < 0.14
     tight = tone >= 6 and dice.random() < 0.8

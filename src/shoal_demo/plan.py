@@ -62,7 +62,7 @@ PHOTO_POSTS = 0.7
 
 
 class Timeline:
-    """The period that a plan covers: `days` up to `now_ms`."""
+    """The period that a plan covers: `days` days before `now_ms`."""
 
     def __init__(self, dice: Random, *, days: int, now_ms: int) -> None:
         self._dice, self.now_ms = dice, now_ms
@@ -90,14 +90,14 @@ class Timeline:
 
 
 class PostPlan(msgspec.Struct, kw_only=True):
-    """A post being written, and the post on which it is a comment."""
+    """A planned post, and the post on which it is a comment, if any."""
 
     post: PlannedPost
     before: PostPlan | None = None
 
 
 class Newsroom:
-    """The context for writing posts: people, follows, and the period."""
+    """The data for planning posts: people, follows, and the period."""
 
     def __init__(
         self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
@@ -169,7 +169,7 @@ class Newsroom:
 
 
 def stories(dice: Random, members: int, count: int) -> list[Story]:
-    """Choose about `count` stories by the first `members` of the cast, 7 of 10 with photos. No story is chosen twice."""
+    """Choose about `count` stories by the first `members` of the cast, 7 of 10 with photos, each at most once."""
     present = {role.name for role in CAST[:members]}
     with_photos, without = (
         [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)
@@ -217,7 +217,7 @@ def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """Return the factor by which to multiply the values so that their sum, each capped at its limit, is `total`."""
+    """Return the factor by which to scale the values of `appeal` so that their sum, each capped by its limit, is `total`."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -229,7 +229,7 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return (member, post, moment). Of the members who like a public post, 9 percent share it. No comment is shared."""
+    """Return shares as (member, post, time). Of the members who like a public post, 9 percent share it; comments are not shared."""
     made = []
     for who, at in liked:
         post = posts[at]

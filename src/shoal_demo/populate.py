@@ -37,7 +37,7 @@ _AT_ONCE = 32
 
 
 class Stage:
-    """One run of a plan, with the ids of members and posts by index."""
+    """A run that creates the network of a plan, with the ids of members and posts by index."""
 
     def __init__(self, writes: Writes, plan: DemoPlan, password: str, advance: Advance) -> None:
         self._writes = writes
@@ -140,7 +140,7 @@ def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
 
 
 async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what: Any) -> bytes:
-    """Draw in another process, since it takes 0.1 s of a core."""
+    """Draw a picture in another process, because it takes 0.1 s of processor time."""
     with _no_interrupts():
         drawing = asyncio.get_running_loop().run_in_executor(artists, draw, what)
     return await drawing
@@ -179,7 +179,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:
-    """Act on all things, up to `_AT_ONCE` concurrently, and return the results in order."""
+    """Call `act` for all things, up to `_AT_ONCE` concurrently, and return the results in order."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def one(thing: Any) -> T:

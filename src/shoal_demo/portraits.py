@@ -51,7 +51,7 @@ def points(text: str) -> list[Point]:
 
 
 def mirrored(points: Sequence[Point]) -> list[Point]:
-    """Return a symmetric shape from its right half, given from top to bottom, without doubling points on the middle line."""
+    """Return a symmetric shape from its right half, listed from top to bottom. Points on the middle line occur once."""
     return [*points, *((SIZE - x, y) for x, y in reversed(points) if x != SIZE / 2)]
 
 

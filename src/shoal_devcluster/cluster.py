@@ -45,7 +45,7 @@ _PATIENCE_SECONDS = 90.0
 
 @contextmanager
 def held(folder: Path) -> Iterator[Path]:
-    """Create the folder if necessary, lock it, stop leftover processes of an earlier cluster, and yield the full path.
+    """Lock a folder for a cluster, creating it if necessary, stop processes left by an earlier one, and yield the full path.
 
     Raises `Unavailable` while another process has it locked, and `InvalidInput` for a folder that the engines cannot enter.
     """
@@ -69,9 +69,9 @@ def held(folder: Path) -> Iterator[Path]:
 
 
 def end(folder: Path) -> bool:
-    """Stop the cluster in a folder, or processes that an earlier one left there. Return whether there was anything to stop.
+    """Stop the cluster in a folder, or processes left by an earlier one. Return whether anything was stopped.
 
-    Raises `Unavailable` if it does not stop in time.
+    Raises `Unavailable` if the cluster does not stop in time.
     """
     folder = folder.resolve()
     if not (folder / _LOCK).exists():
@@ -92,7 +92,7 @@ def end(folder: Path) -> bool:
 
 
 def clear(folder: Path) -> int:
-    """Kill all processes in the folder that have no terminal, and return how many. Their data on disk is safe."""
+    """Kill all processes that run in the folder without a terminal, and return how many. Their data on disk is not lost."""
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
@@ -138,7 +138,7 @@ def _take(lock: int) -> bool:
 
 
 def _check_reachable(folder: Path) -> None:
-    """Raise `InvalidInput` if the operating-system users as which root starts the engines cannot enter the folder."""
+    """Raise `InvalidInput` if the users as which root starts the engines cannot enter the folder."""
     if os.geteuid() != 0:
         return
     for path in (folder, *folder.parents):
@@ -159,7 +159,7 @@ def _running_in(folder: Path) -> set[int]:
 
 
 def _not_buried(pid: int) -> bool:
-    """Return whether a killed process is still listed; PostgreSQL does not start again before it is removed."""
+    """Return whether a killed process still exists. PostgreSQL cannot start again before it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         # Do not wait for children of this process, which are reaped when they are polled.
@@ -207,7 +207,7 @@ class Engines(NamedTuple):
 
 
 class Cluster:
-    """A running cluster. Programs can be stopped, killed and started individually; `tend` restarts programs that died."""
+    """A running cluster, whose programs can be stopped, killed and started. `tend` restarts programs that died."""
 
     def __init__(
         self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]
@@ -251,7 +251,7 @@ class Cluster:
         """Stop everything, clients before servers."""
         for program in (*self.web, *self.workers):
             program.resume()
-        # Stop them in parallel, because each finishes its work first.
+        # Stop the processes in parallel, because each of them first finishes its work.
         with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
             list(together.map(Program.stop, (*self.web, *self.workers)))
         self._engines.stop()
@@ -330,7 +330,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 
 
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
-    """Return a process of Shoal with these settings, regardless of the environment variables of this process."""
+    """Return a Shoal process with these settings; environment variables of the current process are ignored."""
     home = folder / name
     private_files.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}

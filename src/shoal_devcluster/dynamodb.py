@@ -61,7 +61,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
 
 
 def _answers(port: int) -> bool:
-    """Return whether the server speaks HTTP; the status of its response to a request without credentials does not matter."""
+    """Return whether the server responds over HTTP; any status will do, because the request has no credentials."""
     with suppress(OSError, http.client.HTTPException), closing(http.client.HTTPConnection("127.0.0.1", port, 1)) as ask:
         ask.request("GET", "/")
         return ask.getresponse().status > 0

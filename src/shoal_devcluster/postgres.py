@@ -52,7 +52,7 @@ def start(folder: Path, *options: str, port: int | None = None) -> Program:
 
 
 def _programs() -> Path:
-    """Return the folder with the programs of the newest version. The PATH may have wrappers instead, or only some programs."""
+    """Return the folder with the programs of the newest PostgreSQL. The PATH may have only wrappers, or some programs."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     found = find("initdb", "postgresql", *map(str, folders))
     return folders[-1] if folders else Path(found).resolve().parent

@@ -36,7 +36,7 @@ class NotInstalled(Unavailable):
 
 
 def find(name: str, package: str, *folders: str) -> str:
-    """Return the path of a program on the PATH, or in one of these folders (newest version last). Raises `NotInstalled`."""
+    """Find a program on the PATH or in one of these folders (newest version last). Raises `NotInstalled`."""
     found = shutil.which(name) or next(
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )
@@ -48,7 +48,7 @@ def find(name: str, package: str, *folders: str) -> str:
 def free_port() -> int:
     """Return a port that is free and outside the ephemeral range, so it stays free until the engine listens.
 
-    No other process of Shoal on this machine gets this port until this process ends, since an engine takes seconds to listen on it.
+    The port is reserved for this process until it ends, because an engine takes seconds to start listening.
     """
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in _given and (claim := _claimed(port)):
@@ -81,7 +81,7 @@ def hand_over(folder: Path, user: str | None) -> None:
 
 
 class Program:
-    """One process of an engine. It can be started again after `stop` or `kill`, in its folder."""
+    """One process of an engine. After `stop` or `kill`, it can be started again in its folder."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _LEFT = {"bottlenecks", "fault"}
 
 
 def _print(sentences: Sequence[str], all_tables: Iterable[WordTable], calibration: Calibration, *, ours: bool) -> None:
-    """Print sentences, where the costs were measured (`ours`: by the user), and all tables with rows."""
+    """Print a plan: sentences, where the costs were measured (`ours`: by the user), and all tables that have rows."""
     console = Console(highlight=False)
     first, *others = sentences
     console.print(first, style="bold", markup=False)

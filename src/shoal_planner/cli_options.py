@@ -23,7 +23,7 @@ _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "%": 0.01}
 
 
 class NumberOption(click.ParamType[float]):
-    """A number with an optional suffix."""
+    """A command-line option: a number with an optional suffix, such as 10M."""
 
     name = "number"
 
@@ -50,7 +50,7 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in KINDS}
 
 
 class FaultOption(click.ParamType[AnyFault]):
-    """A kind of fault and its non-default parameters."""
+    """A command-line option: a kind of fault, with the parameters that differ from its defaults."""
 
     name = "fault"
 
@@ -138,7 +138,7 @@ def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float |
 
 
 def calibrated(path: Path | None) -> tuple[Calibration, bool]:
-    """Return the calibration to use, and whether it is a file of the user: the given one, or the default path if it exists."""
+    """Return the calibration to use, and whether it is the user's: the given file, or the default path if that exists."""
     if path is not None or FILE.exists():
         return load(path or FILE), True
     return shipped(), False

@@ -16,7 +16,7 @@ GIB = float(1 << 30)
 
 
 class ShapePart(msgspec.Struct, frozen=True):
-    """Identical machines or processes. Cores, memory and disk are per machine or process."""
+    """A part of a deployment: identical machines or processes. Cores, memory and disk are per machine or process."""
 
     name: str
     count: int
@@ -36,7 +36,7 @@ class ShapePart(msgspec.Struct, frozen=True):
 
 
 class ShapeLimit(msgspec.Struct, frozen=True):
-    """A limit, which is reached at `use` 1."""
+    """A limit of a deployment, which is reached when `use` is 1."""
 
     what: str
     use: float
@@ -54,7 +54,7 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class NetworkShape(msgspec.Struct, frozen=True):
-    """One way to run a network, under a given load."""
+    """One way to deploy a network, under a given load."""
 
     name: str
     parts: list[ShapePart]
@@ -75,7 +75,7 @@ def tightest_first(limits: list[ShapeLimit]) -> list[ShapeLimit]:
 
 
 def waiting(busy: float, service_time: float) -> float:
-    """Return the mean wait for a server with utilization `busy` and service time `service_time`.
+    """Return the mean time in the queue of a server with utilization `busy` (0 to 1) and constant `service_time`.
 
     This is the M/D/1 queue (Pollaczek-Khinchine formula).
     """
@@ -83,12 +83,12 @@ def waiting(busy: float, service_time: float) -> float:
 
 
 def waiting_p99(busy: float, service_time: float) -> float:
-    """Return the 99th percentile of the wait, from the exponential tail of an M/D/1 queue.
+    """Return the 99th percentile of the time in the queue, from the exponential tail of an M/D/1 queue.
 
-    The result is at least the mean wait, which plans show as the median. Otherwise it would be lower if fewer than one request in a
-    hundred waits.
+    The result is at least the mean wait, which plans show as the median. Otherwise it would be lower if fewer than one request
+    in a hundred waits.
     """
-    # ln(100 * busy) times the mean wait of requests that wait at all.
+    # ln(100 * busy) is the 99th percentile of the wait in units of the mean wait of the requests that have to wait.
     return waiting(busy, service_time) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
@@ -113,13 +113,13 @@ NAME = "one process on SQLite"
 
 
 def delivery(costs: OneProcess, warm: float) -> float:
-    """Return the seconds of a delivery with `warm` warm timelines, which grow with the logarithm of their number."""
+    """Return the seconds per delivery if `warm` timelines are materialized: they grow with the logarithm of that number."""
     far = math.log(max(warm, _FAR_FROM) / _FAR_FROM) / math.log(_FAR / _FAR_FROM)
     return costs.delivery + (costs.delivery_far - costs.delivery) * min(1.0, far)
 
 
 def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return the shape of a single process on the calibration's machine."""
+    """Return the deployment of a single process on the machine of the calibration."""
     costs, machine = calibration.one_process, calibration.machine
     load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=True)
     main, writer = main_thread(load, of, costs), writer_thread(load, costs)
@@ -141,7 +141,7 @@ def one_process(of: Assumptions, calibration: Calibration) -> NetworkShape:
 
 
 def outside(load: Load) -> list[ShapePart]:
-    """Return the parts that are paid for by the byte."""
+    """Return the parts of a deployment that are paid for by the byte: media and traffic."""
     return [
         ShapePart("picture files", 1, 0.0, 0.0, objects=load.picture_bytes),
         ShapePart("traffic per month", 1, 0.0, 0.0, traffic=load.traffic),
@@ -163,29 +163,29 @@ def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
 
 
 def remembered(readers: float, follows: float) -> float:
-    """Return the fraction of a day's readers whose lists (followees and others) fit into a process's cache of default size."""
+    """Return the fraction of a day's readers whose lists, such as followees, fit into a process's cache of default size."""
     return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
 
 
 def page(costs: OneProcess, known: float) -> float:
-    """Return the seconds of a page if `known` is the fraction of readers in the cache."""
+    """Return the seconds for a page, if the data of a fraction `known` of the readers is cached."""
     return known * costs.page + (1 - known) * costs.page_fresh
 
 
 def groups(load: Load, costs: OneProcess) -> float:
-    """Return the group commits per second: each contains the writes that arrived during the previous one."""
+    """Return the group commits per second: a group contains the writes that arrived during the previous one."""
     writes = load.posts + load.changes
     return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
 
 
 def writer_thread(load: Load, costs: OneProcess) -> float:
-    """Return the utilization of the writer thread without the cost per group, which is small in the large groups under load."""
+    """Return the utilization of the writer thread, without the cost per group, which is small for large groups."""
     writes = load.posts + load.changes
     return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds of a checkpoint of a full log, estimated as if it contained posts of a single group."""
+    """Return the seconds for checkpointing a full log, estimated as if all its posts were of one group."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 
@@ -228,7 +228,7 @@ def resident(costs: OneProcess, members: float, warm: float, length: float, foll
 
 
 def stored_bytes(load: Load, costs: OneProcess | Shared) -> float:
-    """Return the bytes of everything stored at the end; a like takes as much space as a follow."""
+    """Return the bytes of all stored data at the end of the planned period; a like takes as much space as a follow."""
     return (
         load.members * costs.disk_member
         + (load.all_follows + load.all_changes) * costs.disk_follow

@@ -68,7 +68,7 @@ class BusyCores(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The number of instances of each part."""
+    """The size of a deployment: the number of instances of each part."""
 
     web: int
     workers: int
@@ -79,7 +79,7 @@ class Size(NamedTuple):
 
 
 def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None) -> NetworkShape:
-    """Return the shape with the parts that the load needs, or with the given size."""
+    """Return the deployment of several processes, with the parts that the load needs or in the given size."""
     costs = calibration.shared
     load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False)
     size = size or needed(load, of, costs)
@@ -127,7 +127,7 @@ def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: S
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return the busy cores of all databases, without the search index if it has its own."""
+    """Return how many cores all databases keep busy, without the search index if it has a database for itself."""
     return work.store - work.search if size.own_search else work.store
 
 
@@ -174,14 +174,14 @@ def between(share: float, one: float, other: float) -> float:
 
 
 def fresh_share(of: Assumptions, web: int) -> float:
-    """Return the fraction of pages read in a process that has not served the member on that day."""
+    """Return the fraction of pages read in a web process that has not served that member before on the same day."""
     if of.pages <= 1:
         return 1.0
     return min(1.0, web * (1 - math.pow(1 - 1 / web, of.pages)) / of.pages)
 
 
 def redis_memory(load: Load, costs: Shared) -> float:
-    """Return the bytes of all warm timelines, including the spare memory."""
+    """Return the bytes of all materialized timelines in Redis, with spare memory."""
     return REDIS_SPARE * load.warm * (LENGTH * costs.memory_entry + costs.memory_warm)
 
 
@@ -234,7 +234,7 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
 
 
 def store_cores(busy: float) -> float:
-    """Return the cores of a machine: 2, 4, 8 or 16."""
+    """Return how many cores a database machine needs for this many busy ones: 2, 4, 8 or 16."""
     return float(min(DATABASE_CORES, 2 ** max(1, math.ceil(math.log2(max(busy, 2.0))))))
 
 
@@ -246,7 +246,7 @@ SIZES = (Size(4, 2, 1, 1), Size(32, 16, 4, 4, own_search=True), Size(1_000, 500,
 
 
 class Break(msgspec.Struct, frozen=True):
-    """A limit of a shape, and the number of members that reaches it if all loads grow in proportion."""
+    """A limit of a deployment, and the number of members that reaches it if all loads grow with the members."""
 
     what: str
     members: float
@@ -254,7 +254,7 @@ class Break(msgspec.Struct, frozen=True):
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A shape of a fixed size, the members that it carries, and its limits in the order in which they are reached."""
+    """A deployment of fixed size, the number of members it carries, and its limits in the order in which they are reached."""
 
     shape: str
     members: float
@@ -262,7 +262,7 @@ class Carried(msgspec.Struct, frozen=True):
 
 
 class Swing(msgspec.Struct, frozen=True):
-    """The cost per month if an assumption turned out lower or higher."""
+    """The cost per month if one assumption turns out lower or higher."""
 
     assumption: str
     low: float
@@ -309,13 +309,13 @@ def plan(of: Assumptions, prices: Prices, calibration: Calibration) -> Plan:
 
 
 def chosen(of: Assumptions, calibration: Calibration) -> NetworkShape:
-    """Return the smallest shape that carries the load, or the largest one if none does."""
+    """Return the smallest deployment that carries the load, or the largest one if none does."""
     alone = one_process(of, calibration)
     return alone if alone.carries else cluster(of, calibration)
 
 
 def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
-    """Return the members that each shape carries under the assumptions, and where each limit is reached."""
+    """Return how many members each deployment carries under the assumptions, and where each limit is reached."""
     shapes: list[tuple[str, Callable[[Assumptions], NetworkShape]]] = [
         (NAME, lambda given: one_process(given, calibration))
     ]
@@ -347,7 +347,7 @@ def affordable(of: Assumptions, prices: Prices, calibration: Calibration) -> flo
 
 
 def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Swing]:
-    """Return the effect of each assumption alone, the largest first."""
+    """Return how changing each assumption by itself changes the cost, the largest effect first."""
 
     def money(name: str, value: float) -> float:
         return chosen(changed(of, name, value), calibration).money(prices)
@@ -360,7 +360,7 @@ def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Sw
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest number of members for which `holds` is true: infinite if always, 0 if never."""
+    """Return the largest number of members for which `holds` is true; infinite if for all, 0 if for none."""
     if holds(_MOST):
         return math.inf
     if not holds(_LEAST):

@@ -30,7 +30,7 @@ Words = Callable[[float], str]
 
 
 class Scale(NamedTuple):
-    """A scale that maps the numbers `low` to `high` to `length` points from `start`; a negative length goes up the page."""
+    """Maps the numbers `low` to `high` to `length` points from `start` on; a negative length goes up the page."""
 
     low: float
     high: float
@@ -77,14 +77,14 @@ class PlotLine(NamedTuple):
 
 
 class Landmark(NamedTuple):
-    """A named position on the horizontal scale."""
+    """A named value that is marked on the horizontal scale."""
 
     at: float
     name: str
 
 
 class PlotBar(NamedTuple):
-    """A bar between two numbers, with its name before and a label after it; or a dot, if only the position matters."""
+    """A bar between two numbers, with a name in front and a label behind it; or a dot, if only the position matters."""
 
     name: str
     low: float
@@ -108,7 +108,7 @@ class Axes(NamedTuple):
 def lines(
     title: str, below: str, series: Sequence[PlotLine], axes: Axes, *, height: int = 420, marks: Sequence[Landmark] = ()
 ) -> Chart:
-    """Draw lines, each with its name at its end."""
+    """Draw a line plot, each line with its name at its end."""
     across, up = _scales(series, axes, height)
     shapes = [*_page(title, below, height), *_grid(across, up, axes, height)]
     for at, mark in enumerate(marks):
@@ -178,7 +178,7 @@ def bars(
     middle: float | None = None,
     log: bool = True,
 ) -> Chart:
-    """Draw bars from the low end of the scale or, with a `middle`, from the low to the high number of each."""
+    """Draw a bar chart: bars start at the low end of the scale or, with a `middle`, go from the low to the high number."""
     above = max(len(bar.name) for bar in series) > _LONG_NAME
     row = _ROW + (_ABOVE if above else 0)
     height = _HEAD + 16 + row * len(series) + _FOOT

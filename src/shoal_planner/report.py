@@ -23,7 +23,7 @@ _MOST_SWINGS = 12
 
 
 class WordTable(NamedTuple):
-    """A table with a title. All columns but the first contain numbers."""
+    """A table of text with a title. All columns but the first contain numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -255,7 +255,7 @@ def _swings_chart(plan: Plan) -> Chart:
 
 
 def _push_or_pull_chart(of: Assumptions, calibration: Calibration) -> Chart:
-    """Draw the daily cost of a follower with push and with pull against the author's posts per day."""
+    """Draw what a follower costs per day by push and by pull, against the author's posts per day."""
     one, several = calibration.one_process, calibration.shared
     low, high = _RATES
 
@@ -300,7 +300,7 @@ img{width:100%;height:auto;margin:1rem 0}.wide{overflow-x:auto}
 
 
 def page(plan: Plan, calibration: Calibration, *, ours: bool) -> str:
-    """Return the report as HTML. `ours`: whether the costs were measured on this machine."""
+    """Return the plan as an HTML report. `ours` means that the costs were measured on this machine."""
     title = f"Plan for {plan.load.members:,.0f} members"
     where = "" if ours else ", another machine; `shoal plan --calibrate` measures this one"
     sentences = [*summary(plan), f"Costs were measured on {plan.calibration}{where}."]

@@ -51,7 +51,7 @@ def price(value: float, currency: str) -> str:
 
 
 def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
-    """Format a number in the largest unit that it reaches when rounded; empty if it reaches none."""
+    """Format a number in the largest unit of which it has at least one, after rounding; empty if there is none."""
     if math.isinf(value):
         return "unlimited"
     return next((f"{_digits(value / unit)}{name}" for unit, name in scales if value >= unit * 0.9995), "")

@@ -86,7 +86,7 @@ _HALF_AND_DOUBLE = ("members", "posts", "pages", "changes", "follows", "picture_
 
 
 def spreads(of: Assumptions) -> list[Range]:
-    """Return a range for each assumption: half and double, or for others the usual range."""
+    """Return a range for each assumption: half to double or, for some, the usual range."""
     return [
         *(Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE),
         Range("busiest", max(1.0, of.busiest / 2), of.busiest * 2),
@@ -116,7 +116,7 @@ class FollowerClass(msgspec.Struct, frozen=True):
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Return all members with followers, in classes by their number of followers, fewest first. No class spans `cut`."""
+    """Divide all members with followers into classes by number of followers, fewest first. `cut` is between two classes."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -135,7 +135,7 @@ def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
 
 
 def _with(edges: list[float], cut: float) -> list[float]:
-    """Return the edges with `cut` added, unless it is among them or outside their range."""
+    """Return the edges of classes with `cut` added, unless it is among them or outside their range."""
     near = min(edges, key=lambda edge: abs(edge - cut))
     if abs(near - cut) < near * _SAME or not edges[0] < cut < edges[-1]:
         return edges
@@ -143,7 +143,7 @@ def _with(edges: list[float], cut: float) -> list[float]:
 
 
 def _ends(of: Assumptions) -> tuple[float, float, float]:
-    """Return the smallest and largest number of followers, and the fraction of members who have any."""
+    """Return the smallest and largest number of followers per member, and the fraction of members who have any."""
     top = max(2.0, of.largest * of.members)
 
     def mean(least: float) -> float:
@@ -213,7 +213,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. More than `high_fan_out_from` followers (warm ones with `warm_only`) make a member high fan-out."""
+    """Compute the load. Members with more than `high_fan_out_from` followers (`warm_only`: materialized ones) have high fan-out."""
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
     found = classes(of, high_fan_out_from / counted)

@@ -63,7 +63,7 @@ _GENERATED = 10_000
 
 
 class Growth(NamedTuple):
-    """The moves when servers are added, and the load of the fullest server before and after, relative to the mean afterwards."""
+    """What happens when servers are added: moved members, and the fullest server's load, relative to the later mean."""
 
     change: Change
     before: float
@@ -71,7 +71,7 @@ class Growth(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The figures and counts of a study that the checks need."""
+    """The results of a study that the checks of constraints need."""
 
     schemes: Mapping[str, LevelScheme]
     figures: Mapping[str, SchemeFigures]
@@ -86,7 +86,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """Keys of the five schemes that were studied, in the order of the paper."""
+        """The keys of the studied schemes among the five of the paper, in its order."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 
@@ -105,7 +105,7 @@ Check = Callable[[Evidence, str], Outcome]
 
 
 def constraints(evidence: Evidence) -> list[Constraint]:
-    """Return the results of all checks for the studied schemes: the seven constraints, then the requirements without a number."""
+    """Check the studied schemes: against the paper's seven constraints, then against its requirements without a number."""
     evidence = evidence._replace(sample=batch_of(_distinct(evidence.sample)))
     return [
         Constraint(number, name, promise, how, [check(evidence, key) for key in evidence.keys])
@@ -121,7 +121,7 @@ def _distinct(sample: NameBatch) -> list[str]:
 
 
 def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> list[NDArray[np.intp]]:
-    """Return the parts of the location of each name on this number of servers; the order of the batch is that of sign-up."""
+    """Return the parts of each name's location on this number of servers. The names are in the order of sign-up."""
     if key == "mapping":
         ranges = np.arange(batch.size) // evidence.mapped().range_size
         return [ranges % servers, ranges, np.arange(batch.size)]
@@ -132,7 +132,7 @@ def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> lis
 
 
 def _external(evidence: Evidence, key: str) -> Outcome:
-    """Locate the sample again after signing up in reverse order and on another number of servers."""
+    """Check that a location depends on nothing but the name: sign up the sample in reverse, on another number of servers."""
     sample = evidence.sample
     back = NameBatch(np.ascontiguousarray(sample.words[:, ::-1]), sample.lengths[::-1], sample.ordinals)
     here = np.array(_placed(evidence, key, sample, evidence.servers))
@@ -151,7 +151,7 @@ def _lightweight(evidence: Evidence, key: str) -> Outcome:
 
 
 def _nanoseconds(evidence: Evidence, key: str) -> float:
-    """Measure locating a name of the sample, including the look-up of its number in the mapping scheme."""
+    """Measure the nanoseconds for locating a name, including the lookup of its number in the mapping scheme."""
     # A batch with a name of several MD5 blocks is hashed name by name; the study keeps such names in batches of their own.
     batch = batch_of([name.decode() for name in evidence.sample.encoded() if len(name) <= SHORT_BYTES])
     began = thread_time()
@@ -168,7 +168,7 @@ def _hash_nanoseconds(names: Sequence[bytes]) -> float:
 
 
 def lookup_nanoseconds(names: Sequence[bytes]) -> float:
-    """Measure finding the number of a name in an SQLite table in memory, the least that a stored table costs."""
+    """Measure the nanoseconds for finding a name's number in an SQLite table in memory, the least a stored table can cost."""
     table = sqlite3.connect(":memory:")
     try:
         table.execute("CREATE TABLE members (name BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID")
@@ -182,7 +182,7 @@ def lookup_nanoseconds(names: Sequence[bytes]) -> float:
 
 
 def _platforms(_evidence: Evidence, key: str) -> Outcome:
-    """Compare the locations computed by plain Python, under other hash seeds and locales, with the conformance file."""
+    """Check that locations are equal in plain Python, other hash seeds and locales, and the conformance file."""
     found = {name: right[key] for name, right in scripting.agreeing(scripting.PLATFORMS).items()}
     return Outcome(key, bool(found) and all(right == len(NAMES) for right in found.values()), _agreement(found))
 
@@ -213,9 +213,9 @@ def _trees(evidence: Evidence, key: str) -> Outcome:
 
 
 def at_a_billion(level: LevelFigures) -> float:
-    """Return the expected members of the fullest bucket at a billion members.
+    """Return the expected number of members in the fullest bucket of a level, with a billion members in total.
 
-    A level that passes for uniform stays uniform; in any other, the fullest bucket keeps its fraction.
+    A level that is uniform by the chi-square test is assumed to stay so; in others, the fullest bucket keeps its fraction.
     """
     mean = BILLION / level.buckets
     if level.p >= _UNIFORM or not level.members:
@@ -224,7 +224,7 @@ def at_a_billion(level: LevelFigures) -> float:
 
 
 def _billion(evidence: Evidence, key: str) -> Outcome:
-    """Decide by the measured time of placing a name, and by the measured evenness of every level."""
+    """Check a scheme at a billion members, by the measured time for placing a name and the measured evenness of its levels."""
     seconds = _nanoseconds(evidence, key) * BILLION / 1e9
     if key == "mapping":
         mapping = evidence.mapped()
@@ -246,7 +246,7 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
 
 
 def _one_to_one(evidence: Evidence, key: str) -> Outcome:
-    """Count names of the sample that share a path without the name, and with it. The paths of MD5 are those of the server."""
+    """Count names of the sample with equal paths, without and with the name at the end. MD5 uses the server's own paths."""
     names = [name.decode() for name in evidence.sample.encoded()]
     placed = _placed(evidence, key, evidence.sample, evidence.servers)
     parts = np.array(placed[:2] if key == "mapping" else placed).T.tolist()
@@ -283,7 +283,7 @@ def allowed(level: LevelFigures) -> float:
 
 
 def _even_mapping(evidence: Evidence) -> Outcome:
-    """Decide for the list and for the members just before the range being filled is full, the least even moment of the two."""
+    """Check the evenness of the mapping scheme for all members, and just before the last range is full, when it is least even."""
     mapping = evidence.mapped()
     furthest = max(mapping.furthest, mapping.next_furthest)
     return Outcome(

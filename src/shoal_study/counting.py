@@ -69,7 +69,7 @@ class StudyOptions(NamedTuple):
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        """Raise `InvalidInput` for a contradiction; single options are checked where they are read."""
+        """Raise `InvalidInput` for contradicting options; each by itself is checked where it is read."""
         if self.grown <= self.servers:
             raise InvalidInput(
                 f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
@@ -78,7 +78,7 @@ class StudyOptions(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A scheme as tables show it, with the unit that it moves."""
+    """The name of a scheme in tables, and the unit that it moves between servers."""
 
     key: str
     title: str
@@ -86,7 +86,7 @@ class Named(NamedTuple):
 
 
 class StopWatch:
-    """Accumulated CPU time of a piece of work. Wall-clock time would include other processes."""
+    """Accumulates the CPU time of some work. Wall-clock time would include other processes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -147,7 +147,7 @@ class LevelCount:
 
 
 class HashedCount:
-    """Counts of a scheme that depends on a hash and the number of servers."""
+    """Counts the members per server of a scheme that assigns names by hash and number of servers."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -161,7 +161,7 @@ class HashedCount:
         self.loads.add([*placed, *self.scheme.place(hashes, others)], activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        """Return the figures so far. `hashing` is the time of its hash in nanoseconds."""
+        """Return the figures so far. `hashing` is the time for hashing a name, in nanoseconds."""
         moved = dict(zip(self.loads.sizes, self.loads.moved, strict=True))
         time = self.watch.nanoseconds + hashing
         return _figures(
@@ -170,7 +170,7 @@ class HashedCount:
 
 
 class RingCount:
-    """Counts of a ring. The servers of members follow from the arcs at the end."""
+    """Counts the members per arc of a hash ring. The servers follow from the arcs at the end."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -198,7 +198,7 @@ class RingCount:
 
 
 def shoal_figures(sources: Loads, sizes: Sequence[int], nanoseconds: float) -> ServerFigures:
-    """Return the figures of Shoal's map from the members of its 64 data sources."""
+    """Return the figures of Shoal's shard map, computed from the members in each of its 64 data sources."""
     known = even_map(sizes[0])
     owners = owners_of(known)
 
@@ -217,7 +217,7 @@ def _figures(
     nanoseconds: float,
     servers: str = "servers",
 ) -> ServerFigures:
-    """Return the figures of a placement on `sizes[0]` servers. `moved` selects members who move if there are more or fewer."""
+    """Return the figures of a scheme on `sizes[0]` servers. `moved` returns the members who move for another number of servers."""
     home, *others = sizes
     total = int(loads.members.sum())
     return ServerFigures(
@@ -230,7 +230,7 @@ def _figures(
 
 
 def change(before: int, after: int, moved: int, total: int) -> Change:
-    """Return a change of the number of servers, with the minimum of moves for an even load."""
+    """Return what a change of the number of servers moves, with the least that an even load requires."""
     return Change(before, after, moved, total * abs(after - before) / max(after, before), total)
 
 
@@ -244,32 +244,32 @@ _ARCS = Named("ring", "Ring, bounded or not", "ring arc")
 
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
-    """Distribute the buckets of a first level evenly over servers, then move buckets from the hottest server."""
+    """Rebalance a scheme by buckets: assign them evenly to servers, then move some from the most active server."""
     owners = evenly_assigned(loads.members, servers)
     return _cooling(named, servers, cooled(owners, Units(loads.members, loads.activity), servers, HOT))
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
-    """Move data sources between the stores of a map."""
+    """Rebalance Shoal's scheme by data sources: move some from the most active store."""
     return _cooling(
         _SOURCES, stores, cooled(owners_of(even_map(stores)), Units(loads.members, loads.activity), stores, HOT)
     )
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
-    """Reassign arcs of the ring, which gives the hottest server fewer virtual nodes."""
+    """Rebalance a ring by arcs: take virtual nodes from the most active server."""
     return _cooling(
         _ARCS, servers, cooled(ring.owners(servers), Units(ring.arcs.members, ring.arcs.activity), servers, HOT)
     )
 
 
 def by_ranges(ranges: Ranges, servers: int) -> Cooling:
-    """Move ranges to servers that the formula does not give, so that a request must look up the server of its range."""
+    """Rebalance the mapping scheme by ranges, so that a request must look up the server of its range."""
     return _cooling(_RANGES, servers, cooled(ranges.owners(servers), ranges.units, servers, HOT))
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
-    """Add a server, the only option of such a scheme: it cannot choose which servers give up members."""
+    """Rebalance a hash scheme by adding a server, its only option: it cannot choose which members move."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
         return _cooling(named, loads.sizes[0], Cooled(home, home, 0, 0, 0.0))
@@ -300,6 +300,6 @@ def _heat(loads: Loads) -> float:
 
 
 def heats(members: Numbers, activity: NDArray[np.float64]) -> list[float]:
-    """Return the activity of each server relative to the mean."""
+    """Return the heat of each server: its activity relative to the mean."""
     total = float(activity.sum())
     return [round(float(each) * len(members) / total, 4) for each in activity] if total else []

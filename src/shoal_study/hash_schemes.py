@@ -44,7 +44,7 @@ Placed = NDArray[np.intp]
 
 
 class HashedScheme(Protocol):
-    """A stateless scheme that depends on a hash and the number of servers."""
+    """A scheme without stored state, which assigns names by hash and number of servers."""
 
     @property
     def key(self) -> str: ...
@@ -53,7 +53,7 @@ class HashedScheme(Protocol):
     def title(self) -> str: ...
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, from 0, for each of the numbers of servers."""
+        """Return the server (from 0) of each hash, for each of these numbers of servers."""
 
 
 class Modulo:
@@ -74,7 +74,7 @@ class Jump:
     title = "Jump hash"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Jump until the number of servers is exceeded; smaller numbers are passed on the way to larger ones."""
+        """Return the server of each hash, for each number of servers: the results for smaller numbers occur on the way."""
         found = [np.zeros(len(hashes), np.intp) for _ in sizes]
         keys, who = hashes.copy(), np.arange(len(hashes))
         at = np.zeros(len(hashes), np.int64)
@@ -100,7 +100,7 @@ class Rendezvous:
     title = "Rendezvous"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Iterate over the servers; results for smaller numbers of servers are intermediate results."""
+        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate."""
         found: dict[int, Placed] = {}
         best = np.zeros(len(hashes), np.uint64)
         winner = np.zeros(len(hashes), np.intp)
@@ -115,7 +115,7 @@ class Rendezvous:
 
 
 class ServerLoads:
-    """Members of each server in one scheme, for several numbers of servers, and how many move relative to the first of these."""
+    """Counts the members of each server in one scheme, for several numbers of servers, and how many move between these."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -136,14 +136,14 @@ BOUND = 1.1
 
 
 class ArcShare(NamedTuple):
-    """Adjacent members of an arc that are on one server."""
+    """A run of consecutive members in an arc who are on one server."""
 
     server: int
     members: int
 
 
 class Ring:
-    """A ring with the points of the largest number of servers. For fewer servers, the other points are ignored."""
+    """A hash ring with the points of the largest number of servers. For fewer servers, points of the others are ignored."""
 
     def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
         hash_of = hash_function()
@@ -194,7 +194,7 @@ def bounded_loads(shares: Sequence[Sequence[ArcShare]], servers: int) -> Numbers
 
 
 def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers: int) -> Amounts:
-    """Sum the activity of each server; the members of a divided arc count as equally active."""
+    """Sum the activity per server; the members of an arc that is divided count as equally active."""
     found = np.zeros(servers)
     for arc, members, activity in zip(shares, arcs.members, arcs.activity, strict=True):
         for share in arc:
@@ -203,7 +203,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members change their server; members of an arc keep their order."""
+    """Return how many members are on another server after a change; the order of members in an arc is fixed."""
     return sum(map(_differing, before, after))
 
 
@@ -226,7 +226,7 @@ def _clockwise(owners: Sequence[int], arc: int, servers: int) -> Iterator[int]:
 
 
 def _differing(before: Sequence[ArcShare], after: Sequence[ArcShare]) -> int:
-    """Walk along an arc through the borders of both divisions, and count the members whose servers differ."""
+    """Count the members of an arc whose server differs between two divisions of the arc."""
     differing = 0
     left, right = list(before[::-1]), list(after[::-1])
     while left and right:

@@ -23,7 +23,7 @@ Owners = NDArray[np.intp]
 
 
 class Units(NamedTuple):
-    """Units with their members and activity."""
+    """The units that a scheme can move, such as buckets, with their members and activity."""
 
     members: Numbers
     activity: Amounts
@@ -41,7 +41,7 @@ class Cooled(NamedTuple):
 
 
 def evenly_assigned(members: Numbers, servers: int) -> Owners:
-    """Return a server for each unit: largest first, each to the server with the fewest members."""
+    """Assign each unit to a server: the largest units first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
     loads = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
@@ -52,9 +52,10 @@ def evenly_assigned(members: Numbers, servers: int) -> Owners:
 
 
 def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
-    """Return the servers of the units for a larger number of servers: the new ones take units from the fullest.
+    """Return the servers of the units after servers were added, which take units from the fullest ones.
 
-    No unit moves twice. A new server takes units until it has its share, and none that would make it as full as the giver.
+    No unit moves twice. A new server takes units until it has its share, but none that would make it as full as the server it
+    takes from.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
@@ -69,7 +70,7 @@ def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
 
 
 def _next_unit(owners: Owners, members: Numbers, loads: Numbers, old: int, taker: int, share: float) -> int | None:
-    """Return the unit that a new server takes next: the largest that fits, from the fullest server that has one."""
+    """Return the unit for a new server to take next: the largest that fits, from the fullest server that has one."""
     capacity = share - loads[taker]
     for giver in np.argsort(-loads[:old], kind="stable"):
         if loads[giver] <= share:
@@ -86,10 +87,10 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 
 
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
-    """Move units until no server exceeds `bound` times the mean activity, or no move helps.
+    """Move units until no server exceeds `bound` times the mean activity, or until no move helps.
 
-    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not
-    make the coldest server too hot.
+    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not make
+    the coldest server too hot.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)
@@ -126,7 +127,7 @@ def members_by_server(count: int, size: int, servers: int) -> Numbers:
 
 
 class Ranges:
-    """Members numbered in the order of sign-up, counted in ranges of `size` numbers. Range n is on server n mod S."""
+    """Counts members, who are numbered in order of sign-up, by ranges of `size` numbers. Range n is on server n mod S."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -159,7 +160,7 @@ class Ranges:
 
     @property
     def units(self) -> Units:
-        """Members and activity of each range, including the one that is being filled."""
+        """The members and activity of each range, including the last one, which is being filled."""
         used = max(1, -(-self.count // self.size))
         return Units(self._members[:used], self._activity[:used])
 
@@ -168,7 +169,7 @@ class Ranges:
         return np.arange(len(self.units.members)) % servers
 
     def full_next(self) -> int:
-        """Return the number of members just before the range being filled is full."""
+        """Return the number of members at the moment before the last range is full."""
         return (self.count // self.size + 1) * self.size - 1
 
 

@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme with one to three levels, which depends on the name only."""
+    """A scheme of one to three levels of buckets that depends only on the name."""
 
     @property
     def key(self) -> str: ...
@@ -53,7 +53,7 @@ class LevelScheme(Protocol):
 
 
 class Loads:
-    """Number of members in each bucket, and their total activity."""
+    """The number of members in each bucket, and the sum of their activity."""
 
     def __init__(self, buckets: int) -> None:
         self.members: Numbers = np.zeros(buckets, np.int64)
@@ -79,7 +79,7 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Combine the buckets of a level with the buckets of the level above, numbered from 0; `NO_BUCKET` if either has none."""
+    """Combine the buckets of two levels to one number each, from 0; `NO_BUCKET` if a name has none at either level."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found
@@ -141,7 +141,7 @@ def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
 
 
 def _hashed(message: list[Words | None], size: int) -> Words:
-    """Run the steps. All operations write into existing arrays: allocating new ones would cost more than the arithmetic."""
+    """Compute the 64 steps of MD5. Operations write into existing arrays: allocating would cost more than the arithmetic."""
     a, b, c, d = (np.full(size, start, np.uint32) for start in (_A, _B, _C, _D))
     mixed, turned = np.empty(size, np.uint32), np.empty(size, np.uint32)
     for number, step in enumerate(_TABLE):
@@ -161,7 +161,7 @@ def _hashed(message: list[Words | None], size: int) -> Words:
 
 
 def _mix(md5_round: int, b: Words, c: Words, d: Words, out: Words) -> None:
-    """Write the round function of three words (F, G, H or I of RFC 1321), F and G with one operation less."""
+    """Compute the round function of MD5 for three words (F, G, H or I of RFC 1321), F and G with an operation saved."""
     if md5_round == 0:
         np.bitwise_xor(c, d, out=out)
         out &= b
@@ -202,7 +202,7 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets of the letters; a missing or other character has none."""
+        """Return the buckets by the letters of each name; a missing or other character has none."""
         first = batch.words[0]
         found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
         # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
@@ -222,7 +222,7 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets of the sums; every name has both, an empty one 0."""
+        """Return the buckets by the sums of each name; every name has them, an empty one 0."""
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
@@ -245,7 +245,7 @@ class Md5Levels:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets of the digests; every name has one at each level."""
+        """Return the buckets by the MD5 digest of each name; every name has one at each level."""
         words = first_words(batch)
         return [
             ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)

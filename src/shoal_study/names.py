@@ -42,7 +42,7 @@ _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 def mixed(numbers: Hashes, seed: int) -> Hashes:
-    """Return a pseudo-random number for each number; distinct numbers give distinct results for a seed."""
+    """Map numbers to pseudo-random numbers; distinct numbers give distinct results for a seed."""
     found = numbers + np.uint64((seed + 1) * _GOLDEN & 0xFFFF_FFFF_FFFF_FFFF)
     found ^= found >> _30
     found *= _FIRST
@@ -99,10 +99,10 @@ def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
 
 
 def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Iterator[NameBatch]:
-    """Yield the names of whole lines in lower case, names of at most `SHORT_BYTES` first. Empty lines are skipped.
+    """Yield batches of the names in whole lines, in lower case, names of at most `SHORT_BYTES` first. Empty lines are skipped.
 
-    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line
-    that is not a name.
+    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line that
+    is not a name.
     """
     if b"\0" in raw:
         raise InvalidInput(f"near name {first + 1:,}: zero bytes found; expected a text file of names")
@@ -161,7 +161,7 @@ class FileOptions(NamedTuple):
 
 
 def file_batches(path: Path, options: FileOptions, first: int, report: ProgressCallback) -> Iterator[NameBatch]:
-    """Yield the names in a file; `-` is standard input. A file is CSV if its name ends in .csv or a column is given.
+    """Yield batches of the names in a file; `-` is standard input. The file is CSV if it ends in .csv or a column is given.
 
     Raises `OSError`, and `InvalidInput` for a malformed file.
     """
@@ -292,7 +292,7 @@ _ENDS = ("a", "o", "ta", "na", "s", "el", "ito", "y", "in", "ra", "do", "x", "",
 
 
 def generated_batches(count: int, seed: int, report: Callable[[int, int], None]) -> Iterator[NameBatch]:
-    """Yield `count` unique names. `report` is called with the number of names generated and `count`."""
+    """Yield batches of `count` unique names in total. `report` is called with the number of names so far and `count`."""
     made = 0
     while made < count:
         # All numbers of a batch have equally many digits, so a batch ends before a power of ten.
@@ -305,7 +305,7 @@ def generated_batches(count: int, seed: int, report: Callable[[int, int], None])
 
 @lru_cache(maxsize=4)
 def _stems(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the stems of names, most frequent first: their bytes and lengths."""
+    """Return the word stems from which names are generated, most frequent first: their bytes and lengths."""
     random = Random(seed)  # noqa: S311  # names to be spread, no secret
     parts = (_STARTS, _MIDDLES, _ENDS)
     weights = [[1 / (place + 2) for place in range(len(part))] for part in parts]
@@ -340,7 +340,7 @@ _MEMBERS_PER_BATCH = 20_000
 async def network_batches(
     store: Store, first: int, report: Callable[[int, int], None], *, by_posts: bool
 ) -> AsyncIterator[NameBatch]:
-    """Yield the names of all stored members, including suspended and pending ones.
+    """Yield batches of the names of all stored members, including suspended and pending ones.
 
     With `by_posts`, the activity of a member is their number of posts and shares; those without any are inactive.
     """

@@ -25,7 +25,7 @@ NAMES = 1_188_968
 
 
 class Printed(NamedTuple):
-    """Figures that the paper prints with a graph; None where it prints none. The texts are those of approximate figures."""
+    """The figures that the paper prints for a graph; None where it prints none. Approximate ones are also given as text."""
 
     mean: float | None = None
     deviation: float | None = None
@@ -81,7 +81,7 @@ GRAPHS: Mapping[str, PaperGraph] = {
 
 
 def random_ratio(members: int, buckets: int) -> float:
-    """Return the expected deviation of a uniform random distribution, divided by its mean: it shrinks as the list grows."""
+    """Return the deviation of bucket sizes expected at random, divided by their mean: it shrinks with more members."""
     return sqrt((buckets - 1) / members) if members else 0.0
 
 
@@ -108,7 +108,7 @@ def comparison(schemes: Mapping[str, SchemeFigures]) -> Iterator[PaperComparison
 
 
 def ratio_text(ratio: float) -> str:
-    """Return a ratio with as many digits as the printed figures support."""
+    """Format a ratio with as many digits as the paper's figures support."""
     return f"{ratio:.2f}" if ratio >= 1 else f"{ratio:.4f}"
 
 
@@ -135,7 +135,7 @@ def _as_printed(figure: float | None) -> str:
 
 
 def fullest_text(each: PaperComparison, names: int) -> str:
-    """Return the fullest bucket of the paper and of the studied list, for a graph with such a figure; otherwise an empty text."""
+    """Describe the fullest bucket in the paper and in the studied list, for a graph that states it; otherwise empty."""
     if each.paper_fullest is None:
         return ""
     return (

@@ -87,7 +87,7 @@ svg rect{stroke:none}svg line,svg polyline{fill:none;stroke-width:1.2}svg polyli
 
 
 def percent(share: float) -> str:
-    """Return a ratio in percent, or as a multiple above ten."""
+    """Format a ratio in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
@@ -130,7 +130,7 @@ def level_table(result: StudyResult) -> str:
 
 
 def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
-    """Return the measured figures of a graph and those printed in the paper, which has none for a single level."""
+    """Return a table of a graph's measured figures and those in the paper, which has none for a single level."""
     rows = [_row(("this list", f"{level.mean:,.2f}", f"{level.deviation:,.2f}", ratio_text(level.relative)))]
     if compared:
         rows.append(_row(("the paper", *comparison_cells(compared)[1:4])))
@@ -407,7 +407,7 @@ def _mapping(mapping: MappingFigures | None) -> str:
 
 
 def hot_range_text(mapping: MappingFigures) -> str:
-    """Return a sentence on the cost of relieving the hottest server: moved ranges, and a second look-up per request."""
+    """Describe what relieving the hottest server costs in the mapping scheme: moved ranges, and a second lookup per request."""
     hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
     if not mapping.moved_ranges:
         reason = "no range needs to move" if mapping.reached else "no range fits on another server"

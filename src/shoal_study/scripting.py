@@ -62,7 +62,7 @@ Rows = Sequence[Sequence[int]]
 
 
 def expected() -> Rows:
-    """Return the rows of the study's own code for the names of the conformance file."""
+    """Return the placements of the names in the conformance file, computed by the study's own code."""
     names = [name.lower() for name in NAMES]
     batch = batch_of(names)
     ranges = np.arange(len(names)) // RANGE
@@ -73,7 +73,7 @@ def expected() -> Rows:
 
 
 def agreeing(languages: Sequence[Language]) -> dict[str, dict[str, int]]:
-    """Return for each language that can run here the number of names that its program places correctly, by scheme."""
+    """Return, for each language installed here, how many names its program places correctly, by scheme."""
     return {name: dict(found) for name, found in _compared(tuple(languages), PROGRAMS)}
 
 

@@ -39,7 +39,7 @@ def chi_square(counts: Numbers | Sequence[int]) -> float:
 
 
 def tail(statistic: float, degrees: int) -> float:
-    """Return the probability of at least this chi-square under uniform distribution. Raises `ValueError` for degrees below 1."""
+    """Return the probability of a chi-square this large or larger for a uniform distribution. Raises `ValueError`."""
     return exp(log_tail(statistic, degrees))
 
 
@@ -65,7 +65,7 @@ def log_tail(statistic: float, degrees: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
-    """Sum x^n / (a (a + 1) ... (a + n)), which is the lower function without its prefactor."""
+    """Sum x^n / (a (a + 1) ... (a + n)): the lower incomplete gamma function without its prefactor."""
     total = term = 1 / a
     for step in range(1, _MOST_STEPS):
         term *= x / (a + step)
@@ -76,7 +76,7 @@ def _series(a: float, x: float) -> float:
 
 
 def _fraction(a: float, x: float) -> float:
-    """Return the continued fraction of the upper function without its prefactor, by the modified method of Lentz."""
+    """Return the upper incomplete gamma function without its prefactor, by a continued fraction (modified method of Lentz)."""
     b = x + 1 - a
     c, d = 1 / _TINY, 1 / b
     value = d
@@ -109,7 +109,7 @@ CURVE_STEPS = 100
 
 
 class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One level. Counts are members; an empty bucket counts as empty, not as absent."""
+    """The figures of one level. Counts are members. Empty buckets are included, with a count of 0."""
 
     name: str
     graph: str = ""
@@ -253,7 +253,7 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cooling(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of reducing the most active server to `bound` times the mean. Heat is activity divided by the mean."""
+    """What it costs to reduce the most active server to `bound` times the mean. Heat is activity divided by the mean."""
 
     key: str
     title: str
@@ -271,7 +271,7 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation of the mapping scheme: range n is on server n mod `servers`."""
+    """The figures of a simulation of the mapping scheme, where range n is on server n mod `servers`."""
 
     range_size: int
     ranges: int
@@ -302,7 +302,7 @@ class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaperComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A graph of the paper: the printed and the measured figures. A ratio is a deviation divided by its mean."""
+    """A graph of the paper, with printed and measured figures. A ratio is a deviation divided by its mean."""
 
     graph: str
     buckets: int

@@ -49,10 +49,10 @@ _BITS = 53
 
 
 def zipf_activity(ordinals: Numbers, exponent: float, seed: int) -> Amounts:
-    """Return an activity for each position: u ** -exponent, with u uniform in 0..1.
+    """Return a random activity for each position: u ** -exponent, with u uniform in 0..1.
 
-    The k-th smallest of n such u is about k / n, so the k-th busiest of n members is about (n / k) ** exponent times as
-    active as the least active one: Zipf's law, without knowing n beforehand.
+    The k-th smallest of n such u is about k / n, so the k-th busiest of n members is about (n / k) ** exponent times as active
+    as the least active one: Zipf's law, without knowing n beforehand.
     """
     # Use another random stream than the one that generates names.
     bits = mixed(mixed(ordinals.astype(np.uint64), seed), 1)
@@ -121,7 +121,7 @@ class Study:
         self.names += batch.size
 
     def _compare(self, batch: NameBatch) -> None:
-        """Compare the placement of some names with that of the server's own code. A difference invalidates all figures."""
+        """Check some placements against the server's own code. A difference would invalidate all figures."""
         few = first_of(batch, _CHECKED)
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
@@ -192,7 +192,7 @@ class Study:
             yield self._ring.bounded_figures(hashing)
 
     def _growths(self) -> Iterator[tuple[str, Growth]]:
-        """Yield for each scheme the members who move when servers are added, and the load of the fullest server then."""
+        """Yield for each scheme which members move when servers are added, and the fullest server's load then."""
         servers, grown = self._options.servers, self._options.grown
         for key, count in self._levels.items():
             members = count.alone[0].members
@@ -276,7 +276,7 @@ def _peak_bytes() -> int:
 
 
 def _bare_loop(names: Sequence[bytes]) -> BareLoop:
-    """Measure the lower bound for any code that calls a hash function for each name."""
+    """Measure the least time for any code that calls a hash function for each name."""
     watch = StopWatch()
     for _ in range(_ROUNDS):
         with watch.over(len(names)):
@@ -286,7 +286,7 @@ def _bare_loop(names: Sequence[bytes]) -> BareLoop:
 
 
 def _in_one_range(count: int, newest: int, size: int) -> float:
-    """Return the largest fraction of the newest members in one range."""
+    """Return the largest fraction of the newest members that is in one range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest
 

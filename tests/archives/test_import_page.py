@@ -43,7 +43,7 @@ def shelf_of(here: NetworkFixture) -> ArchiveStorage:
     return here.app_parts.archives
 
 
-def place_of(here: NetworkFixture) -> Path:
+def folder_of(here: NetworkFixture) -> Path:
     """Return the folder of the only archive."""
     archive_storage = shelf_of(here)
     (owner,) = archive_storage.members()
@@ -82,7 +82,7 @@ def test_import_page_previews_archive_and_imports_after_confirmation(
     work(here)
     page = ann.open(PATH)
     assert "Imported" in page.text
-    assert [file.name for file in place_of(here).glob("archive.*")] == []
+    assert [file.name for file in folder_of(here).glob("archive.*")] == []
     profile = page.follow("View your profile")
     assert profile.path == "/@ann"
     assert "Low tide" in ann.open("/@ann?show=posts").text
@@ -238,6 +238,6 @@ def test_archive_worker_skips_archive_claimed_by_other_process(
 
 def test_archive_storage_files_are_private_to_owner(here: NetworkFixture, ann: Visitor, tmp_path: Path) -> None:
     sent(ann, of_mastodon(tmp_path).read_bytes())
-    (place,) = place_of(here).glob("archive.*")
-    assert [path.stat().st_mode & 0o077 for path in (place, place.parent)] == [0, 0]
-    assert json.loads((place.parent / "state.json").read_bytes())["phase"] == "looking"
+    (folder,) = folder_of(here).glob("archive.*")
+    assert [path.stat().st_mode & 0o077 for path in (folder, folder.parent)] == [0, 0]
+    assert json.loads((folder.parent / "state.json").read_bytes())["phase"] == "looking"

@@ -49,7 +49,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, code: str, answer: bytes = b"") 
 
 @pytest.mark.parametrize("name", MESSAGES)
 @in_loop
-async def test_archive_process_with_malformed_message_is_refused(
+async def test_archive_reader_process_with_malformed_message_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     _answering(monkeypatch, "", MESSAGES[name])
@@ -59,7 +59,7 @@ async def test_archive_process_with_malformed_message_is_refused(
 
 
 @in_loop
-async def test_archive_process_with_orphan_holding_pipes_is_closed(
+async def test_archive_reader_process_whose_orphan_holds_pipes_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_process, "_END_SECONDS", 0.1)

@@ -434,7 +434,7 @@ CASES: dict[AuditVerb, Case] = {
 }
 
 
-def test_audit_cases_cover_all_verbs() -> None:
+def test_audit_log_test_cases_cover_all_verbs() -> None:
     assert list(CASES) == list(AuditVerb)
 
 

@@ -347,7 +347,7 @@ async def test_backup_with_deleted_files_is_not_committed(bucket: bool, tmp_path
 
 
 @in_loop
-async def test_backup_complete_is_kept_when_lease_removal_fails(tmp_path: Path) -> None:
+async def test_backup_that_is_complete_is_kept_when_lease_removal_fails(tmp_path: Path) -> None:
     await _network(tmp_path)
     store = build(store=f"sqlite:///{tmp_path}/shoal.db")
     made = await backed_up(store, _bucket(tmp_path / "backups", "delete begun"))

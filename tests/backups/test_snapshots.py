@@ -201,7 +201,7 @@ async def test_snapshot_opening_retries_after_failure_and_releases_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moments, "_PAUSE_SECONDS", 0.01)
-    failed, held = asyncio.Event(), moments._held
+    failed, held = asyncio.Event(), moments._blocked_at_once
 
     async def noted(sources: Sequence[SnapshotSource]) -> moments.OneMoment:
         try:
@@ -210,7 +210,7 @@ async def test_snapshot_opening_retries_after_failure_and_releases_holds(
             failed.set()
             raise
 
-    monkeypatch.setattr(moments, "_held", noted)
+    monkeypatch.setattr(moments, "_blocked_at_once", noted)
     settings = build(store=await stores_of("sqlite", tmp_path, Owner()), media=f"file://{tmp_path}/media")
     stores = settings.store if isinstance(settings.store, dict) else {}
     async with opened(stores) as graph, open_backed(settings) as network:

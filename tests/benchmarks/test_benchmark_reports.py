@@ -83,7 +83,7 @@ except FileNotFoundError:
 """A process of about 150 MB whose child searches a PATH of 300,000 missing directories before it fails."""
 
 
-def test_tree_rss_does_not_count_forked_child_before_exec() -> None:
+def test_process_tree_memory_excludes_forked_child_before_exec() -> None:
     seen: list[int] = []
     with subprocess.Popen([sys.executable, "-c", _SLOW_START], stdout=subprocess.PIPE) as parent:
         assert parent.stdout
@@ -96,7 +96,7 @@ def test_tree_rss_does_not_count_forked_child_before_exec() -> None:
     assert 100 << 20 < max(seen) < 200 << 20
 
 
-def test_held_bytes_counts_shared_objects_once() -> None:
+def test_size_of_object_graph_counts_shared_objects_once() -> None:
     name, numbers = "a name of some length", tuple(range(1_000, 1_010))
     held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
     twice = (numbers, {name: numbers})
@@ -112,7 +112,7 @@ sys.stdin.readline()
 """A process whose child used half a second of processor time and has ended."""
 
 
-def test_tree_cpu_of_ended_child_is_still_counted() -> None:
+def test_process_tree_cpu_time_includes_ended_child() -> None:
     command = [sys.executable, "-c", _BUSY_CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
         assert parent.stdout

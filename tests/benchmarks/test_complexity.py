@@ -20,14 +20,16 @@ SIZES = (100, 1_000)
 
 @pytest.mark.parametrize(("lists", "entries", "k"), [(1, 3, 10), (7, 10, 10), (2 * BATCH + 1, 4, 10), (40, 30, 25)])
 @in_loop
-async def test_newest_of_many_lists_are_equal_in_all_three_ways(lists: int, entries: int, k: int) -> None:
+async def test_newest_entries_of_many_lists_are_equal_for_all_three_algorithms(
+    lists: int, entries: int, k: int
+) -> None:
     made = Lists(lists, entries)
     wanted = sorted((time for times in made.newest(range(lists), entries) for time in times), reverse=True)[:k]
     assert await ours(made, k) == await by_heap(made, k) == await by_bucket_sort(made, k) == wanted
 
 
 @in_loop
-async def test_newest_of_many_lists_read_few_entries_of_each_list() -> None:
+async def test_newest_entries_of_many_lists_take_few_reads_of_each_list() -> None:
     made = Lists(3 * BATCH, 10)
     await ours(made, 10)
     ours_read, made.read = made.read, 0
@@ -36,7 +38,7 @@ async def test_newest_of_many_lists_read_few_entries_of_each_list() -> None:
     assert made.read == 10 * len(made)
 
 
-def test_top_buckets_contain_the_newest_and_few_others() -> None:
+def test_bucket_sort_preselection_contains_newest_entries_and_few_others() -> None:
     times = list(range(1_000))
     found = top_buckets(times, 10)
     assert set(range(990, 1_000)) <= set(found)
@@ -44,7 +46,7 @@ def test_top_buckets_contain_the_newest_and_few_others() -> None:
     assert top_buckets([5, 5, 5], 10) == [5, 5, 5]
 
 
-def test_counted_work_grows_with_rows_and_not_with_time() -> None:
+def test_sqlite_work_meter_depends_on_rows_and_not_on_time() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as store:
         store.execute("CREATE TABLE number (n)")
         meter = Meter()
@@ -79,11 +81,11 @@ def test_complexity_page_shows_work_and_time_of_each_size() -> None:
     assert "| heap | lists |  | not used | 1.2 k / 1.2 k | 12 k / 12 k |" in page
 
 
-def test_complexity_page_without_stored_run_says_so() -> None:
+def test_complexity_page_without_stored_run_states_that_none_exists() -> None:
     assert rendered("{facts}\n```costs top\n```\n", []) == "`shoal bench complexity` was not measured.\n"
 
 
-def test_curves_are_read_from_figures_by_size() -> None:
+def test_complexity_curves_are_read_from_figures_of_each_size() -> None:
     curves = Curves([Figure("read by content, online: steps, 1,000", 7), Figure("memory", 1)])
     assert curves.of("read by content, online", "steps") == {1_000: 7}
     assert curves.sizes == [1_000]

@@ -45,7 +45,7 @@ def test_figures_summary_has_figure_for_each_headline() -> None:
     assert table.count("\n") == len(HEADLINES) + 2
 
 
-def test_figures_headline_shows_ratio_for_rates_and_times() -> None:
+def test_figures_summary_shows_ratio_to_engine_for_rates_and_times() -> None:
     of_times = Result("two", "shoal bench two", FULL, 0.0, 61, [Figure("wait", 8.0, "ms", raw=4.0)], [])
     rows = (
         Headline("Posts", "one", "posts*", "engine"),
@@ -71,7 +71,7 @@ def test_figures_page_has_table_for_each_benchmark() -> None:
             assert page.count("\n| ") > 1, name
 
 
-def test_figures_long_run_shows_machine_day_and_commit() -> None:
+def test_figures_page_of_long_run_shows_machine_day_and_commit() -> None:
     prose = "```long figures one\nlag\n```\n```long figures other\nlag\n```\n"
     page = rendered(prose, results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])])
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page
@@ -79,7 +79,7 @@ def test_figures_long_run_shows_machine_day_and_commit() -> None:
     assert "The long run was not measured." in page
 
 
-def test_stored_figures_passed_checks_and_contain_no_paths() -> None:
+def test_stored_figures_are_of_passed_checks_and_contain_no_file_paths() -> None:
     kept = load(FIGURES)
     assert [check for held in kept.results for check in held.checks if not check.right] == []
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))

@@ -23,7 +23,7 @@ thread (9): pool;_worker (concurrent/futures/thread.py:8) 99
 """
 
 
-def test_folded_stacks_start_at_event_loop_of_main_thread() -> None:
+def test_flame_stacks_start_at_event_loop_of_main_thread() -> None:
     assert folded(TOLD) == {
         ("shoal.queries.home:page",): 30,
         ("shoal.queries.home:page", "shoal.graph.cache.lru:get"): 9,
@@ -31,7 +31,7 @@ def test_folded_stacks_start_at_event_loop_of_main_thread() -> None:
     }
 
 
-def test_folded_stacks_with_all_threads_include_other_threads() -> None:
+def test_flame_stacks_with_all_threads_option_include_other_threads() -> None:
     beside = ("beside the event loop", "shoal.graph.sqlite.writer:Writer._run")
     assert folded(TOLD, all_threads=True) == folded(TOLD) + Counter({beside: 70})
     told = stages(Flames("", 114.0, folded(TOLD, all_threads=True), "post"), WRITE_STAGES)
@@ -49,12 +49,12 @@ def test_flame_stages_sum_to_page_time() -> None:
     assert sum(told.values()) == pytest.approx(44.0)
 
 
-def test_flame_trimming_merges_rare_frames_into_callers() -> None:
+def test_flame_stacks_with_rare_frames_are_merged_into_callers() -> None:
     stacks = {("a",): 1, ("a", "b"): 9_000, ("a", "b", "c"): 3, ("d", "e"): 2}
     assert trimmed(stacks) == {("a",): 1, ("a", "b"): 9_003, ("all else",): 2}
 
 
-def test_folded_module_named_like_library_keeps_full_name() -> None:
+def test_flame_stack_of_module_named_like_library_keeps_full_name() -> None:
     told = "thread (7): MainThread;Runner.run (asyncio/runners.py:9);ask (/a/src/shoal/graph/redis/client.py:1) 2"
     assert folded(told) == {("shoal.graph.redis.client:ask",): 2}
 

@@ -61,7 +61,7 @@ class Stopping:
 
 
 @in_loop
-async def test_open_load_sends_requests_at_given_rate() -> None:
+async def test_open_loop_load_sends_requests_at_given_rate() -> None:
     outcome = await Stopping(0, 0.0).loaded(500, 1.0)
     assert 400 < outcome.answers < 600
     assert len(outcome.late) == outcome.answers
@@ -69,7 +69,7 @@ async def test_open_load_sends_requests_at_given_rate() -> None:
 
 
 @in_loop
-async def test_open_load_server_stall_delays_all_due_requests() -> None:
+async def test_open_loop_load_during_server_stall_delays_all_due_requests() -> None:
     outcome = await Stopping(100, 0.4).loaded(250, 1.5)
     delayed = [latency for latency in outcome.latencies() if latency > 0.1]
     # The 75 requests that were due in the first 0.3 s of the stop; a client that waits for each response would report one. More if
@@ -80,7 +80,7 @@ async def test_open_load_server_stall_delays_all_due_requests() -> None:
 
 
 @in_loop
-async def test_open_load_closed_connection_is_reported_as_error() -> None:
+async def test_open_loop_load_with_closed_connection_reports_error() -> None:
     outcome = await Stopping(10, 0.0, hangs_up=True).loaded(200, 0.5)
     assert dict(outcome.wrong) == {"connection closed: by the server": 1}
     assert outcome.answers == len(outcome.late) - 1

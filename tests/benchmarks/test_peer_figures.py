@@ -24,7 +24,7 @@ def test_figures_page_cites_document_of_each_peer_figure() -> None:
         assert f"]({figure.document.address})" in page, figure
 
 
-def test_peer_documents_have_full_citations_and_mark_undated() -> None:
+def test_peer_documents_have_full_citations_and_undated_ones_are_marked() -> None:
     for document in {figure.document for figure in PEERS}:
         assert re.fullmatch(r"https?://[\w./~%-]+", document.address), document
         assert re.fullmatch(r"(19|20)\d\d|", document.year), document

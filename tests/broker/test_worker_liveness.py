@@ -41,7 +41,7 @@ async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCal
 
 
 @in_loop
-async def test_roll_call_with_all_processes_responding_reports_no_silent_process(
+async def test_roll_call_answered_by_all_processes_reports_no_silent_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, _):
@@ -63,7 +63,7 @@ async def test_roll_call_process_silent_beyond_connection_timeout_is_no_longer_c
 
 
 @in_loop
-async def test_roll_call_silence_that_ended_does_not_count_towards_next_silence(
+async def test_roll_call_process_silent_twice_is_timed_from_second_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -75,7 +75,9 @@ async def test_roll_call_silence_that_ended_does_not_count_towards_next_silence(
 
 
 @in_loop
-async def test_roll_call_old_silence_does_not_count_towards_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_roll_call_process_silent_again_after_an_hour_is_counted_as_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         assert (await asking.take(2)).silent == 1
         clock.now += 3_600

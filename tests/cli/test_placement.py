@@ -171,7 +171,7 @@ def without_xxhash(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def test_placement_study_without_xxhash_names_package_in_affected_rows(tmp_path: Path) -> None:
+def test_placement_study_without_xxhash_states_missing_package_in_affected_rows(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     shown = without_xxhash("study", "--generated", "500", "--report", str(page))
     assert shown.startswith("0 ")

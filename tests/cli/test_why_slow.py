@@ -112,7 +112,7 @@ spans = st.lists(
 
 
 @given(spans)
-def test_why_slow_wait_of_stage_never_exceeds_its_duration(statements: list[TimedSpan]) -> None:
+def test_why_slow_command_wait_of_stage_never_exceeds_its_duration(statements: list[TimedSpan]) -> None:
     stage = TimedSpan("", "handle", 10.0, 80.0)
     assert 0.0 <= covered(stage, statements) <= 80.0 + 1e-9
     drawn = [line.plain for line in picture(request(90.0, [TimedSpan("", "wait", 0.0, 10.0), stage, *statements]))]
@@ -131,11 +131,11 @@ def test_why_slow_wait_of_stage_never_exceeds_its_duration(statements: list[Time
         ([TimedSpan("sqlite", "a", 80, 50)], 10.0),
     ],
 )
-def test_why_slow_overlapping_waits_are_counted_once(statements: list[TimedSpan], waited: float) -> None:
+def test_why_slow_command_counts_overlapping_waits_once(statements: list[TimedSpan], waited: float) -> None:
     assert covered(TimedSpan("", "handle", 10.0, 80.0), statements) == pytest.approx(waited)
 
 
-def test_why_slow_request_without_spans_is_drawn_from_its_stages() -> None:
+def test_why_slow_command_draws_request_without_spans_from_its_stages() -> None:
     told = LoggedRequest(
         time="t", ms=10.0, id="r", method="GET", route="/x", status=200, stages={"wait": 2.0, "handle": 8.0}
     )

@@ -135,7 +135,7 @@ async def test_graph_follow_history_with_clock_skew_keeps_order_of_changes(backe
 
 
 @in_loop
-async def test_graph_silent_unfollow_is_not_recorded_in_history(backend: Backend) -> None:
+async def test_graph_unfollow_marked_as_silent_is_not_recorded_in_history(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(5))
         op = AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5) + 1, alive=False, plain=True, silent=True)

@@ -239,7 +239,7 @@ async def add_ticket(graph: Store, ticket: int, id_: int) -> None:
 
 
 @in_loop
-async def test_graph_fresh_id_of_stored_association_is_refused(backend: Backend) -> None:
+async def test_graph_new_id_that_has_stored_association_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         await add_ticket(graph, ANN, ANN)
@@ -252,7 +252,7 @@ async def test_graph_fresh_id_of_stored_association_is_refused(backend: Backend)
 
 
 @in_loop
-async def test_graph_fresh_id_of_deleted_association_is_refused(backend: Backend) -> None:
+async def test_graph_new_id_that_has_deleted_association_is_refused(backend: Backend) -> None:
     async with backend.open() as graph:
         await add_ticket(graph, ANN, ANN)
         batch = Batch(shard_of(ANN))
@@ -264,7 +264,7 @@ async def test_graph_fresh_id_of_deleted_association_is_refused(backend: Backend
 
 
 @in_loop
-async def test_graph_fresh_id_added_concurrently_is_stored_once(backend: Backend) -> None:
+async def test_graph_new_id_added_concurrently_is_stored_once(backend: Backend) -> None:
     async with backend.open() as graph:
         adding = [add_ticket(graph, ANN, id_on(0, n)) for n in range(1, 21)]
         answers = await asyncio.gather(*adding, return_exceptions=True)
@@ -274,7 +274,7 @@ async def test_graph_fresh_id_added_concurrently_is_stored_once(backend: Backend
 
 
 @in_loop
-async def test_graph_fresh_id_that_already_owns_key_raises_key_taken(backend: Backend) -> None:
+async def test_graph_new_id_that_already_owns_key_raises_key_taken(backend: Backend) -> None:
     async def use(graph: Store) -> None:
         batch = Batch(shard_of(ANN))
         batch.key_add(key_of(ANN, "challenge"), ANN)
@@ -791,7 +791,7 @@ async def test_graph_aggregate_like_count_is_kept_at_author(backend: Backend) ->
 
 
 @in_loop
-async def test_graph_aggregate_count_is_kept_for_tallied_types_only(backend: Backend) -> None:
+async def test_graph_aggregate_count_is_kept_only_for_types_that_declare_it(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), aggregate_id=BEN)
         assert await all_counts(graph) == [(ANN, FOLLOWS.number, 1), (BEN, FOLLOWED_BY.number, 1)]
@@ -867,7 +867,7 @@ async def test_graph_batch_with_several_changes_of_one_association_applies_the_l
 
 
 @in_loop
-async def test_graph_plain_operation_loses_to_later_one(backend: Backend) -> None:
+async def test_graph_plain_operation_does_not_replace_row_with_later_time(backend: Backend) -> None:
     async with backend.open() as graph:
         op = AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
         await put(graph, op)

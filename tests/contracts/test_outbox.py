@@ -173,7 +173,7 @@ async def test_outbox_acknowledged_event_is_never_redelivered(backend: Backend) 
 
 
 @in_loop
-async def test_outbox_acknowledgment_after_lease_expiry_counts(backend: Backend) -> None:
+async def test_outbox_acknowledgment_after_lease_expiry_deletes_job(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         late = await graph.claim(2, SHORT)

@@ -150,7 +150,7 @@ async def test_tag_transport_increments_sent_before_first_collector_are_delivere
 
 
 @in_loop
-async def test_tag_transport_hurry_returns_next_batch_immediately(
+async def test_tag_transport_after_hurry_call_returns_next_batch_immediately(
     carrier: Carrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carrier.look_seconds = 10 * PATIENCE
@@ -277,7 +277,7 @@ async def test_rabbitmq_tag_transport_redelivers_unfinished_increments_after_rec
     async with closing(_given(emitter), _given(collector)):
         await send(emitter, *range(10))
         parcels = await told(collector, *range(10))
-        old = list(collector._places)
+        old = list(collector._positions)
         # The connection breaks while the first acknowledgments are in flight and before the others.
         await collector.done(parcels[:3])
         await old[0].channel.connection.close(ConnectionError("cut"))
@@ -293,7 +293,7 @@ async def _given(transport: RabbitTransport) -> Transport:
 
 
 async def _places(transport: RabbitTransport) -> int:
-    return len(transport._places)
+    return len(transport._positions)
 
 
 @in_loop
@@ -336,7 +336,7 @@ async def test_rabbitmq_tag_transport_stuck_collector_reconnects(
     async with closing(opened(namespace, collecting=False)) as (emitter,):
         collector = await opened(namespace, collecting=True)
         async with closing(_given(collector)):
-            for place in collector._places:
+            for place in collector._positions:
                 # Simulate a broker that has lost its consumers.
                 await place.channel.basic_cancel(place._ticket)
             await send(emitter, *range(10))
@@ -358,7 +358,7 @@ async def test_rabbitmq_tag_transport_three_collectors_get_one_queue_each() -> N
         async def shares() -> list[int]:
             # The active consumer of a queue is known only after a delivery.
             await send(emitter, next(numbers))
-            return sorted(len([place for place in one._places if place.first_since]) for one in collectors)
+            return sorted(len([place for place in one._positions if place.first_since]) for one in collectors)
 
         for wanted in ([3], [1, 2], [1, 1, 1], [0, 1, 1, 1]):
             collectors.append(await opened(namespace, collecting=True))

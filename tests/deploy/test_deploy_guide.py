@@ -217,7 +217,7 @@ def test_deploy_guide_file_references_exist() -> None:
         assert (ROOT / (one or other)).exists(), one or other
 
 
-def test_alertmanager_alert_is_sent_by_mail(tmp_path: Path) -> None:
+def test_alertmanager_sends_alert_by_mail(tmp_path: Path) -> None:
     with post_office() as office:
         host = office.url.partition("//")[2]
         port = free_port()

@@ -154,7 +154,7 @@ def test_connection_limit_reserves_file_descriptors_for_stores(tmp_path: Path) -
         assert found["503"] + found["closed"] > 0
 
 
-def test_unterminated_request_heads_use_bounded_memory(tmp_path: Path) -> None:
+def test_server_with_unterminated_request_heads_uses_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as target_server:
         before = target_server.memory
         found, most, _ = target_server.attacked("heads", 20, 3.0)
@@ -162,7 +162,7 @@ def test_unterminated_request_heads_use_bounded_memory(tmp_path: Path) -> None:
         assert most < before + 60
 
 
-def test_slow_uploads_use_bounded_memory(tmp_path: Path) -> None:
+def test_server_with_slow_uploads_uses_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as target_server:
         before = target_server.memory
         found, most, _ = target_server.attacked("drips", 60, 4.0)
@@ -171,7 +171,7 @@ def test_slow_uploads_use_bounded_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
-def test_concurrent_large_uploads_use_bounded_memory(tmp_path: Path) -> None:
+def test_server_with_concurrent_large_uploads_uses_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as target_server:
         found, most, _ = target_server.attacked("uploads", 10, 60.0)
         assert found == {"202": 10}
@@ -190,7 +190,7 @@ def test_login_flood_with_wrong_passwords_is_refused_quickly(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
-def test_consecutive_attacks_use_bounded_memory(tmp_path: Path) -> None:
+def test_server_under_consecutive_attacks_uses_bounded_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as target_server:
         peaks = [target_server.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
         # The memory of an idle server and one video process, plus the memory of hashing.

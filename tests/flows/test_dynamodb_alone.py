@@ -77,7 +77,7 @@ def _requests(shoal: Shoal) -> int:
 
 
 @in_loop
-async def test_cold_home_page_takes_a_fixed_number_of_requests_two_of_them_for_the_timeline() -> None:
+async def test_cold_home_page_on_dynamodb_takes_fixed_number_of_requests_including_two_for_timeline() -> None:
     settings = settings_of(run_consequences=False)
     costs = []
     for posts in (2, 10):

@@ -302,7 +302,7 @@ async def test_emoji_reaction_is_discarded_when_its_emoji_entry_is_deleted_concu
         post = await ann.create("hello")
         await ben.react(post, UP)
         await ben.unreact(post, UP)
-        whole = reactions._place
+        whole = reactions._position_of
 
         async def found_and_ended(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
             place = await whole(writes, post, emoji)
@@ -312,7 +312,7 @@ async def test_emoji_reaction_is_discarded_when_its_emoji_entry_is_deleted_concu
             await writes.graph.commit(batch)
             return place
 
-        with patch.object(reactions, "_place", found_and_ended):
+        with patch.object(reactions, "_position_of", found_and_ended):
             await reactions.react(writes, ben.id, post.id, UP)
         assert counts(await ben.read(post)) == {}
         await ben.react(post, UP)

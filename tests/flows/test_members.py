@@ -271,7 +271,7 @@ async def test_password_hashing_for_in_process_callers_is_not_limited() -> None:
 
 @pytest.mark.parametrize("typed", ["zwölf Möwen", "zwo\u0308lf Mo\u0308wen"])
 @in_loop
-async def test_password_in_another_normalization_form_logs_in(typed: str) -> None:
+async def test_login_with_password_in_another_normalization_form_succeeds(typed: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", typed)
         for spelling in ("zwölf Möwen", "zwo\u0308lf Mo\u0308wen"):
@@ -290,7 +290,7 @@ async def test_password_hash_from_before_normalization_still_matches_what_was_ty
 
 
 @in_loop
-async def test_password_of_the_maximum_length_in_decomposed_form_logs_in() -> None:
+async def test_login_with_longest_password_in_decomposed_form_succeeds() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", "o\u0308" * 1_024)
         for spelling in ("o\u0308" * 1_024, "ö" * 1_024):

@@ -209,7 +209,7 @@ async def three(stores: int) -> AsyncIterator[Three]:
 @pytest.mark.parametrize("stores", [1, 2])
 @given(acts=acts)
 @settings(max_examples=examples(30, full=60), deadline=None)
-def test_relationship_actions_match_the_model(stores: int, acts: list[Act]) -> None:
+def test_relationship_actions_in_random_order_match_reference_model(stores: int, acts: list[Act]) -> None:
     async def main() -> None:
         async with three(stores) as trio:
             model = Model()

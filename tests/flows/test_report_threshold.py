@@ -302,7 +302,7 @@ async def test_report_events_concurrent_or_repeated_give_equal_review_state(
 
 
 @in_loop
-async def test_report_with_pending_inverse_counts_towards_hold(tmp_path: Path) -> None:
+async def test_report_whose_inverse_is_pending_counts_towards_hold(tmp_path: Path) -> None:
     stores = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
     async with network(stores) as shoal:
         ann, one, two = await register(shoal, "ann", "joe", "dan")

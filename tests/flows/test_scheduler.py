@@ -320,7 +320,7 @@ async def test_poll_end_event_is_sent_once() -> None:
 
 
 @in_loop
-async def test_agenda_ticket_without_matching_item_is_discarded() -> None:
+async def test_scheduler_ticket_without_matching_object_is_discarded() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await plan(shoal, ann, "x")
@@ -333,7 +333,7 @@ async def test_agenda_ticket_without_matching_item_is_discarded() -> None:
 
 
 @in_loop
-async def test_agenda_longer_than_a_page_is_processed_completely(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scheduler_processes_more_due_tickets_than_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agenda_module, "_PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         people = await register(shoal, *[f"other{n}" for n in range(5)])
@@ -348,7 +348,7 @@ async def test_agenda_longer_than_a_page_is_processed_completely(monkeypatch: py
 
 
 @in_loop
-async def test_agenda_item_that_fails_is_retried_after_backoff() -> None:
+async def test_scheduler_retries_failed_ticket_after_backoff() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await plan(shoal, ann, "first", 6)
@@ -406,7 +406,9 @@ def _writes(
 
 @settings(deadline=None, max_examples=examples(20, full=40))
 @given(seed=st.integers(0, 2**32), planned=st.integers(1, 6), asked=st.integers(0, 3), workers=st.integers(1, 4))
-def test_agenda_items_run_exactly_once_under_crashes(seed: int, planned: int, asked: int, workers: int) -> None:
+def test_scheduler_processes_each_ticket_exactly_once_despite_crashes(
+    seed: int, planned: int, asked: int, workers: int
+) -> None:
     chance = Random(seed)
 
     async def perhaps(_batch: Batch) -> None:
@@ -463,7 +465,7 @@ def test_agenda_items_run_exactly_once_under_crashes(seed: int, planned: int, as
 
 
 @in_loop
-async def test_agenda_of_running_network_publishes_due_post(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scheduler_of_running_network_publishes_due_post(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduled_posts, "LEAST_MS", 0)
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

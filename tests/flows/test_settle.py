@@ -14,7 +14,7 @@ HOUR = 3_600.0
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
 @in_loop
-async def test_settle_flushes_pending_tag_and_search_writes(
+async def test_network_settle_writes_pending_tag_uses_and_search_rows(
     backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.app.indexes._EMIT_SECONDS", HOUR)

@@ -133,7 +133,9 @@ async def test_poll_option_ids_of_processes_with_equal_clocks_are_unique(tmp_pat
 
 @STORES
 @in_loop
-async def test_agenda_tickets_of_processes_with_equal_clocks_are_unique_and_all_run(tmp_path: Path, url: str) -> None:
+async def test_scheduler_tickets_of_processes_with_equal_clocks_are_unique_and_all_processed(
+    tmp_path: Path, url: str
+) -> None:
     async with network(tmp_path, url) as there:
         pairs = list(zip(there.processes, there.members, strict=True))
         planned = await together(

@@ -220,7 +220,7 @@ async def test_cached_graph_request_continues_before_the_end_of_its_change_is_pu
 
 
 @in_loop
-async def test_cached_graph_unmarked_change_returns_after_its_end_is_published() -> None:
+async def test_cached_graph_change_without_mark_returns_after_its_end_is_published() -> None:
     _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"

@@ -228,7 +228,7 @@ async def test_cached_graph_assoc_ranges_with_shared_store_are_not_cached() -> N
     assert store.together == [[ANN, BEN]] * 2
 
 
-def test_lru_many_returns_the_values_of_single_lookups() -> None:
+def test_lru_lookup_of_many_keys_equals_single_lookups() -> None:
     recent: Recent[int, str] = Recent(4)
     for key in range(3):
         recent.put(key, str(key))

@@ -150,7 +150,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 @in_loop
-async def test_dynamodb_graph_tao_query_takes_one_request(name: str) -> None:
+async def test_dynamodb_graph_association_query_takes_one_request(name: str) -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
         asked = graph.capacity.requests.total()

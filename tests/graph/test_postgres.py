@@ -644,7 +644,7 @@ async def test_outbox_expired_lease_counts_as_attempt_and_put_back_does_not(data
 
 
 @in_loop
-async def test_outbox_put_back_by_previous_lease_holder_is_ignored(database: Database) -> None:
+async def test_outbox_job_put_back_by_previous_lease_holder_is_unchanged(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await emit(one, 1)
         (late,) = await one.claim(1, 0.01)

@@ -17,7 +17,7 @@ def test_association_type_inverse_of_inverse_is_the_type() -> None:
         assert not atype.inverse or ASSOC_TYPES[atype.inverse].inverse == atype.number
 
 
-def test_post_mark_types_have_an_inverse_and_unique_names() -> None:
+def test_post_mark_association_types_have_inverse_and_unique_names() -> None:
     assert all(mark.atype.inverse == mark.inverse.number for mark in POST_MARKS)
     names = [name for mark in POST_MARKS for name in (mark.verb, mark.state, mark.noun)]
     assert len(set(names)) == len(names)

@@ -9,7 +9,7 @@ from tests.graph.use_cases_page import PAGE, counted, with_tables
 
 
 @in_loop
-async def test_dynamodb_use_cases_take_the_requests_on_their_page() -> None:
+async def test_dynamodb_use_cases_take_the_number_of_requests_stated_in_documentation() -> None:
     page = PAGE.read_text("utf-8")
     counts = await counted()
     assert with_tables(page, counts) == page, "python -m tests.graph.use_cases_page writes them"

@@ -122,7 +122,7 @@ async def test_email_change_undo_link_restores_hijacked_account(office: PostOffi
 
 @pytest.mark.usefixtures("hurried")
 @in_loop
-async def test_mail_sent_late_has_no_link_invalidated_in_between(office: PostOffice) -> None:
+async def test_mail_sent_late_omits_link_that_was_invalidated(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         # A link to the hijacker's address, invalidated by the owner's new password before it is sent.
         office.refuses = "450 later"
@@ -204,7 +204,7 @@ async def test_email_address_in_use_again_is_not_freed_by_late_events(office: Po
 
 
 @in_loop
-async def test_undo_mail_given_up_late_keeps_delivered_link_and_address(
+async def test_undo_mail_dropped_late_keeps_delivered_link_and_address(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_network(office) as (shoal, ann):

@@ -56,8 +56,8 @@ async def listed(store: MediaStore, prefix: str) -> list[str]:
 
 def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("Ann", 42, photograph())
-        media = Media(id=42, owner_id=1, **msgspec.structs.asdict(placed))
+        stored = await library.store_picture("Ann", 42, photograph())
+        media = Media(id=42, owner_id=1, **msgspec.structs.asdict(stored))
         assert media.key.startswith(f"{media_path('ann')}/42-")
         assert media.key.endswith(".avif.jpg")
         assert media.preview_key == media.key.removesuffix(".avif.jpg") + "-small.avif.jpg"
@@ -68,7 +68,7 @@ def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
         copy, content_type = await library.read(media.key.removesuffix(".jpg"))
         assert (Image.open(io.BytesIO(copy)).size, content_type) == ((900, 600), "image/avif")
         assert len(copy) < len(data)
-        assert await library.place("ann", 42, photograph()) == placed
+        assert await library.store_picture("ann", 42, photograph()) == stored
         assert sorted(await listed(store, media_path("ann"))) == sorted(files_of(media))
         await library.remove([media.key, media.preview_key])
         assert await listed(store, media_path("ann")) == []
@@ -78,39 +78,39 @@ def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
 
 def test_media_library_png_has_no_avif_copy() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("bea", 7, picture())
-        assert placed.content_type == "image/png"
-        assert sorted(await listed(store, media_path("bea"))) == sorted([placed.key, placed.preview_key])
-        assert placed.preview_key == placed.key.removesuffix(".png") + "-small.png"
+        stored = await library.store_picture("bea", 7, picture())
+        assert stored.content_type == "image/png"
+        assert sorted(await listed(store, media_path("bea"))) == sorted([stored.key, stored.preview_key])
+        assert stored.preview_key == stored.key.removesuffix(".png") + "-small.png"
 
     run(story)
 
 
 def test_media_library_photograph_with_alpha_is_stored_as_webp() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("bea", 7, photograph("RGBA", "PNG"))
-        assert placed.content_type == "image/webp"
-        assert placed.key.endswith(".webp")
-        assert placed.preview_key.endswith("-small.webp")
+        stored = await library.store_picture("bea", 7, photograph("RGBA", "PNG"))
+        assert stored.content_type == "image/webp"
+        assert stored.key.endswith(".webp")
+        assert stored.preview_key.endswith("-small.webp")
 
     run(story)
 
 
 def test_media_library_remove_deletes_files_and_is_idempotent() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("cy", 7, picture())
+        stored = await library.store_picture("cy", 7, picture())
         for _ in range(2):
-            await library.remove([placed.key, placed.preview_key, ""])
+            await library.remove([stored.key, stored.preview_key, ""])
         with pytest.raises(NotFound):
-            await library.read(placed.key)
+            await library.read(stored.key)
 
     run(story)
 
 
 def test_media_library_avatar_is_square_and_header_three_to_one() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        avatar = await library.place_avatar("dan", picture(size=(900, 500)))
-        header = await library.place_header("dan", picture(size=(1600, 1600)))
+        avatar = await library.store_avatar("dan", picture(size=(900, 500)))
+        header = await library.store_header("dan", picture(size=(1600, 1600)))
         assert avatar.startswith(f"{media_path('dan')}/avatar-")
         assert header.startswith(f"{media_path('dan')}/header-")
         assert Image.open(io.BytesIO((await library.read(avatar))[0])).size == (400, 400)
@@ -125,7 +125,7 @@ def test_media_library_animated_avatar_is_stored_with_still_frame() -> None:
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100)
 
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        avatar = await library.place_avatar("dan", file.getvalue())
+        avatar = await library.store_avatar("dan", file.getvalue())
         assert still_of(avatar) != avatar
         assert sorted(await listed(store, media_path("dan"))) == sorted([avatar, still_of(avatar)])
         moving, content_type = await library.read(avatar)
@@ -151,9 +151,9 @@ def test_media_library_animated_avatar_is_stored_with_still_frame() -> None:
 def test_media_library_refused_upload_leaves_no_files(data: bytes, error: type[Exception]) -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         for attempt in (
-            library.place("eve", 1, data),
-            library.place_avatar("eve", data),
-            library.place_header("eve", data),
+            library.store_picture("eve", 1, data),
+            library.store_avatar("eve", data),
+            library.store_header("eve", data),
         ):
             with pytest.raises(error):
                 await attempt
@@ -178,7 +178,7 @@ def test_media_library_failed_upload_leaves_no_partial_files(
 
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         with pytest.raises(type(error)):
-            await library.place("fay", 1, picture())
+            await library.store_picture("fay", 1, picture())
         assert await listed(store, media_path("fay")) == []
 
     run(story, store)

@@ -242,7 +242,7 @@ def test_image_renderer_keeps_lossless_format_when_smaller() -> None:
     assert shown(made.feed).tobytes() == ramp.tobytes()
 
 
-def test_image_renderer_keep_kind_preserves_lossless_format() -> None:
+def test_image_renderer_with_keep_kind_option_preserves_file_format() -> None:
     assert render(saved(noise()), LIMITS, keep_kind=True).content_type == "image/png"
     assert render(saved(noise(), "JPEG"), LIMITS, keep_kind=True).content_type == "image/jpeg"
 

@@ -41,7 +41,7 @@ async def objects(shoal: Shoal) -> list[AnyNode]:
 
 @pytest.mark.parametrize("kind", ["scheduled post", "poll", "ip block", "departure"])
 @in_loop
-async def test_shoal_check_lost_agenda_ticket_is_reported_and_rescheduled(kind: str) -> None:
+async def test_shoal_check_lost_scheduler_ticket_is_reported_and_rescheduled(kind: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
         match kind:

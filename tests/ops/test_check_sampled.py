@@ -58,7 +58,7 @@ async def test_sampled_check_detects_each_fault(fault: str) -> None:
 
 
 @in_loop
-async def test_sampled_check_draws_every_member_and_none_from_empty_network() -> None:
+async def test_sampled_check_eventually_selects_every_member_and_none_of_empty_network() -> None:
     async with Shoal.open("memory://") as shoal:
         chance = random.Random(3)
         assert await random_member(shoal.network.store, chance) is None

@@ -94,7 +94,7 @@ def test_demo_photographs_are_small_and_hold_no_metadata() -> None:
     assert sum(len(read(name)) for name in photos()) < 6_000_000
 
 
-def test_demo_headers_have_the_size_of_profile_headers() -> None:
+def test_demo_header_pictures_have_the_size_of_profile_headers() -> None:
     assert size_of(header("museum_hall")) == photographs.HEADER
 
 
@@ -131,7 +131,7 @@ def test_demo_replies_of_authors_are_by_authors(network: DemoPlan) -> None:
     assert found == {text: replies[text] for text in found}
 
 
-def test_demo_hero_follows_many_authors(network: DemoPlan) -> None:
+def test_demo_main_member_follows_many_authors(network: DemoPlan) -> None:
     assert network.people[network.hero].name == HERO
     assert sum(who == network.hero for who, _ in network.follows) >= 20
 
@@ -246,7 +246,7 @@ def test_demo_network_posts_are_written_more_by_day_than_by_night(network: DemoP
 
 
 @pytest.mark.parametrize("members", [1, 2, 7])
-def test_demo_network_may_have_very_few_members(members: int) -> None:
+def test_demo_network_with_very_few_members_is_created(members: int) -> None:
     small = plan(5, members, 2, now_ms=NOW)
     assert len(small.people) == members
     assert small.posts

@@ -29,13 +29,13 @@ def engine(request: pytest.FixtureRequest) -> Program:
     return ENGINES[request.param]()
 
 
-def test_engine_for_tests_listens_on_loopback_only(engine: Program) -> None:
+def test_test_engine_listens_on_loopback_only(engine: Program) -> None:
     addresses = list(_listening(engine))
     assert urlsplit(engine.url).port in {port for _, port in addresses}
     assert [(host, port) for host, port in addresses if not _is_loopback(host)] == []
 
 
-def test_engine_for_tests_refuses_connections_to_other_addresses(engine: Program) -> None:
+def test_test_engine_refuses_connections_to_other_addresses(engine: Program) -> None:
     if (host := _own_address()) is None:
         pytest.skip("this machine has no address but loopback")
     for _, port in _listening(engine):

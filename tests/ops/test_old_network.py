@@ -67,7 +67,7 @@ async def replies_to(member: Handle, post_id: int) -> set[str]:
 
 
 @in_loop
-async def test_old_network_after_one_repair_passes_check(folder: Path) -> None:
+async def test_network_of_old_version_passes_check_after_one_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         await check(shoal.network, repair=True, young=0.0)
         report = await check(shoal.network, young=0.0)
@@ -78,7 +78,7 @@ async def test_old_network_after_one_repair_passes_check(folder: Path) -> None:
 
 
 @in_loop
-async def test_old_network_after_repair_keeps_timelines_replies_and_revisions(folder: Path) -> None:
+async def test_network_of_old_version_keeps_timelines_replies_and_revisions_after_repair(folder: Path) -> None:
     async with repaired(folder) as shoal:
         ann, ben, cyd, dan = [await shoal.log_in(name, PASSWORD) for name in ("ann", "ben", "cyd", "dan")]
         assert {TALK, EDITED, DAWN, TWICE, "In the north.", "Where is that?"} <= set(await home_of(ann))
@@ -96,7 +96,7 @@ async def test_old_network_after_repair_keeps_timelines_replies_and_revisions(fo
 
 
 @in_loop
-async def test_old_network_relationship_history_begins_with_existing_follows(folder: Path) -> None:
+async def test_network_of_old_version_has_relationship_history_from_existing_follows(folder: Path) -> None:
     async with opened(folder) as shoal:
         ann, ben, dan = [await shoal.member(name) for name in ("ann", "ben", "dan")]
         began = (await ben.following()).times[-1]
@@ -115,7 +115,7 @@ async def test_old_network_relationship_history_begins_with_existing_follows(fol
 
 
 @in_loop
-async def test_old_network_repair_links_media_to_posts_and_expires_unused_media(folder: Path) -> None:
+async def test_network_of_old_version_links_media_to_posts_and_expires_unused_media_at_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         # Two concurrent updates left an avatar behind; uploads have neither a size nor an expiry time.
         before = await check(shoal.network, young=0.0)
@@ -137,7 +137,7 @@ async def test_old_network_repair_links_media_to_posts_and_expires_unused_media(
 
 
 @in_loop
-async def test_old_network_search_finds_picture_descriptions_without_repair(folder: Path) -> None:
+async def test_network_of_old_version_finds_picture_descriptions_without_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         async with asyncio.timeout(20):
             while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # there is no event to await
@@ -152,7 +152,7 @@ async def all_media(shoal: Shoal) -> list[Media]:
 
 
 @in_loop
-async def test_old_network_pictures_are_readable_after_repair(folder: Path) -> None:
+async def test_network_of_old_version_has_readable_pictures_after_repair(folder: Path) -> None:
     async with repaired(folder) as shoal:
         cyd = await shoal.member("cyd")
         shown = {entry.post.text: entry for entry in (await cyd.home(limit=40)).entries if entry.media}

@@ -45,7 +45,7 @@ async def looked_at(shoal: Shoal, *, repair: bool = False) -> CheckReport:
 
 
 @in_loop
-async def test_old_app_without_use_expires_one_day_after_repair() -> None:
+async def test_oauth_app_of_old_version_without_use_expires_one_day_after_repair() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await from_before(shoal)
         assert (await looked_at(shoal))["apps"].examples == [
@@ -58,7 +58,7 @@ async def test_old_app_without_use_expires_one_day_after_repair() -> None:
 
 
 @in_loop
-async def test_unused_app_with_lost_agenda_entry_is_rescheduled_by_repair_and_expires() -> None:
+async def test_unused_app_with_lost_scheduler_ticket_is_rescheduled_by_repair_and_expires() -> None:
     async with Shoal.open("memory://") as shoal:
         app = await an_app(shoal)
         assert (await looked_at(shoal)).clean
@@ -69,7 +69,7 @@ async def test_unused_app_with_lost_agenda_entry_is_rescheduled_by_repair_and_ex
 
 @pytest.mark.parametrize("how", ["a token of a member", "a token of its own", "a code"])
 @in_loop
-async def test_old_app_with_token_or_code_is_kept_after_repair(how: str) -> None:
+async def test_oauth_app_of_old_version_with_token_or_code_is_kept_after_repair(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await an_app(shoal), shoal.network.writes
         ann = await shoal.register("ann")
@@ -84,7 +84,7 @@ async def test_old_app_with_token_or_code_is_kept_after_repair(how: str) -> None
 
 
 @in_loop
-async def test_used_app_with_revoked_token_is_kept_after_repair() -> None:
+async def test_oauth_app_with_revoked_token_is_kept_after_repair() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await an_app(shoal), shoal.network.writes
         await oauth.revoke_token(writes, (await oauth.issue_token(writes, app.id, 0, ("read",))).token)
@@ -93,7 +93,7 @@ async def test_used_app_with_revoked_token_is_kept_after_repair() -> None:
 
 
 @in_loop
-async def test_old_app_with_token_issued_before_expiry_planning_is_kept() -> None:
+async def test_oauth_app_of_old_version_with_token_issued_before_expiry_planning_is_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await from_before(shoal), shoal.network.writes
         await oauth.issue_token(writes, app.id, 0, ("read",))
@@ -102,7 +102,7 @@ async def test_old_app_with_token_issued_before_expiry_planning_is_kept() -> Non
 
 
 @in_loop
-async def test_old_apps_with_token_issued_during_expiry_planning_are_kept() -> None:
+async def test_oauth_apps_of_old_version_with_token_issued_during_expiry_planning_are_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         made = [await from_before(shoal) for _ in range(12)]
         writes = changed(shoal.network.writes, graph=shoal.network.store)

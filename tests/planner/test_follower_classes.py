@@ -23,7 +23,7 @@ def test_follower_classes_sum_to_assumed_follows_and_members(of: Assumptions) ->
 
 
 @given(NETWORKS)
-def test_follower_classes_are_ascending_and_split_at_cut(of: Assumptions) -> None:
+def test_follower_classes_are_ascending_and_split_at_high_fan_out_threshold(of: Assumptions) -> None:
     whole = classes(of)
     means = [one.followers for one in whole]
     assert means == sorted(means)

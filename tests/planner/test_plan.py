@@ -22,7 +22,7 @@ MORE = ("posts", "pages", "changes", "years", "follows")
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_cluster_plan_sized_for_load_carries_it_unless_data_sources_run_out(of: Assumptions) -> None:
+def test_cluster_plan_carries_its_load_unless_data_sources_run_out(of: Assumptions) -> None:
     shape = cluster(of, COSTS)
     size = needed(load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), of, COSTS.shared)
     ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
@@ -42,7 +42,7 @@ def test_cluster_plan_sized_for_load_carries_it_unless_data_sources_run_out(of: 
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_plan_limits_with_more_load_are_never_less_used(of: Assumptions) -> None:
+def test_plan_with_more_load_uses_no_limit_less(of: Assumptions) -> None:
     def uses(given: Assumptions) -> dict[str, float]:
         fixed = cluster(given, COSTS, Size(8, 4, 2, 2))
         return {limit.what: limit.use for shape in (one_process(given, COSTS), fixed) for limit in shape.limits}
@@ -59,7 +59,7 @@ def test_plan_chooses_one_process_for_small_network_and_cluster_for_large_networ
     assert chosen(Assumptions(members=50_000_000), COSTS).name != NAME
 
 
-def test_plan_shape_is_full_at_reported_member_count() -> None:
+def test_plan_reported_member_count_uses_its_limits_completely() -> None:
     of = Assumptions(members=3_000_000)
     alone = next(one for one in carried(of, COSTS) if one.shape == NAME)
     assert alone.members == alone.breaks[0].members
@@ -70,7 +70,7 @@ def test_plan_shape_is_full_at_reported_member_count() -> None:
     assert not one_process(changed(of, "members", alone.members * 1.02), COSTS).carries
 
 
-def test_plan_budget_pays_for_reported_member_count_only() -> None:
+def test_plan_member_count_for_budget_costs_at_most_the_budget() -> None:
     of, prices = Assumptions(members=1_000, budget=5_000), Prices()
     members = affordable(of, prices, COSTS)
     costs = [chosen(changed(of, "members", members * factor), COSTS).money(prices) for factor in (0.98, 1.03)]
@@ -78,7 +78,7 @@ def test_plan_budget_pays_for_reported_member_count_only() -> None:
     assert affordable(replace(of, budget=1e-9), prices, COSTS) == 0
 
 
-def test_plan_sensitivities_are_sorted_by_impact_and_match_separate_plans() -> None:
+def test_plan_sensitivities_are_sorted_by_cost_range_and_match_separate_plans() -> None:
     of, prices = Assumptions(members=20_000_000), Prices()
     found = swings(of, prices, COSTS)
     assert [swing.width for swing in found] == sorted((swing.width for swing in found), reverse=True)

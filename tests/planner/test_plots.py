@@ -68,14 +68,14 @@ def test_chart_bar_length_is_proportional_and_line_is_drawn_in_its_color() -> No
     assert (0xB8, 0x45, 0x2C) in colors
 
 
-def test_bar_chart_with_middle_value_has_two_sides() -> None:
+def test_bar_chart_with_middle_value_draws_bars_on_both_sides() -> None:
     chart = bars("t", "b", [PlotBar("money", 20, 90, "20 to 90")], str, "x", middle=40, log=False)
     low, high = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.color in ("before", "after"))
     assert low.x + low.width == pytest.approx(high.x)
     assert high.width == pytest.approx(low.width * 2.5)
 
 
-def test_line_chart_landmark_near_right_edge_has_label_before_it() -> None:
+def test_line_chart_marker_near_right_edge_has_label_on_its_left() -> None:
     chart = lines(
         "t", "b", [PlotLine("l", "after", [(1, 1), (100, 9)])], AXES, marks=[Landmark(90, "here"), Landmark(2, "there")]
     )

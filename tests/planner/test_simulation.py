@@ -139,7 +139,7 @@ def test_simulation_store_outage_refuses_only_members_of_that_store() -> None:
 
 
 @pytest.mark.parametrize("of", [replace(SMALL, pages=3_000, posts=1), LARGE])
-def test_simulation_rush_bounds_waiting_time_and_refuses_excess_requests(of: Assumptions) -> None:
+def test_simulation_of_rush_has_bounded_waits_and_refuses_excess_requests(of: Assumptions) -> None:
     found = run(of, Rush(at=2, lasting=4, by=20), seconds=16.0)
     assert found.pages_refused > 0
     assert found.refused > 0
@@ -148,14 +148,14 @@ def test_simulation_rush_bounds_waiting_time_and_refuses_excess_requests(of: Ass
 
 
 @pytest.mark.parametrize("of", [SMALL, LARGE])
-def test_simulation_lost_timelines_receive_no_deliveries_until_read(of: Assumptions) -> None:
+def test_simulation_with_lost_timelines_delivers_to_them_only_after_a_read(of: Assumptions) -> None:
     whole, lost = run(of), run(of, LostTimelines(at=0, part=0.5))
     assert lost.deliveries == pytest.approx(whole.deliveries / 2, rel=0.35)
     assert lost.page_p99 > whole.page_p99
 
 
 @pytest.mark.parametrize(("of", "shape"), [(SMALL, ONE), (LARGE, SEVERAL)])
-def test_simulation_celebrity_post_is_delivered_to_configured_fraction_of_members(of: Assumptions, shape: str) -> None:
+def test_simulation_of_celebrity_post_delivers_to_configured_share_of_members(of: Assumptions, shape: str) -> None:
     whole, famous = run(of, shape=shape), run(of, Celebrity(at=1, lasting=3, part=0.2), shape=shape)
     assert famous.came - whole.came == pytest.approx(3, abs=8)
     assert famous.deliveries - whole.deliveries == pytest.approx(3 * 0.2 * of.members * of.warm, rel=0.15)
@@ -209,14 +209,14 @@ def test_simulation_of_a_billion_members_completes_with_expected_totals() -> Non
         ),
     ],
 )
-def test_simulation_with_invalid_course_is_refused(
+def test_simulation_with_invalid_faults_or_sizes_is_refused(
     of: Assumptions, course: Course, shape: str, given_size: GivenSize, description: str
 ) -> None:
     with pytest.raises(InvalidInput, match=description):
         simulate(of, COSTS, course, shape, given_size)
 
 
-def test_simulation_course_json_round_trip_is_lossless() -> None:
+def test_simulation_faults_json_round_trip_is_lossless() -> None:
     kinds = (SlowStore, StoreAway, LostWorkers, LostTimelines, Celebrity, Rush)
     course = Course(faults=[kind(at=number) for number, kind in enumerate(kinds)], seed=9)
     assert msgspec.json.decode(msgspec.json.encode(course), type=Course) == course

@@ -114,7 +114,7 @@ def one_by_one(jobs: list[tuple[float, int, float]], cores: float, slots: int) -
     return sorted(ends, key=lambda end: (end[1], end[0]))
 
 
-def test_simulated_workers_lost_jobs_restart_after_lease() -> None:
+def test_simulated_jobs_of_lost_workers_restart_after_lease() -> None:
     workers = SharedWorkers(10)
     workers.give(JobGroup(0.0, 0.0, 4.0, 1.0, 5.0))
     assert list(workers.advance(0.5, 4.0)) == []
@@ -206,7 +206,7 @@ def test_simulated_arrivals_match_rates_and_rush_adds_load() -> None:
     assert [at for at, kind in found if kind == CELEBRITY + 1] == [10.5, 11.5, 12.5]
 
 
-def test_simulated_authors_are_drawn_by_post_rate_and_marked_new_once() -> None:
+def test_simulated_authors_are_drawn_by_post_rate_and_first_posts_are_marked_once() -> None:
     given = scenario()
     coming = Coming(given, np.random.default_rng(3))
     drawn = [coming.author() for _ in range(30_000)]
@@ -215,16 +215,14 @@ def test_simulated_authors_are_drawn_by_post_rate_and_marked_new_once() -> None:
     assert sum(first for _, first in drawn) == pytest.approx(given.author_classes.authors.sum(), rel=0.1)
 
 
-def test_simulated_sync_times_match_measured_percentiles() -> None:
+def test_simulated_disk_sync_times_match_measured_percentiles() -> None:
     drawn = [sync_time(COSTS, deviate) for deviate in np.random.default_rng(4).standard_normal(40_000)]
     for percent, measured in ((50, COSTS.sync), (90, COSTS.sync_p90), (99, COSTS.sync_p99)):
         assert np.percentile(drawn, percent) == pytest.approx(measured, rel=0.1)
 
 
 @pytest.mark.parametrize(("together", "copies"), [(1, 10), (100, 1)])
-def test_simulated_log_with_small_groups_fills_sooner_and_blocks_commits_during_copy(
-    together: int, copies: int
-) -> None:
+def test_simulated_write_ahead_log_with_small_commit_groups_is_copied_more_often(together: int, copies: int) -> None:
     # A post takes 1 kB and a group 9 kB of a log of 1 MB; copying that takes 10 seconds.
     costs = replace(COSTS, log=1e3, log_group=9e3, log_size=1e6, copy=1e-2)
     writer = SimulatedWriter(costs, (), np.random.default_rng(1))

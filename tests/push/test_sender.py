@@ -122,7 +122,7 @@ async def test_push_sender_close_cancels_queued_messages(push_sender: PushSender
     assert push_sender.in_flight == 0
 
 
-def test_backoff_doubles_until_reset() -> None:
+def test_backoff_pause_doubles_until_reset() -> None:
     now = 100.0
     backoff = Backoff(2.0, 10.0, 2, clock=lambda: now)
     assert not backoff.is_active("a")

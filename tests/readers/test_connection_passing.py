@@ -90,7 +90,7 @@ def test_connection_balancing_moves_connections_to_less_busy_process() -> None:
 
 
 @in_loop
-async def test_process_load_is_reported_while_busy() -> None:
+async def test_process_load_is_published_while_process_is_busy() -> None:
     busy = SharedMemory.create(2, 1, 1).busy
     async with Balance(busy, 1).publishing():
         deadline = time.monotonic() + 20

@@ -108,7 +108,7 @@ def test_reader_connection_moves_to_owner_with_first_write(
     assert json.loads(connection.ask("GET", HOME)[1])[0]["id"] == first
 
 
-def test_trend_and_tag_requests_are_served_by_owner(running: Running) -> None:
+def test_reader_process_passes_trend_and_tag_requests_to_owner(running: Running) -> None:
     to, ann, _, _ = running
     for path in ("/api/v1/trends/tags", "/api/v1/trends/statuses", "/api/v1/tags/tide"):
         connection = to.at(READER, ann.token)

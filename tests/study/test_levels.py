@@ -37,7 +37,7 @@ def test_level_statistics_match_definitions(counts: list[int]) -> None:
     assert found.degrees == len(counts) - 1
 
 
-def test_level_statistics_name_hottest_bucket_with_its_members() -> None:
+def test_level_statistics_include_label_and_member_count_of_most_active_bucket() -> None:
     found = level_figures("level", loads([10, 20, 30], [1, 6, 2]), "xyz".__getitem__)
     assert (found.hottest_bucket, found.hottest_members, found.labels) == ("y", 20, ["x", "y", "z"])
     assert found.hottest == pytest.approx(2.0)
@@ -45,7 +45,7 @@ def test_level_statistics_name_hottest_bucket_with_its_members() -> None:
     assert level_figures("level", loads([1, 2])).hottest == 0
 
 
-def test_level_curve_rises_from_fullest_buckets_to_all_members() -> None:
+def test_level_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
     equal = level_figures("level", loads([7] * 10)).curve
     assert equal == pytest.approx([step / CURVE_STEPS for step in range(CURVE_STEPS + 1)])
     unequal = level_figures("level", loads([90, 0, 10, 0])).curve
@@ -53,13 +53,13 @@ def test_level_curve_rises_from_fullest_buckets_to_all_members() -> None:
     assert unequal[50:] == pytest.approx([1.0] * 51)
 
 
-def test_level_random_curve_matches_random_placement() -> None:
+def test_level_random_curve_equals_expectation_of_random_placement() -> None:
     found = level_figures("level", loads([1_000] * 500))
     # The fullest half of binomial counts holds about half of the members plus 0.4 deviations.
     assert found.random_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
-def test_level_statistics_of_many_buckets_have_extremes_of_runs_in_place_of_counts() -> None:
+def test_level_statistics_of_many_buckets_contain_minimum_and_maximum_of_each_run() -> None:
     found = level_figures("level", loads([3] * 1_000))
     assert (found.counts, len(found.labels), len(found.curve)) == ([], GROUPS, CURVE_STEPS + 1)
     assert found.extremes == [(3, 3)] * GROUPS

@@ -54,7 +54,7 @@ def test_paper_graph_mean_equals_names_divided_by_cumulative_buckets(result: Stu
     assert compared.paper_mean == pytest.approx(NAMES / BUCKETS[graph], abs=0.01)
 
 
-def test_paper_graph_of_single_level_would_contradict_its_printed_mean() -> None:
+def test_paper_graph_read_as_one_level_contradicts_its_printed_mean() -> None:
     for key, made in LEVEL_SCHEMES.items():
         for at, level in enumerate(made().levels):
             printed = GRAPHS[level.graph].printed
@@ -63,7 +63,7 @@ def test_paper_graph_of_single_level_would_contradict_its_printed_mean() -> None
                 assert NAMES / level.buckets > 10 * printed.mean
 
 
-def test_paper_comparison_has_random_ratio_for_both_numbers_of_names(result: StudyResult) -> None:
+def test_paper_comparison_has_random_ratio_for_study_and_paper_name_counts(result: StudyResult) -> None:
     for each in result.paper:
         assert each.buckets == BUCKETS[each.graph]
         assert each.ratio == pytest.approx(each.deviation / each.mean)
@@ -98,14 +98,14 @@ PROOFS = [
 
 
 @pytest.mark.parametrize(("claim", "proofs"), PROOFS)
-def test_paper_error_is_proved_in_the_study(result: StudyResult, claim: str, proofs: tuple[str, ...]) -> None:
+def test_paper_error_is_reported_as_proved(result: StudyResult, claim: str, proofs: tuple[str, ...]) -> None:
     (found,) = [each for each in result.errata if claim in each.claim]
     assert found.holds
     assert [words for words in proofs if words not in found.proof] == []
     assert len(result.errata) == len(PROOFS)
 
 
-def test_paper_error_that_is_correct_is_reported_as_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paper_statement_that_is_correct_is_reported_as_unproved_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "_PRINTED_DIGEST", "5d2ead6cb89b0b84103d8d2dd91abb0b")
     monkeypatch.setattr(paper, "NAMES", 35_651 * 37)
     monkeypatch.setattr(paper, "SHARDS_PER_SOURCE", 64)
@@ -113,7 +113,7 @@ def test_paper_error_that_is_correct_is_reported_as_unproved(monkeypatch: pytest
     assert held == [False, True, False, True, False, True, True]
 
 
-def test_paper_errors_of_schemes_not_studied_are_left_out() -> None:
+def test_paper_errors_of_unstudied_schemes_are_omitted() -> None:
     claims = [each.claim for each in studied(["ann"], schemes=("letters",)).errata]
     assert len(claims) == len(PROOFS) - 2
     assert not any("mod 64" in claim or "prime" in claim for claim in claims)

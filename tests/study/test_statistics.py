@@ -80,7 +80,7 @@ def test_chi_square_statistic_equals_pearson_formula() -> None:
     assert chi_square([0, 0]) == 0
 
 
-def test_uniform_deviation_matches_multinomial_samples() -> None:
+def test_expected_deviation_of_uniform_placement_matches_multinomial_samples() -> None:
     drawn = np.random.default_rng(1).multinomial(5_000, [1 / 64] * 64, size=400)
     assert uniform_deviation(5_000, 64) == pytest.approx(sqrt(float(drawn.var(axis=1).mean())), rel=0.01)
     assert uniform_deviation(5_000, 1) == 0

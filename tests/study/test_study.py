@@ -136,7 +136,7 @@ def test_placement_study_hash_schemes_spread_and_move_as_specified(made_up: Stud
     assert fullest["shoal"] == pytest.approx(4 / 3.2, rel=0.02)
 
 
-def test_placement_study_with_stores_dividing_64_fills_them_equally() -> None:
+def test_placement_study_with_store_count_dividing_64_fills_stores_equally() -> None:
     result = studied(generated_batches(50_000, 1, untold), servers=16, grown=32, schemes=("shoal",))
     (shoal,) = result.servers
     assert shoal.servers.fullest < 1.05 * shoal.servers.mean
@@ -164,7 +164,7 @@ def test_mapping_scheme_puts_member_1_000_001_on_first_of_20_servers() -> None:
     assert (found.next_count, found.next_members) == (1_049_999, [99_999] + [50_000] * 19)
 
 
-def test_mapping_scheme_deals_small_ranges_to_servers_in_turn() -> None:
+def test_mapping_scheme_assigns_small_ranges_to_servers_in_rotation() -> None:
     found = mapped(1_000_000, range_size=10_000, servers=20)
     assert (found.ranges, found.members, found.idle) == (100, [50_000] * 20, 0)
     assert (found.next_count, found.next_members) == (1_009_999, [59_999] + [50_000] * 19)
@@ -184,7 +184,7 @@ def test_mapping_scheme_with_too_many_ranges_is_refused(monkeypatch: pytest.Monk
         mapped(2_000, range_size=100)
 
 
-def test_mapping_scheme_with_hot_ranges_moves_them_and_needs_double_lookups() -> None:
+def test_mapping_scheme_moves_busy_ranges_and_needs_two_lookups_for_them() -> None:
     # Ranges 0 and 5, on server 0, are hot in addition to the others.
     batch = batch_of([f"name{number}" for number in range(1_000)])
     hot = np.isin(np.arange(1_000) // 10, [0, 5])
@@ -197,7 +197,7 @@ def test_mapping_scheme_with_hot_ranges_moves_them_and_needs_double_lookups() ->
     assert mapping.reached
 
 
-def test_mapping_scheme_without_hot_servers_needs_one_lookup() -> None:
+def test_mapping_scheme_without_busy_servers_needs_one_lookup() -> None:
     found = mapped(10_000, range_size=10, servers=20, zipf=0.0)
     assert (found.heat, found.moved_ranges, found.lookups) == ([], 0, 1)
 
@@ -248,7 +248,7 @@ def test_placement_study_source_activity_overrides_zipf_law() -> None:
     assert level.hottest == pytest.approx(37 * 5 / 6)
 
 
-def test_placement_study_with_placement_unlike_server_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_that_disagrees_with_server_placement_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Md5Levels.place
     monkeypatch.setattr(Md5Levels, "place", lambda self, batch: right(self, batch)[::-1])
     with pytest.raises(AssertionError, match="place a name differently"):

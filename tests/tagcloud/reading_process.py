@@ -44,7 +44,7 @@ async def main(settings_json: str, memory: str = "") -> None:
         async def connected() -> bool:
             """Return whether the version was checked since the process receives updates."""
             await network.tags.cloud()
-            held, update = network.tags._held, network.counting.updates.newest()
+            held, update = network.tags._cached, network.counting.updates.newest()
             return held is not None and update is not None and held.update == update
 
         await eventually(connected, answer=True)

@@ -36,7 +36,7 @@ def collector_of(store: MemoryCloud, *, changes: int, pause: float = 0.0) -> Col
 
 
 @in_loop
-async def test_tag_collector_backlog_is_merged_in_small_merges() -> None:
+async def test_tag_collector_merges_backlog_in_several_small_versions() -> None:
     store = MemoryCloud()
     for number in range(5):
         await store.put(increment_id(number), encode(increment(number)))
@@ -111,7 +111,7 @@ async def test_tag_collector_large_increment_is_merged_in_parts_of_configured_si
 
 
 @in_loop
-async def test_tag_collector_cuts_increments_between_posts() -> None:
+async def test_tag_collector_divides_increments_between_posts() -> None:
     store = RecordedMerges()
     collector = collector_of(store, changes=10)
     collector.take([tagged(1, HUNDRED[:18], posts=3), tagged(2, HUNDRED[18:58], posts=2), tagged(3, ["last"], posts=1)])
@@ -122,7 +122,7 @@ async def test_tag_collector_cuts_increments_between_posts() -> None:
 
 
 @in_loop
-async def test_tag_collector_part_merged_by_another_is_skipped_without_version() -> None:
+async def test_tag_collector_skips_part_that_another_collector_has_merged() -> None:
     store, parcels = RecordedMerges(), [tagged(1, HUNDRED, posts=100)]
     one, other = collector_of(store, changes=40), collector_of(store, changes=20)
     one.take(parcels)

@@ -80,7 +80,7 @@ async def test_tag_collector_unreadable_increment_is_kept_until_merged_by_newer_
 
 
 @in_loop
-async def test_tag_collector_unreadable_increment_is_not_requeried_immediately() -> None:
+async def test_tag_collector_unreadable_increment_is_not_requested_again_immediately() -> None:
     old = collector(MemoryCloud(), Scripted())
     old.take([STRANGE])
     assert old.due()

@@ -80,7 +80,7 @@ async def test_tag_cloud_tag_details_contain_last_seven_days_and_reasons() -> No
 
 
 @in_loop
-async def test_tag_cloud_mixes_scripts_and_keeps_typed_spelling() -> None:
+async def test_tag_cloud_contains_tags_of_several_scripts_as_typed() -> None:
     clouds = await a_cloud([*uses("غروب", 3), *uses("大自然", 2), *uses("España", 4), *uses("españa", 1)])
     assert [word.form for word in (await clouds.cloud()).words] == ["España", "غروب", "大自然"]
 

@@ -26,7 +26,7 @@ from tests.tagcloud.stores import DURABLE_CLOUDS, FIRST, CloudBackend, increment
 
 @pytest.mark.parametrize("name", DURABLE_CLOUDS)
 @in_loop
-async def test_tag_store_concurrent_creation_succeeds(name: str, tmp_path: Path) -> None:
+async def test_tag_store_created_by_two_processes_concurrently_is_usable(name: str, tmp_path: Path) -> None:
     backend = CloudBackend(name, tmp_path)
     url = await backend.url()
     if name == "postgres":

@@ -97,7 +97,7 @@ def test_follower_set_read_during_clear_is_not_cached() -> None:
     assert follower_set_cache.get(1) is None
 
 
-def test_follower_set_of_later_of_two_reads_is_cached_and_records_changes() -> None:
+def test_follower_set_read_twice_concurrently_caches_the_later_read() -> None:
     follower_set_cache = FollowerSetCache()
     one, two = follower_set_cache.begin(1), follower_set_cache.begin(1)
     follower_set_cache.add(1, MEMBER, packed(3))
@@ -108,7 +108,7 @@ def test_follower_set_of_later_of_two_reads_is_cached_and_records_changes() -> N
     assert follower_set_cache.get(1) is two
 
 
-def test_follower_set_reads_have_unique_serials() -> None:
+def test_follower_set_reads_have_unique_serial_numbers() -> None:
     follower_set_cache = FollowerSetCache()
     assert len({follower_set_cache.begin(1).serial for _ in range(100)}) == 100
 

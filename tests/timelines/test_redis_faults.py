@@ -87,7 +87,7 @@ async def insist(act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 async def home_of(nodes: Nodes, members: list[int], address: tuple[str, int]) -> set[int]:
     """Return the members whose timelines are on this server."""
     topology: Topology = await nodes._known()
-    places = topology.places[shards_of(np.array(members))]
+    places = topology.server_of_shard[shards_of(np.array(members))]
     return {member for member, place in zip(members, places, strict=True) if topology.addresses[place] == address}
 
 

@@ -21,7 +21,7 @@ from tests.async_runner import eventually, in_loop
 FUTURE = msgspec.msgpack.encode({"type": "tide_turned", "post_id": 7, "height": 2.5})
 
 
-def test_unknown_event_or_event_with_unknown_value_is_encoded_unchanged() -> None:
+def test_event_that_is_unknown_or_has_unknown_value_is_encoded_unchanged() -> None:
     narrowed = msgspec.msgpack.decode(encode(PostCreated(post_id=1, author_id=2))) | {"visibility": "neighbors"}
     for data in (FUTURE, msgspec.msgpack.encode(narrowed)):
         event = decode(data)

@@ -21,7 +21,7 @@ from shoal.graph.schema import FOLLOWS, LIKES, POSTED
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import migrations as sqlite_migrating
 from shoal.graph.sqlite.bulk import SqliteSnapshot
-from shoal.graph.sqlite.migrations import BATCH_ROWS, migrate, place
+from shoal.graph.sqlite.migrations import BATCH_ROWS, migrate, progress_of
 from shoal.graph.sqlite.upgrade import SqliteUpgrade
 from tests.async_runner import in_loop, run
 
@@ -95,7 +95,7 @@ def test_sqlite_upgrade_killed_repeatedly_resumes_and_completes(tmp_path: Path) 
         deaths += 1
         assert deaths < 40
         with closing(sqlite3.connect(often)) as file:
-            at = place(file)
+            at = progress_of(file)
             assert at.version < len(sql.MIGRATIONS)
             # Older versions without batches do not open it.
             assert file.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
@@ -147,7 +147,7 @@ async def test_sqlite_upgrade_when_cancelled_stops_after_current_batch(tmp_path:
         await running
     assert told == [(_STEPS[0], BATCH_ROWS), (_STEPS[0], 2 * BATCH_ROWS)]
     with closing(sqlite3.connect(path)) as file:
-        assert place(file).done == 2 * BATCH_ROWS
+        assert progress_of(file).done == 2 * BATCH_ROWS
     # The file is not locked any more.
     await (await SqliteGraph.open(path)).close()
 
@@ -183,7 +183,7 @@ def test_sqlite_long_upgrade_is_run_only_by_shoal_upgrade_command(
     asyncio.run(opened())
 
 
-def test_readable_from_is_computed_from_migration_steps() -> None:
+def test_schema_readable_from_version_is_computed_from_migration_steps() -> None:
     steps = (short(""), short(""), short("", readable_from=1), short("", readable_from=1), short("", readable_from=3))
     assert [readable_from(steps, version) for version in range(6)] == [0, 1, 2, 2, 2, 3]
 
@@ -227,7 +227,7 @@ async def test_sqlite_file_with_unfinished_newer_upgrade_is_refused_unchanged(tm
             migrate(file, path, sql.MIGRATIONS)
         with pytest.raises(KeyboardInterrupt):
             migrate(file, path, newer, stop, batch_rows=_BATCH)
-        assert place(file).version == (len(sql.MIGRATIONS) if "behind" in known else 2)
+        assert progress_of(file).version == (len(sql.MIGRATIONS) if "behind" in known else 2)
     before = contents(path)
     for read_only in (True, False):
         with pytest.raises(Unavailable, match="newer Shoal"):

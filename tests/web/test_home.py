@@ -111,7 +111,7 @@ def test_home_page_of_photos_excludes_text_posts_and_stays_full(here: NetworkFix
     assert page.follow("All").texts("prose")[:2] == ["text 24", "picture 24"]
 
 
-def test_home_page_without_photos_keeps_the_switch(here: NetworkFixture) -> None:
+def test_home_page_without_photos_shows_photo_filter_switch(here: NetworkFixture) -> None:
     ida = member(here, "ida")
     posted(here, ida, "Only text")
     page = visitor(here, "ida").open("/").follow("Photos")

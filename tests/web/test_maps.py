@@ -66,5 +66,5 @@ def test_map_of_single_place_shows_surrounding_region(ctx: PageContext) -> None:
     assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
 
 
-def test_map_of_posts_without_place_is_none(ctx: PageContext) -> None:
+def test_map_of_posts_without_location_is_absent(ctx: PageContext) -> None:
     assert map_of(ctx, [entry(1, None)]) is None

@@ -259,7 +259,7 @@ def test_profile_pages_of_suspended_member_return_410(here: NetworkFixture) -> N
         assert visitor(here).open(f"/@nobody{path}").status == 404, path
 
 
-def test_phone_navigation_has_five_places_and_profile_leads_to_others(here: NetworkFixture) -> None:
+def test_phone_navigation_has_five_links_and_profile_page_links_to_other_pages(here: NetworkFixture) -> None:
     member(here, "ulla")
     own = visitor(here, "ulla").open("/@ulla")
     bar = [link.get_text(strip=True) for link in own.html.select(".main-links a")]
@@ -268,7 +268,7 @@ def test_phone_navigation_has_five_places_and_profile_leads_to_others(here: Netw
     assert own.one("main .profile a[aria-label=Search]")["href"] == "/search"
 
 
-def test_profile_menu_for_script_has_likeliest_actions(here: NetworkFixture) -> None:
+def test_profile_menu_opened_by_script_has_most_common_actions(here: NetworkFixture) -> None:
     vilma = member(here, "vilma")
     member(here, "wanda")
     browser = visitor(here, "wanda")

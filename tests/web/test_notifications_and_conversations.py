@@ -164,7 +164,7 @@ def test_notification_of_upheld_report_is_shown_to_reporter(here: NetworkFixture
     assert "Your report was upheld" in visitor(here, "tom").open("/notifications").text
 
 
-def test_inbox_pages_redirect_anonymous_visitors_to_login(here: NetworkFixture) -> None:
+def test_notification_and_message_pages_redirect_anonymous_visitors_to_login(here: NetworkFixture) -> None:
     for path in ("/notifications", "/notifications/requests", "/requests", "/conversations"):
         assert visitor(here).open(path).path.startswith("/login")
 

@@ -140,7 +140,7 @@ def test_pending_comment_too_long_to_keep_is_refused_with_its_text(here: Network
     assert page.one("textarea").text.strip() == text
 
 
-def test_second_action_that_is_not_kept_replaces_the_pending_one(here: NetworkFixture, sea: Post) -> None:
+def test_pending_action_is_discarded_by_later_action_that_cannot_be_stored(here: NetworkFixture, sea: Post) -> None:
     browser = visitor(here)
     page = browser.open(f"/@ann/{sea.id}")
     page.press("Like", page.post("The sea"))

@@ -37,7 +37,7 @@ def compose(here: NetworkFixture, name: str, **fields: Any) -> Page:
     return visitor(here, name).open("/compose").press("Post", text="Here", **fields)
 
 
-def test_place_words_name_town_or_coordinates() -> None:
+def test_location_text_names_town_or_coordinates() -> None:
     assert place_words(EN, Place(38.2, 13.3)) == "Near Palermo, Italy"
     assert place_words(DE, Place(38.2, 13.3)) == "Bei Palermo, Italien"
     assert place_words(EN, Place(-70.0, 10.0)) == "70.00° S, 10.00° E"
@@ -197,12 +197,12 @@ def test_profile_settings_keep_stored_location_without_names_of_places(
         ("q=", []),
     ],
 )
-def test_towns_are_suggested_while_typing(here: NetworkFixture, query: str, offered: list[str]) -> None:
+def test_town_suggestions_appear_while_typing(here: NetworkFixture, query: str, offered: list[str]) -> None:
     page = visitor(here).open(f"/towns?{query}")
     assert [str(one["data-typed"]) for one in page.html.select("[role=option]")][:2] == offered
 
 
-def test_towns_with_long_text_are_refused(here: NetworkFixture) -> None:
+def test_town_suggestions_for_too_long_text_are_refused(here: NetworkFixture) -> None:
     assert visitor(here).open(f"/towns?q={'x' * 201}").status == 422
 
 

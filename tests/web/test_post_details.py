@@ -56,7 +56,7 @@ def test_post_comments_page_is_paginated(here: NetworkFixture) -> None:
     assert "No comments yet" in visitor(here).open(f"/posts/{posted(here, dee, 'quiet').id}/comments").text
 
 
-def test_post_why_page_explains_rank_in_for_you(here: NetworkFixture) -> None:
+def test_post_why_page_explains_rank_in_for_you_feed(here: NetworkFixture) -> None:
     eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
     here.run(relationships.follow(here.writes, eve.id, fay.id))
     shown = posted(here, fay, "seen by friends", 1)

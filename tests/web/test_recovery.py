@@ -64,7 +64,7 @@ def test_password_reset_mail_is_in_page_language(here: NetworkFixture, office: P
     assert office.mails[0].subject == "Ein neues Passwort für @ann"
 
 
-def test_recovery_with_empty_name_or_invalid_link_is_refused(here: NetworkFixture) -> None:
+def test_password_reset_with_empty_name_or_invalid_link_is_refused(here: NetworkFixture) -> None:
     empty = visitor(here).open("/forgotten").press("Send e-mail", username=" ")
     assert (empty.status, "This field is required." in empty.text) == (422, True)
     for path in ("/reset/x", "/confirm/x", "/undo/x"):

@@ -27,7 +27,7 @@ def tabs(page: Page) -> list[str]:
     return [" ".join(tab.get_text(" ").split()) for tab in page.html.select("nav.tabs a")]
 
 
-def test_saved_and_liked_pages_show_most_recent_first(here: NetworkFixture) -> None:
+def test_saved_posts_and_liked_posts_pages_show_most_recent_first(here: NetworkFixture) -> None:
     ann, ben = member(here, "ann"), member(here, "ben")
     first, second = posted(here, ben, "first"), posted(here, ben, "second")
     browser = visitor(here, "ann")
@@ -42,7 +42,7 @@ def test_saved_and_liked_pages_show_most_recent_first(here: NetworkFixture) -> N
     assert said(page.press("Save", page.post("first"))) == ["second"]
 
 
-def test_saved_page_links_to_older_posts(here: NetworkFixture) -> None:
+def test_saved_posts_page_links_to_older_posts(here: NetworkFixture) -> None:
     cyd, dee = member(here, "cyd"), member(here, "dee")
     for n in range(23):
         here.run(reactions.mark(here.writes, cyd.id, posted(here, dee, f"post {n}").id, BOOKMARK))

@@ -22,14 +22,14 @@ from shoal.queries.moderation import AuditFilter, DatedEntry
 
 
 class AuditActor(msgspec.Struct):
-    """The member who acted, with their user name at the time."""
+    """The member who acted, with their user name at the time of the action."""
 
     id: str
     name: str
 
 
 class AuditObject(msgspec.Struct):
-    """The target of an action, with its name at the time; `id` is empty if the target has none."""
+    """The target of an action, with its name at the time of the action; `id` is empty if it has none."""
 
     kind: str
     id: str
@@ -71,7 +71,7 @@ _WRITTEN_AT_ONCE = 500
 
 
 class ListAudit(Operation[list[AuditRecord]]):
-    """Read a page of the audit log, newest first, filtered by actor, target member and verb; empty matches all."""
+    """Read a page of the audit log, newest first, filtered by actor, target member and verb; an empty value matches all."""
 
     answer = list[AuditRecord]
     actor: str = ""

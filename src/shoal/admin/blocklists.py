@@ -36,7 +36,7 @@ _LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP, B
 
 
 class Blocklists:
-    """The blocklists of a network, without permission checks."""
+    """Changes of the blocklists of a network, without permission checks."""
 
     def __init__(self, writes: Writes) -> None:
         self._writes = writes

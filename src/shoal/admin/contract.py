@@ -53,7 +53,7 @@ class AnyNetwork(Protocol):
     def tag_store(self) -> CloudStore: ...
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Correct tag counts or rules."""
+        """Apply an operator's correction of tag counts or tag rules."""
         ...
 
     @property
@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """One administrative operation. `T` is the type of its result, and `answer` holds it at run time."""
+    """An administrative operation. `T` is the type of its result, which `answer` has at run time."""
 
     answer: ClassVar[Any] = None
     alone: ClassVar[bool] = False

@@ -61,7 +61,7 @@ async def ask(
 
 
 class _Operations:
-    """The server side, which runs at most 16 operations concurrently, and at most one that is marked `alone`."""
+    """Runs operations on the server: at most 16 concurrently, and one at a time of those marked `alone`."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -98,7 +98,7 @@ class _Operations:
 
 
 class _ProgressReports:
-    """Progress reports to the caller, rate-limited."""
+    """Sends progress reports to the caller, at a limited rate."""
 
     def __init__(self, call: ServedCall) -> None:
         self._call = call
@@ -111,7 +111,7 @@ class _ProgressReports:
 
 
 def _encode_path(value: object) -> str:
-    """Encode a path, the only field type that MessagePack does not have."""
+    """Encode a path as text. It is the only field type that MessagePack lacks."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded")

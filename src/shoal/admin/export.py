@@ -174,7 +174,7 @@ async def _media(export: Export) -> list[dict[str, Any]]:
 
 
 class _Table(NamedTuple):
-    """A list of members or posts, with additional columns for each entry."""
+    """A CSV table of members or posts to export, with the additional columns of each entry."""
 
     atype: AssocType
     more: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """Write the member's votes in polls that still exist, with the texts that the member may see."""
+    """Write the member's votes in existing polls, with the texts of the polls that the member may see."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
@@ -297,7 +297,7 @@ async def _tags(export: Export, noun: str, atype: AssocType) -> None:
 
 
 async def _audited(export: Export) -> None:
-    """Write actions on the member's own account, with their IP addresses, and failed logins."""
+    """Write the audit entries of the member's account, with IP addresses: actions, and failed logins."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         entries = await moderation.own(export.graph, export.member.id, page)
@@ -343,7 +343,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield pages of rows by the other member: the follow or its tombstone, and the row with periods before a live follow."""
+    """Yield pages of rows by other member: the follow or its tombstone, and the tombstone with the periods before a live follow."""
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
         own, former = [await _part(export, kind, after) for kind in (atype, past)]
@@ -417,7 +417,7 @@ async def _list_member_names(export: Export, list_id: int) -> list[str]:
 
 
 async def _album(export: Export, album: Album) -> dict[str, Any]:
-    """Return an album with its photos in order: the post of each, and its file as named in `media.json`."""
+    """Return an album with its photos in order, each as its post and its file name in `media.json`."""
     return {
         "title": album.title,
         "description": album.description,
@@ -438,7 +438,7 @@ async def _invitation(_export: Export, invitation: Invitation) -> dict[str, Any]
 
 
 async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield browsers and apps where the member is logged in."""
+    """Yield the browsers and apps in which the member is logged in."""
     async with aclosing(export.pages(LOGGED_IN)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -539,10 +539,10 @@ _MOST_HELD = 4 * 1024 * 1024
 
 
 class _StreamBuffer:
-    """The write-only, unseekable file of a streamed ZIP, which buffers bytes until the consumer takes them."""
+    """The write-only, unseekable file into which a streamed ZIP is written; it buffers bytes until they are sent."""
 
     def __init__(self) -> None:
-        self._held: list[bytes] = []
+        self._pieces: list[bytes] = []
         self._size = 0
         self._changed = asyncio.Event()
         self._taken = asyncio.Event()
@@ -550,7 +550,7 @@ class _StreamBuffer:
 
     def write(self, data: bytes) -> int:
         """Buffer a copy of the data, because the caller may reuse its memory."""
-        self._held.append(bytes(data))
+        self._pieces.append(bytes(data))
         self._size += len(data)
         self._changed.set()
         return len(data)
@@ -569,10 +569,10 @@ class _StreamBuffer:
             await self._taken.wait()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        while self._held or not self.ended:
-            if self._held:
-                piece = b"".join(self._held)
-                self._held, self._size = [], 0
+        while self._pieces or not self.ended:
+            if self._pieces:
+                piece = b"".join(self._pieces)
+                self._pieces, self._size = [], 0
                 self._taken.set()
                 yield piece
             else:
@@ -581,7 +581,7 @@ class _StreamBuffer:
 
 
 async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of a ZIP with all data of a member. Writing stops when the consumer stops."""
+    """Yield the bytes of a ZIP with all data of a member, written as they are consumed."""
     buffer = _StreamBuffer()
     writing = asyncio.create_task(_write(buffer, store, reads, files, member), name="shoal-export")
     writing.add_done_callback(lambda _done: buffer.end())

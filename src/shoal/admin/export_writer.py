@@ -107,12 +107,12 @@ class FileSource(Protocol):
 
 
 async def at_once() -> None:
-    """Return without waiting, for exports without throttling."""
+    """Return at once: the throttle of an export that is not throttled."""
 
 
 @dataclass
 class Export:
-    """Writer of a member's data. Lists are read page by page, in constant memory."""
+    """Writes a member's data. Lists are read page by page, in constant memory."""
 
     graph: Store
     reads: Reads
@@ -125,7 +125,7 @@ class Export:
     """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """Yield pages of the associations of a type, newest first: of the member, or of the object `of`."""
+        """Yield pages of associations of a type, newest first, that start at the member or at the object `of`."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
@@ -141,7 +141,7 @@ class Export:
                         yield node
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
-        """Write a list as a CSV file, with the lines that `rows` returns for each page."""
+        """Write a list of the member as a CSV file; `rows` returns the lines of each page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
 
     async def paged_table(
@@ -151,7 +151,7 @@ class Export:
         pages: AsyncGenerator[PageT, None],
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
-        """Write a CSV file with the lines that `rows` returns for each page."""
+        """Write pages as a CSV file; `rows` returns the lines of each page."""
         with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
@@ -180,7 +180,7 @@ class Export:
         await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
-        """Write a list as a JSON file, streamed."""
+        """Write values as a JSON array, one at a time."""
         written = 0
         with self.open(f"{noun}.json") as file:
             file.write(b"[")
@@ -214,12 +214,12 @@ class Export:
 
 
 def file_name(media: Media) -> str:
-    """Return the path of a media file in the export; empty if there is no file (processing or failed)."""
+    """Return the path of a media file in the export; empty if it has no file, because it is being processed or has failed."""
     return f"media/{Path(media.key).name}" if media.key else ""
 
 
 def when(time: int) -> str:
-    """Return the time of an id or an association as ISO 8601 text."""
+    """Return the time of an id or association as ISO 8601 text."""
     return iso(milliseconds_of(time))
 
 

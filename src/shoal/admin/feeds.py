@@ -156,8 +156,8 @@ async def active_since(
 ) -> Active:
     """Return the members who were active between two times (Unix ms).
 
-    At most `pages` pages of the objects of this period are read. If they do not cover it, the pages start at equal intervals of
-    time, and the gaps between them are skipped.
+    At most `pages` pages of the objects of this period are read. If they cannot cover it, they are read at equal intervals of
+    time.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True
@@ -178,7 +178,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the members who posted, shared or logged in. An imported post counts at its original date."""
+    """Yield the members who posted, shared or logged in. An imported post counts at the date it was written."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:
@@ -227,7 +227,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The figures of a recipe replay (ranking past pages again), and the sizes of its sample."""
+    """The result of a replay of ranked feeds, and the sizes of its sample."""
 
     options: ReplayOptions
     at: int

@@ -51,7 +51,7 @@ class Work(msgspec.Struct, omit_defaults=True):
 
 @runtime_checkable
 class CountedOutbox(Protocol):
-    """An outbox that can report figures about its workers."""
+    """An outbox that can report on its workers."""
 
     async def figures(self) -> WorkerFigures:
         """Return the summed figures of all workers."""

@@ -86,7 +86,7 @@ class WholeStore(Store, Movable, Protocol):
 
 
 class Sums:
-    """Counts and hashes of rows by kind and data source, independent of their order."""
+    """Counts and hashes of a network's rows, by kind and data source, to compare two stores."""
 
     def __init__(self) -> None:
         self._counts = Counter[tuple[str, int]]()
@@ -118,7 +118,7 @@ class Sums:
 
 
 class MovedNetwork(NamedTuple):
-    """The result of a move."""
+    """The result of moving a network."""
 
     sums: Sums
     written: int
@@ -184,7 +184,7 @@ _KINDS: tuple[_Kind[Any, Any], ...] = (
 
 
 async def move_network(source: Store, target: Store, tell: Progress) -> MovedNetwork:
-    """Copy everything to an empty target, or resume an interrupted move.
+    """Copy a network to an empty store, or resume an interrupted copy.
 
     Raises `InvalidInput` for unsuitable stores, `Conflict` if the copy is not equal.
     """
@@ -229,7 +229,7 @@ async def has_content(store: WholeStore) -> bool:
 
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
-    """Make the target's rows of a kind equal to the source's, by merging ordered scans of both; return the number of writes."""
+    """Make the target's rows of one kind equal to the source's, by ordered scans of both; return the number of rows written."""
     behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
     # A placeholder until the first write.
@@ -263,7 +263,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target in step with the scan of the source. Rows that carry no information are skipped."""
+    """A scan of the target, in step with that of the source. Rows without information, such as counts of 0, are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind
@@ -309,7 +309,7 @@ async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Prog
 
 
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
-    """Emit pending events again in the target, also the failed ones; return the numbers of pending and of failed events."""
+    """Emit the source's pending and parked events again in the target; return how many of each there were."""
     await forget_events(there)
     parked = await here.parked()
     await park_events(there, [(job.event, error) for job, error in parked])

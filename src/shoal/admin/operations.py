@@ -130,7 +130,7 @@ def slowest(requests: Iterable[LoggedRequest], limit: int) -> SlowShown:
 
 
 def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJob]) -> SlowShown:
-    """Return the newest request with this id, if any, and the jobs in its trace."""
+    """Return the newest request with this id, if any, and the jobs that belong to its trace."""
     found = None
     for request in requests:
         if request.id == id_:
@@ -333,7 +333,7 @@ class KeepMember(Operation[None]):
 
 
 class Judge(Operation[None]):
-    """Approve a pending member, or reject and delete them."""
+    """Approve a pending member, or reject and delete that member."""
 
     name: str
     approved: bool

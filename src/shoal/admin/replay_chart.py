@@ -85,7 +85,7 @@ def _panel(x: float, y: float, width: float, height: float, title: str) -> Itera
 
 
 def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
-    """Draw the number of members by the fraction of posts that stay: a bar per tenth."""
+    """Draw how many members keep which fraction of their posts: a bar for each tenth."""
     x, floor = float(_MARGIN), y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Members by the share of posts that stay")
     step = (_HALF - 32) / OVERLAP_BINS
@@ -102,7 +102,7 @@ def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
 
 
 def _exposure(report: ReplayReport, y: float) -> Iterator[Shape]:
-    """Draw exposure by followers of the author: two bars per bucket."""
+    """Draw how much exposure authors get, by their number of followers: two bars per bucket."""
     x, floor = _MARGIN + _HALF + _GAP, y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Exposure by followers of the author")
     yield from _legend(x + _HALF - 16, y + 28)

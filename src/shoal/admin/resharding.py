@@ -49,7 +49,7 @@ async def spread_of(store: Store, tell: Progress) -> list[Spread]:
 
 
 def by_store(known: ShardMap, spreads: Sequence[Spread]) -> list[Spread]:
-    """Return the total contents of each store in a shard map: the sums over the data sources that it holds."""
+    """Return the members, posts and bytes in each store of a shard map: the sums over its data sources."""
     empty = Spread()
     return [
         reduce(Spread.plus, (spreads[source] for source in known.of(store)), empty)
@@ -122,7 +122,7 @@ class Move(NamedTuple):
 
 @dataclass
 class Mover:
-    """Moves of data sources; created by `open_mover`. `map` is always the newest shard map."""
+    """Moves data sources between stores; created by `open_mover`. `map` is always the newest shard map."""
 
     map: ShardMap
     sides: dict[str, Side]
@@ -132,8 +132,8 @@ class Mover:
     async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
         """Move data sources to the store at a URL.
 
-        Raises `InvalidInput` if they or the store cannot take part in a move, `Unavailable` if a store cannot be reached or has
-        too many writes, and `Conflict` if the copy is not equal.
+        Raises `InvalidInput` if these data sources or the store cannot take part in a move, `Unavailable` if a store cannot be
+        reached or has too many writes, and `Conflict` if the copy is not equal.
         """
         sources = sorted(set(sources))
         here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
@@ -166,7 +166,7 @@ class Mover:
         return done
 
     async def finish(self, sources: Sequence[int]) -> int:
-        """Delete the rows at the old locations and return their number. No rollback is possible afterwards."""
+        """Delete the rows in the previous stores and return their number. After that, no rollback is possible."""
         sources = sorted(set(sources))
         known = self.map
         if others := [source for source in sources if source not in {*known.moved, *known.left}]:
@@ -233,7 +233,7 @@ class Mover:
             await work.a.copy_to(work.b, kind, work.sources, tell)
 
     async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
-        """Copy changes until at most `few` are left; return the names of the changed rows."""
+        """Copy journaled changes until at most `few` are left; return the keys of the changed rows."""
         touched = RowNames()
         while True:
             entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
@@ -247,7 +247,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare a snapshot of the old location with the new one, except rows with pending changes; return the number of rows."""
+        """Compare the rows in both stores, except those with pending changes; return the number of rows compared."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.sources)
         there = await work.b.digest_but(work.sources, changing)
@@ -289,7 +289,7 @@ class Mover:
         return True
 
     async def _settle(self, work: Move) -> None:
-        """Publish the map, wait until no process uses the old one, and open the new location for writes."""
+        """Publish the map, wait until no process uses the previous one, and allow writes in the new store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEAD_SECONDS
         self.tell("settle", 0, 0)
@@ -306,7 +306,7 @@ class Mover:
         await work.b.mark(work.sources, "copying", work.mover, work.a.url)
 
     async def _settle_all(self, sources: Iterable[int]) -> None:
-        """Complete switches whose mover may have died."""
+        """Complete switches to a new store whose mover may have died."""
         olds = {**self.map.moved, **self.map.left}
         for (store, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
             old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[store])

@@ -59,7 +59,7 @@ class Period(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The number of members of a cohort who were active in one period."""
+    """How many members of a cohort were active in one period."""
 
     began: int
     """First day of that period."""
@@ -69,7 +69,7 @@ class Held(NamedTuple):
 
 
 class Cohort(NamedTuple):
-    """Members who joined in the period that began on a day, and how many of them were active in it and later."""
+    """The members who joined in one period, and how many of them were active in it and in later ones."""
 
     began: int
     held: tuple[Held, ...]
@@ -77,7 +77,7 @@ class Cohort(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of the network; days without activity are missing from the tables."""
+    """The statistics of the network. Days without activity are missing from the tables."""
 
     first: int = 0
     """Day when the first member joined or the first post was written."""
@@ -98,7 +98,7 @@ class Figures:
     media_bytes: int = 0
 
     def knows(self, period: Period) -> bool:
-        """Return whether the figures of the whole period are complete."""
+        """Return whether the statistics of the whole period are complete."""
         return period.first >= self.since or self.first >= self.since
 
     def newcomers(self, period: Period) -> list[int]:
@@ -151,7 +151,7 @@ def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]
 
 
 def _ones(bits: Bits) -> int:
-    """Count set bits by byte value, which is faster than unpacking."""
+    """Count the set bits of packed bits by a table of byte values, which is faster than unpacking them."""
     return int(np.bincount(bits, minlength=256) @ _ONES)
 
 
@@ -172,7 +172,7 @@ async def count(
     page_size: int = OBJECTS_AT_ONCE,
     likes: int = LIKES_AT_ONCE,
 ) -> Figures:
-    """Count the figures up to a time (Unix ms). `capacity` limits the bytes of activity; the other arguments are page sizes."""
+    """Count the statistics up to `now` (Unix ms). `capacity` limits the bytes for activity; the other arguments are page sizes."""
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
     while page := await store.obj_scan(after, page_size):
@@ -259,10 +259,10 @@ class _Counting:
 
 
 class _Activity:
-    """Activity by day: pairs of a day and a member, converted to bits in batches of 100,000.
+    """The activity of members by day: pairs of a day and a member, converted to bits in batches of 100,000.
 
-    Members arrive in the order of their ids, and before their posts, except for imported ones: pairs of a member that is not
-    known yet are kept for later batches.
+    Members arrive in the order of their ids, and before their posts, except imported posts: if a pair's member is not known
+    yet, the pair is kept for a later batch.
     """
 
     def __init__(self, since: int, capacity: int) -> None:
@@ -281,7 +281,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """Return the bits of each day, padded to equal length."""
+        """Return the bits of each day, one per member, padded to equal length."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
@@ -291,28 +291,28 @@ class _Activity:
     def _pack(self) -> None:
         days, authors = _each_once(np.array(self._days, np.int64), np.array(self._authors, np.int64))
         members = np.array(self.members, np.int64)
-        places = np.searchsorted(members, authors)
-        known = places < len(members)
-        known[known] = members[places[known]] == authors[known]
+        rows = np.searchsorted(members, authors)
+        known = rows < len(members)
+        known[known] = members[rows[known]] == authors[known]
         marked, begins = np.unique(days[known], return_index=True)
-        for day, here in zip(marked, np.split(places[known], begins[1:]), strict=False):
+        for day, here in zip(marked, np.split(rows[known], begins[1:]), strict=False):
             self._mark(int(day), here)
         self._keep(days[~known], authors[~known])
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep the pairs of members that are not known yet: the newest that fit."""
+        """Keep pairs whose member is not known yet: the newest ones, as far as the capacity allows."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
         self._days, self._authors = array("q", days.tolist()), array("q", authors.tolist())
         self._full = max(PAIRS_AT_ONCE, 2 * len(days))
 
-    def _mark(self, day: int, places: NDArray[np.int64]) -> None:
+    def _mark(self, day: int, rows: NDArray[np.int64]) -> None:
         bits = self._bits.get(day, np.empty(0, np.uint8))
         missing = -(-len(self.members) // 8) - len(bits)
         bits = np.pad(bits, (0, missing)) if missing else bits
-        np.bitwise_or.at(bits, places >> 3, (128 >> (places & 7)).astype(np.uint8))
+        np.bitwise_or.at(bits, rows >> 3, (128 >> (rows & 7)).astype(np.uint8))
         self._bits[day] = bits
 
     def _evict(self) -> None:
@@ -341,7 +341,7 @@ _FIRST_PATIENCE_SECONDS = 10.0
 
 
 class Ledger:
-    """The newest figures of a store; concurrent requests share one count."""
+    """The latest statistics of a store. Concurrent requests share one count."""
 
     def __init__(
         self, store: Store, *, fresh: float = _FRESH_SECONDS, patience: float = _FIRST_PATIENCE_SECONDS
@@ -354,7 +354,7 @@ class Ledger:
         self._counting: asyncio.Task[None] | None = None
 
     async def figures(self) -> Figures:
-        """Return the latest figures. Raises `Unavailable` if the first count is not finished after ten seconds."""
+        """Return the latest statistics. Raises `Unavailable` if the first count takes longer than ten seconds."""
         if self._counting is None and time.monotonic() >= self._again_at:
             self._counting = asyncio.create_task(self._count(), name="shoal-statistics")
         if self._counting is not None:
@@ -388,7 +388,7 @@ _PAGE = 1_000
 
 
 class TaggedPost(NamedTuple):
-    """A public post with the tag."""
+    """A public post that has the tag."""
 
     day: int
     author_id: int
@@ -410,7 +410,7 @@ async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> 
 
 
 class TagUseReader:
-    """Uses of tags for one request: each period of a tag is read once."""
+    """Reads the uses of tags for one request, each period of a tag only once."""
 
     def __init__(self, graph: Reader) -> None:
         self._graph = graph
@@ -423,7 +423,7 @@ class TagUseReader:
 
 
 def _use(post: Post, period: Period) -> TaggedPost | None:
-    """Return a public post of the period as a use of its tag; None for other posts and for hidden ones, which do not count."""
+    """Return a post as a use of its tag; None if it was not posted in the period, or does not count because it is hidden."""
     day = post.created_at // DAY_MS
     if post.visibility is not Visibility.PUBLIC or post.hidden or not period.first <= day <= period.last:
         return None

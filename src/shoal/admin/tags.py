@@ -32,7 +32,7 @@ from shoal.tasks import BackgroundWorker
 
 
 class Ruling(NamedTuple):
-    """A tag rule that an admin requests, and the verb of its audit log entry."""
+    """A tag rule that an admin wants to set, and the verb of its audit log entry."""
 
     verb: AuditVerb
     decide: Decide
@@ -105,7 +105,7 @@ class TagUpgrade(BackgroundWorker):
             try:
                 return await self.once()
             except KeyTaken:
-                # Another process has the claim, or had it until it was killed.
+                # Another process is upgrading the tags, or was killed during the upgrade and its reservation has not expired.
                 await asyncio.sleep(_OTHER_SECONDS)
             except Exception:  # noqa: BLE001  # a later attempt may succeed
                 _log.exception("tag upgrade failed; retrying in %d s", _RETRY_SECONDS)

@@ -26,12 +26,12 @@ def mark_of(generation: str) -> KeyRow:
 
 
 async def marked(graph: Reader) -> int:
-    """Return the owner of the key that marks an unfinished restore, or 0 if there is none."""
+    """Return the value of the key that marks an unfinished restore; 0 if there is none."""
     return (await graph.key_get((_KEY,))).get(_KEY, 0)
 
 
 async def check_restored(graph: Reader) -> None:
-    """Raise `Unavailable` if a restore is not finished: a part of the network is missing."""
+    """Raise `Unavailable` if a restore was not finished, so that part of the network is missing."""
     if await marked(graph):
         raise Unavailable("a restore into this store is unfinished: run `shoal restore` again")
 
@@ -41,7 +41,7 @@ _FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:sinc
 
 
 class Begun(NamedTuple):
-    """A bulk import: a number derived from its files, and when it began (Unix ms)."""
+    """An unfinished bulk import: the fingerprint of its files, and when it began (Unix ms)."""
 
     files: int
     since: int
@@ -56,7 +56,7 @@ async def begun(graph: Graph) -> Begun | None:
 
 
 async def check_none(graph: Graph) -> None:
-    """Raise `Unavailable` if a bulk import is not finished: members would see follows without their inverse."""
+    """Raise `Unavailable` if a bulk import was not finished: follows may lack their inverse."""
     if await begun(graph) is not None:
         raise Unavailable("a bulk import into this store is unfinished: run `shoal import` again with its files")
 

@@ -26,7 +26,7 @@ _SUFFIXES = ("", ".tags", ".search")
 
 
 def engine_probes(settings: Settings) -> list[EngineProbe]:
-    """Return a probe for each distinct engine in the settings, except memory."""
+    """Return a health probe for each distinct engine (database, broker ...) in the settings, except memory."""
     urls = [*store_urls(settings), settings.tags, settings.search, settings.timelines, settings.broker]
     return [probe for url in dict.fromkeys(filter(None, urls)) for probe in _probes(url)]
 
@@ -81,5 +81,5 @@ class Statements:
 
 def _sent(part: object) -> int | None:
     sent = getattr(part, "round_trips", None)
-    # A store that is not open yet returns a function for every attribute.
+    # A store that is not open yet returns a function for every attribute, so check the type.
     return sent if isinstance(sent, int) else None

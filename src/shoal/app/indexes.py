@@ -66,7 +66,7 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
     async with AsyncExitStack() as stack:
         filler = await open_search(settings, stack, read_only=False)
         if not filler.index.keeps or _scheme(settings) == "memory":
-            raise InvalidInput("search: no index to rebuild; it is off or in the memory of a server")
+            raise InvalidInput("search: no index to rebuild: search is off, or its index is in the memory of a server")
         # The store is opened without a cache, so that changes by a running server are seen.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 

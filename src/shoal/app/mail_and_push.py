@@ -27,7 +27,7 @@ def open_mail(settings: Settings) -> MailSender | None:
 
 
 def stationery_of(settings: Settings) -> Stationery:
-    """Return the parts that are equal in all mails of a network."""
+    """Return the data that all mails of a network contain."""
     return Stationery(settings.title, base_url(settings))
 
 
@@ -42,7 +42,7 @@ def mailer_of(settings: Settings) -> Mailer:
 
 
 def sender_of(settings: Settings) -> str:
-    """Return the From header of mails. Raises `InvalidInput` if the setting is no address."""
+    """Return the sender address of mails. Raises `InvalidInput` if the setting is not an address."""
     name, address = parseaddr(settings.mail_from)
     if not settings.mail_from:
         # The title may contain characters that are not allowed in a header.

@@ -146,7 +146,7 @@ class Network:
 
     @asynccontextmanager
     async def _hurried(self) -> AsyncIterator[None]:
-        """During the block, flush batches as soon as no more items can arrive."""
+        """Let batching components write at once during the block, because a caller waits and nothing more will arrive."""
         async with running(self._hurry(), "shoal-hurry"):
             yield
 

@@ -27,7 +27,7 @@ _SPANS = Backend("shoal.observability.otel", "OpenTelemetrySpans", "otel")
 
 
 def open_recorder(settings: Settings, stack: AsyncExitStack) -> Recorder:
-    """Create the recorder. Raises `InvalidInput` if OpenTelemetry is enabled but not installed."""
+    """Create the recorder of requests and jobs. Raises `InvalidInput` if OpenTelemetry is enabled but not installed."""
     if not settings.opentelemetry:
         return Recorder(settings.request_log, settings.slow_ms)
     spans = _SPANS.load()()
@@ -46,28 +46,28 @@ _POLL_SECONDS = 0.05
 
 
 def refusal_limit(settings: Settings) -> float:
-    """Return the delivery delay in seconds at which new posts are refused; 0 for no limit.
+    """Return the fan-out delay in seconds beyond which new posts are refused; 0 for no limit.
 
-    With a broker, or without the setting `run_consequences`, other processes deliver posts. Their delay is unknown, so there is no
-    limit.
+    With a broker, or without the setting `run_consequences`, other processes deliver posts. Their delay is unknown, so there is
+    no limit.
     """
     return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
 
 
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Return the check that refuses posts while timelines or the search index are late."""
+    """Return the load shedding that refuses posts while fan-out or the search index is behind."""
     return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
 
 
 def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
-    """Return a cheap request to each component that may be remote."""
+    """Return, for each component that may be remote, a function that sends it a cheap request."""
     # Every store is queried for its oldest event.
     probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
     return probes if outbox is store else {**probes, "broker": outbox.backlog}
 
 
 def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: bool) -> Runner[Effects]:
-    """Return the event runner. `afar`: whether stores and timelines are remote."""
+    """Return the runner of jobs. `afar` means that stores and timelines are remote, so that more jobs run concurrently."""
     if not afar:
         return Runner(outbox, TABLE, effects, recorder=recorder)
     return Runner(
@@ -93,7 +93,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 class OpenOutboxes(dict[str, Outbox]):
-    """Outboxes by name, and the graph of the store, which holds the audit log."""
+    """Outboxes by name, with the graph of the store, which contains the audit log."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store=store)

@@ -36,7 +36,7 @@ _QUIET = 0.02
 
 
 class _Freezer:
-    """A collector callback that freezes survivors. `times` is the number of freezes since the last full collection."""
+    """A callback of the garbage collector that freezes surviving objects. `times` counts freezes since the last full collection."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -113,11 +113,11 @@ def settle() -> None:
 async def giving_back(
     every: float = _CHECK_SECONDS, *, idle: float = _COLLECT_SECONDS, latest: float = _LATEST_SECONDS
 ) -> AsyncIterator[None]:
-    """Return free memory to the system during the block, and collect garbage among frozen objects.
+    """During the block, return free memory to the system and run full garbage collections, both at suitable times.
 
-    Memory is returned whenever the process has grown by 16 MB: glibc keeps small freed blocks between live ones. Full collections
-    run when the process is idle, at most every `idle` seconds, and at the latest after `latest` seconds. Nothing is done for a
-    process that neither grows nor freezes objects.
+    Memory is returned whenever the process has grown by 16 MB: glibc keeps small freed blocks between live ones. Full
+    collections run when the process is idle, at most every `idle` seconds, and at the latest after `latest` seconds. Nothing is
+    done for a process that neither grows nor freezes objects.
     """
     work = [collecting_all(every, idle, latest)]
     if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
@@ -133,7 +133,7 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
         await asyncio.sleep(every)
         least = min(least, now := _resident())
         if now >= least + _GROWN_BYTES:
-            # Takes up to 30 ms if much is free: in a thread, without the interpreter lock.
+            # Trimming takes up to 30 ms if much memory is free: run it in a thread, where it holds no interpreter lock.
             await asyncio.to_thread(trim, 0)
             least = _resident()
 

@@ -37,13 +37,13 @@ _MOST_BYTES = 2 << 20
 
 
 class Join(msgspec.Struct, tag="join", array_like=True):
-    """Report of a reader process that it accepts passed connections as long as it is connected to the owner."""
+    """Message of a reader process: while it is connected, the owner may pass connections to it."""
 
     slot: int
 
 
 class Warm(msgspec.Struct, tag="warm", array_like=True):
-    """Request to materialize a member's home timeline."""
+    """Message of a reader process that asks the owner to materialize a member's home timeline."""
 
     member: int
 
@@ -61,7 +61,7 @@ Continue = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
 
 
 class _Tasks:
-    """A bounded number of background tasks."""
+    """Background tasks, limited in number."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -115,7 +115,7 @@ class StoreOwner:
 
     @asynccontextmanager
     async def met(self, take: Continue, app_context: AppContext) -> AsyncIterator[None]:
-        """Accept reader processes during the block. Call this only while holding the store's lock: it replaces an old socket."""
+        """Accept connections from reader processes during the block. Call it only while holding the store's lock."""
 
         def passed(sock: socket.socket, data: bytes) -> None:
             _continue(self._tasks, take, sock, data)
@@ -152,7 +152,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Register a reader in its slot until it disconnects, which cancels this request."""
+        """Keep a reader registered in its slot until it disconnects, which cancels this request."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return

@@ -49,7 +49,7 @@ _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port, dyn
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The components that all processes share."""
+    """The components that all processes of a network share."""
 
     timelines: Timelines
     readings: Readings
@@ -130,7 +130,7 @@ async def _open_dynamodb(settings: Settings, stack: AsyncExitStack) -> Sharing:
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
     """Open the broker of the settings, an outbox that can be published to; None without one.
 
-    `taking`: whether this process runs jobs.
+    `taking` means that this process runs jobs.
     """
     if not settings.broker:
         return None

@@ -58,9 +58,9 @@ async def open_store(
 ) -> Store:
     """Open the graph of the settings; the stack closes it.
 
-    `sole` means that this process keeps private state, so it must be the only writer. `histories` records when a standby takes
-    over from the server of a store. Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported
-    URL.
+    `sole` means that this process must be the only writer, because it keeps state that other processes do not see. `histories`
+    records when a standby takes over from the server of a store. Raises `Unavailable` for a store that cannot be opened, and
+    `InvalidInput` for an unsupported URL.
     """
     known = map_of(settings)
     if _lives(known):
@@ -107,7 +107,7 @@ def _lives(known: ShardMap) -> bool:
 def _live_map(
     known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool, histories: Histories | None = None
 ) -> LiveMap:
-    """Return the map of stores between which data sources can move while in use."""
+    """Return the `LiveMap` over stores between which data sources can be moved while the network is in use."""
     histories = histories or Histories()
 
     async def open_store(url: str, owns: Owns) -> Store:

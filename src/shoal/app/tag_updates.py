@@ -30,7 +30,7 @@ def tag_updates_of(settings: Settings, sharing: Sharing | None, host_process: Ho
 
 
 class ChannelUpdates(VersionUpdates):
-    """Updates through the channel. They are received while `follow`, which makes this process follow the channel, returns True."""
+    """Version updates over the update log. `follow` follows the log, and returns whether every update is received."""
 
     def __init__(self, channel: Channel, *, polling: bool = False) -> None:
         super().__init__(polling=polling)
@@ -47,12 +47,12 @@ class ChannelUpdates(VersionUpdates):
 
 
 class OwnersUpdates(VersionUpdates):
-    """Updates of the process that owns a store: counted in the memory that it shares with the readers."""
+    """Version updates from the owner of a store, counted in the memory shared with reader processes."""
 
     def __init__(self, memory: SharedMemory, *, polling: bool = False) -> None:
         super().__init__(polling=polling)
         self._words = memory.words
-        # Versions may have been written between the previous owner and this one.
+        # The previous owner may have ended before it reported the newest versions of the tag cloud.
         self.receive(0)
 
     def receive(self, version: int) -> None:
@@ -61,7 +61,7 @@ class OwnersUpdates(VersionUpdates):
 
 
 class ReadUpdates(VersionUpdates):
-    """Updates in a reader process, as the owner counts them."""
+    """Version updates in a reader process, by the owner's counter in shared memory."""
 
     def __init__(self, memory: SharedMemory, alive: Callable[[], bool], *, polling: bool = False) -> None:
         super().__init__(polling=polling)

@@ -103,7 +103,7 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
 
 
 def picture(request: LoggedRequest) -> Iterable[Text]:
-    """Yield the bars, one per line. Without spans, the stages are drawn one after the other in the order in which they began."""
+    """Yield the bars of a request's timeline, one per line. Without spans, stages are drawn in the order of their begin."""
     spans = request.spans or _from_stages(request)
     whole = max(request.ms, 0.001)
     stages = [span for span in spans if not span.store]
@@ -124,7 +124,7 @@ def picture(request: LoggedRequest) -> Iterable[Text]:
 
 
 def findings(request: LoggedRequest) -> list[str]:
-    """Return sentences about what took long: the time by store, and the stage with the longest waits."""
+    """Describe what took long in a request: the time by store, and the stage with the longest waits."""
     sentences = [
         f"{store}: {total.number:,} statement{'' if total.number == 1 else 's'}, {total.ms:,.1f} ms together"
         for store, total in sorted(request.statements.items(), key=_dearest)
@@ -261,7 +261,7 @@ def bench(arguments: tuple[str, ...]) -> None:
     if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
         raise click.ClickException(f"no benchmark {unknown[0]!r}; choose one of {', '.join(known)}")
     module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
-    # Options of the benchmark may come before or after its name.
+    # Options for the benchmark may precede or follow the name of the benchmark.
     rest = [word for word in arguments if word not in chosen[:1]]
     done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)

@@ -119,7 +119,7 @@ def plugin(name: str) -> click.Command | None:
 
 @contextlib.contextmanager
 def needing(name: str, extra: str) -> Iterator[None]:
-    """Report a missing optional dependency of a command together with the extra that installs it."""
+    """During the block, turn a missing dependency of a command into an error that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -137,14 +137,14 @@ def _short_help(name: str) -> str:
 
 
 class GivenSettings(NamedTuple):
-    """The sources of the settings, before they are read."""
+    """Where the settings come from, before they are read: options and environment."""
 
     environ: Mapping[str, str]
     overrides: dict[str, str]
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is run: `shoal serve` does not wait for the imports of `shoal demo`."""
+    """A command group that imports a command only when it is run, so that `shoal serve` does not import `shoal demo`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]

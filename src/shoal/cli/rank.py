@@ -204,7 +204,7 @@ def _recipe_in(path: Path) -> Recipe:
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
-        raise TooLarge(f"{path} is too large for a recipe: at most {_MOST_BYTES:,} bytes")
+        raise TooLarge(f"{path}: a recipe file has at most {_MOST_BYTES:,} bytes")
     try:
         document: dict[str, Any] = tomllib.loads(data.decode())
         inner = document["recipe"] if list(document) == ["recipe"] else document

@@ -52,7 +52,7 @@ def check_address(
 ) -> None:
     """Raise `Unavailable` with a fix in one line if the address cannot be listened on.
 
-    The error names `option` as the way to set another port, or `taken` if the port is in use.
+    The message tells the user to set another port by `option`, or says `taken` if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -29,7 +29,7 @@ def existing(settings: Settings) -> Settings:
 
 
 def shares_host(settings: Settings) -> bool:
-    """Return whether one process owns the store and other processes of the server read it alongside."""
+    """Return whether the store is one that a single process owns and other processes of the server read."""
     return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 
 

@@ -58,7 +58,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
-    """Lay out the tags in alphabetical order, wrapped and centered. Brightness represents the weight."""
+    """Lay out the tag cloud for a terminal: in alphabetical order, wrapped and centered. Brightness is the weight."""
     columns = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0
@@ -78,7 +78,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """Yield the first tags with their weights and trends."""
+    """Yield lines with the first tags as bars, with their weights and trends."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     columns = max(10, min(width, _WIDEST) - names - 20)
@@ -191,13 +191,13 @@ def tags() -> None:
 
 
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the command-line options for the order and the size of the cloud."""
+    """Add the options for the order and the size of the cloud to a command."""
     order = click.option(
         "--order",
         type=click.Choice(ORDERS),
         default="all",
         show_default=True,
-        help="Sort by uses, recent uses, or rise.",
+        help="Sort by number of uses, of recent uses, or by increase.",
     )
     limit = click.option(
         "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."

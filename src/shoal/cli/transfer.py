@@ -102,7 +102,7 @@ _FILE = click.Path(path_type=Path)
     help="Match authors to members by id or name, or by rank: the most active author is the best-connected member, and so on.",
 )
 @click.option(
-    "--photos", type=_FILE, metavar="FOLDER", help="Directory of pictures, attached in turn to the newest posts."
+    "--photos", type=_FILE, metavar="FOLDER", help="Directory of pictures; each of the newest posts gets one."
 )
 @click.option("--photos-newest", type=click.IntRange(0), help="Number of posts that get a picture.  [default: 500]")
 @click.option(

@@ -63,7 +63,7 @@ class Farewell(NamedTuple):
 
 
 async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
-    """Start the account deletion: hide the member, revoke all logins, and delete everything after the grace period.
+    """Start the deletion of the member's account: hide it, revoke all logins, and delete everything after the grace period.
 
     Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
     """
@@ -127,7 +127,7 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
-    """Cancel an account deletion without a password.
+    """Cancel the scheduled deletion of an account without a password, for operators.
 
     Raises `NotFound` for an unknown or pending member, and `NotAllowed` if no deletion is scheduled, the member is disabled, or
     the deletion has begun.
@@ -158,7 +158,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> AccountDeletion:
-    """Return the account deletion with this receipt text. Raises `NotFound` if there is none."""
+    """Return the account deletion that a receipt text belongs to. Raises `NotFound` if there is none."""
     id_, secret = opened(text)
     deletion = await get_object(writes.graph, AccountDeletion, id_)
     if not fits(deletion.secret_hash, secret):
@@ -167,7 +167,7 @@ async def receipt(writes: Writes, text: str) -> AccountDeletion:
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
-    """Return a member, even if suspended or leaving. Raises `NotFound` for an unknown or pending member."""
+    """Return a member in any state except pending. Raises `NotFound` for an unknown or pending member."""
     member = await get_object(writes.graph, Member, member_id)
     if member.pending:
         raise NotFound("Record not found")
@@ -175,7 +175,7 @@ async def _access(writes: Writes, member_id: int) -> Member:
 
 
 def _hide(batch: Batch, member: Member, deletion: AccountDeletion, now: int) -> None:
-    """Hide a member and invalidate all their credentials."""
+    """Hide a member, and invalidate their tokens and authorization codes, in the batch."""
     gone = replace(
         member,
         departure_id=deletion.id,
@@ -256,7 +256,7 @@ _Step = Callable[[Writes, int], Awaitable[int]]
 
 
 async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
-    """Do the next part of an account deletion: begin, continue or finish it, or delete the receipt.
+    """Advance an account deletion: begin it, delete some data, finish it or, in the end, delete the receipt.
 
     Raises `Conflict` if another process works on it.
     """
@@ -272,7 +272,7 @@ async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
 
 
 async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
-    """Record the counts and the start. A concurrent cancellation conflicts, because it changes the deletion object too."""
+    """Record the number of objects and the start time. Conflicts with a concurrent cancellation, which changes the same object."""
     member = deletion.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
@@ -288,7 +288,7 @@ async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
 
 
 async def _page(writes: Writes, member: int) -> int:
-    """Delete a page of the first kind of data that is left. Return the number of items; 0 when no data is left."""
+    """Delete a page of the member's remaining data, one kind after another. Return the number of items; 0 if none are left."""
     for step in _STEPS:
         if found := await step(writes, member):
             return found
@@ -296,7 +296,7 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable[object]]) -> _Step:
-    """Return a step that runs `end` for each of a page of associations of a type.
+    """Return a step that calls `end` for each association of a type, a page at a time.
 
     Items that are deleted or changed concurrently are skipped; if they still exist, they are in the next page.
     """
@@ -314,7 +314,7 @@ def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable
 
 
 def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a step that removes the associations of a type with the member's own command."""
+    """Return a step that calls the command `verb`, which undoes an action, for each association of a type."""
     return _each(atype, lambda writes, member, assoc: verb(writes, member, assoc.id2))
 
 
@@ -343,7 +343,7 @@ async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
 
 
 def _plain(atype: schema.AssocType) -> _Step:
-    """Return a step that deletes the associations of a type, many per commit."""
+    """Return a step that deletes the associations of a type without further effects, many per commit."""
 
     async def step(writes: Writes, member: int) -> int:
         page, batch = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE)), Batch(shard_of(member))
@@ -416,7 +416,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(schema.OWNS_INVITATION, invitations.drop),
     _media,
     *map(_plain, _PLAIN),
-    # Entries of the audit log are kept without their addresses.
+    # Entries of the audit log are kept, but their IP addresses are removed.
     end_addresses,
     _logins,
     _personalization,

@@ -84,7 +84,7 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
     requested = _requested_media(post, media_ids)
 
     async def attempt(claim: Claim) -> None:
-        there = await _held(writes, album_id)
+        there = await _photos_of(writes, album_id)
         known = {assoc.id2 for assoc in there}
         new = [id_ for id_ in requested if id_ not in known]
         if len(there) + len(new) > writes.limits.album_photos:
@@ -95,9 +95,9 @@ async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, me
         claim(batch)
         batch.expect(album_id)
         batch.expect(post.id)
-        first = 1 + max((collected_of(assoc).place for assoc in there), default=0)
+        first = 1 + max((collected_of(assoc).position for assoc in there), default=0)
         for index, id_ in enumerate(new, first):
-            _place(writes, batch, album_id, id_, Collected(post.id, index))
+            _put_photo(writes, batch, album_id, id_, Collected(post.id, index))
         await writes.commit(batch)
 
     await serialized(writes, member_id, attempt)
@@ -122,13 +122,13 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
     await own_object(writes.graph, Album, member_id, album_id)
 
     async def attempt(claim: Claim) -> None:
-        there = {assoc.id2: assoc for assoc in in_order(await _held(writes, album_id))}
+        there = {assoc.id2: assoc for assoc in in_order(await _photos_of(writes, album_id))}
         order = list(dict.fromkeys([*(id_ for id_ in media_ids if id_ in there), *there]))
         batch = Batch(shard_of(member_id))
         claim(batch)
         batch.expect(album_id)
         for id_, photo in _moved(there, order):
-            _place(writes, batch, album_id, id_, photo)
+            _put_photo(writes, batch, album_id, id_, photo)
         if batch.assocs:
             await writes.commit(batch)
 
@@ -136,22 +136,22 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
 
 def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:
-    """Yield the photos whose position changes. Existing positions are reassigned, so most photos keep theirs."""
-    places = sorted(collected_of(assoc).place for assoc in there.values())
-    if len(set(places)) < len(places):
+    """Yield the photos whose position number changes. Existing numbers are reused, so most photos keep theirs."""
+    positions = sorted(collected_of(assoc).position for assoc in there.values())
+    if len(set(positions)) < len(positions):
         # Concurrent additions can have produced equal positions.
-        places = list(range(1, len(places) + 1))
-    for id_, place in zip(order, places, strict=True):
+        positions = list(range(1, len(positions) + 1))
+    for id_, position in zip(order, positions, strict=True):
         photo = collected_of(there[id_])
-        if photo.place != place:
-            yield id_, photo._replace(place=place)
+        if photo.position != position:
+            yield id_, photo._replace(position=position)
 
 
-def _place(writes: Writes, batch: Batch, album_id: int, media_id: int, photo: Collected) -> None:
+def _put_photo(writes: Writes, batch: Batch, album_id: int, media_id: int, photo: Collected) -> None:
     batch.assoc_add(album_id, COLLECTS, media_id, writes.new_id(batch.shard), encode_collected(photo))
 
 
-async def _held(writes: Writes, album_id: int) -> list[Assoc]:
+async def _photos_of(writes: Writes, album_id: int) -> list[Assoc]:
     return await writes.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS))
 
 

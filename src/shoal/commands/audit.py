@@ -25,20 +25,20 @@ _TAKEN_AT_ONCE = 100
 
 
 def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Add an audit entry of the acting member to the batch that does the action."""
+    """Add an audit entry about the acting member to the batch that carries out the action."""
     entry = entry_of(verb, writes.actor, target, details)
     put_entry(batch, writes.new_id(batch.shard), entry, writes.actor.address)
 
 
 async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Commit an entry by itself, before an action that changes nothing in the graph."""
+    """Commit an audit entry by itself, for an action that changes nothing in the graph, before that action."""
     await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
 
 
 async def commit_entry(
     graph: Graph, new_id: IdMaker, actor: Actor, verb: AuditVerb, target: AuditTarget, /, **details: str | int
 ) -> None:
-    """Commit an entry by itself, for callers without a `Writes`."""
+    """Commit an audit entry by itself, for callers that have no `Writes`."""
 
     async def attempt() -> None:
         batch = Batch(shard_of(target.member_id) if target.member_id else place(target.name).shard)
@@ -83,7 +83,7 @@ async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 async def drop_old(writes: Writes, before: int) -> None:
-    """Delete the entries that are older than the snowflake id `before`, in small batches."""
+    """Delete the audit entries older than the snowflake id `before`, in small batches."""
     old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
     while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
         for public, page in pages.items():
@@ -92,7 +92,7 @@ async def drop_old(writes: Writes, before: int) -> None:
 
 
 async def end_addresses(writes: Writes, member_id: int) -> int:
-    """Delete a page of the member's own list of audit entries, which has their IP addresses. Return the number of deletions."""
+    """Delete a page of the member's own list of audit entries, which stores IP addresses. Return the number of deletions."""
     batch = Batch(shard_of(member_id))
     for assoc in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
         batch.assoc_del(member_id, AUDITED, assoc.id2, writes.new_id(batch.shard))

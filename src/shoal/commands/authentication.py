@@ -93,9 +93,10 @@ _DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSf
 
 @contextmanager
 def hashing_slot() -> Iterator[None]:
-    """Hold a slot among the callers that hash or wait. Raises `Unavailable` if all are taken.
+    """Hold one of the slots for password hashing during the block. Raises `Unavailable` if all are taken.
 
-    The front end acquires it before it runs a command, so a refusal costs no reads. Callers inside the process limit themselves.
+    The HTTP API acquires a slot before it runs a command, so a refusal costs no reads. Callers inside the process must limit
+    themselves.
     """
     if not _hashing_slots.acquire(blocking=False):
         raise Unavailable("Too many passwords are being checked; try again in a moment", retry_after=_RETRY_SECONDS)
@@ -158,7 +159,7 @@ _log = logging.getLogger("shoal.logins")
 async def passkey_options(
     writes: Writes, site: Site, purpose: Purpose, member: Member | None = None
 ) -> dict[str, object]:
-    """Return the WebAuthn request options: for any passkey of the site, or for a member's passkeys."""
+    """Return the WebAuthn request options for any passkey of the site or, if `member` is given, for the member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
     return request_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
@@ -218,19 +219,19 @@ _WRONG_PASSKEY = "unknown passkey, or the login timed out"
 
 
 class Asker(Protocol):
-    """The client that sends a password."""
+    """The client that sends a password, code or passkey response, for rate limits and logs."""
 
     @property
     def address(self) -> str:
-        """The address, for the log; empty if unknown."""
+        """The client's IP address, for logs; empty if unknown."""
 
     @property
     def site(self) -> Site:
-        """The site of the request: a passkey is bound to one site."""
+        """The site to which the request was sent. A passkey belongs to one site."""
 
     @property
     def network(self) -> str:
-        """The /24 or /64 prefix of the address; empty if unknown."""
+        """The /24 or /64 prefix of the client's IP address; empty if unknown."""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
         """Count an attempt as failed before it is made, so that concurrent attempts cannot exceed the limit.
@@ -240,13 +241,13 @@ class Asker(Protocol):
         """
 
     async def take_back(self) -> None:
-        """Uncount an attempt that succeeded."""
+        """Undo the count of `begin`, because the attempt succeeded."""
 
 
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
-    """Return whether this is the password of the login. `name` is the name as typed.
+    """Return whether the password is that of the login. `name` is the name or address as typed.
 
-    Attempts are counted per `asker`; it is None for a caller inside the process. Raises `TooMany` if it is rate-limited.
+    Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if it is rate-limited.
     """
     # Up to four characters can become one in NFC, in which the password length is checked.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
@@ -265,7 +266,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of a passkey response, including one who may not log in.
+    """Return the member whose passkey signed the response, even if the member may not log in.
 
     Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
     """
@@ -289,7 +290,7 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
 async def code_counts(
     writes: Writes, member: Member, code: str, asker: Asker | None, purpose: Purpose = Purpose.SECOND
 ) -> bool:
-    """Return whether this is a second-factor code or a passkey response of the member for this purpose, and consume it.
+    """Return whether a text is a valid second-factor code or passkey response of the member for this purpose; if so, use it up.
 
     Returns True if the member has no second factor. Wrong codes have their own rate limit, beyond which `TooMany` is raised.
     """
@@ -345,7 +346,7 @@ async def _begin(
 
 
 def prefixes_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the known prefixes after a password change: only the prefix from which the member changed it.
+    """Return the address prefixes known after a password change: only the one from which the member changed it.
 
     With a second factor there are none: the password does not prove that the owner uses an address.
     """
@@ -359,9 +360,9 @@ def prefixes_of(login_id: int, network: str) -> tuple[bytes, ...]:
 
 
 async def remember(writes: Writes, login: Login, asker: Asker) -> None:
-    """Remember the address prefix of a successful login, and notify the member of a new one by mail.
+    """Remember the address prefix of a successful login, and send the member a mail if the prefix is new.
 
-    Best effort: if it fails, the next login from this prefix is counted with the account-wide counter.
+    Best effort: after a failure, attempts from this prefix still count towards the limit for unknown prefixes.
     """
     mark = _mark_from(login, asker)
     if not mark or mark in login.networks:
@@ -380,14 +381,14 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the stored hash of an address prefix. It is keyed by the login, so hashes of two members cannot be compared."""
+    """Return the hash of an address prefix to store. It is keyed by the login, so hashes of two members cannot be compared."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 
 def account_key(name: str, domain: str = "") -> str:
-    """Return the key that attempts are counted under: a hash of the name or address, equal for all spellings that log in.
+    """Return the key under which attempts for a name are counted: a hash of the name or address, equal for all its spellings.
 
-    It does not depend on the account: otherwise it would reveal which address belongs to which account, or to none.
+    The key does not depend on which account the name belongs to: limits would otherwise reveal which names belong together.
     """
     name = normalized("NFKC", normalized("NFKC", account_as_typed(name)).lower()).removeprefix("@")
     if domain:

@@ -64,13 +64,13 @@ _SHARD = shard_of(EVERYBODY)
 
 
 async def check_capacity(graph: Reader, atype: AssocType, maximum: int) -> None:
-    """Raise `Unfit` if a list is full. Concurrent additions may exceed the limit slightly, which is harmless."""
+    """Raise `Unfit` if a list of blocks is full. Concurrent additions may exceed the limit slightly, which is harmless."""
     if await count_of(graph, EVERYBODY, atype) >= maximum:
         raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
 class Blocklist(NamedTuple):
-    """A kind of block: its list, its limit and its audit log terms."""
+    """A kind of block: its list and maximum length, and how the audit log names it."""
 
     atype: AssocType
     maximum: int
@@ -80,7 +80,7 @@ class Blocklist(NamedTuple):
 
 
 async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
-    """Create a block and return it. Raises `taken` if the key exists, and `Unfit` if the list is full."""
+    """Create a block and return it. Raises `taken` if the same block exists, and `Unfit` if the list is full."""
     await check_capacity(writes.graph, listed.atype, listed.maximum)
 
     def build(id_: int) -> tuple[B, Batch]:
@@ -98,7 +98,7 @@ async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[
 
 
 async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
-    """Remove blocks of a list, given as ids by key. Raises `NotFound` if none of them exists."""
+    """Remove blocks from a list, given their ids by key. Raises `NotFound` if none of them exists."""
 
     async def attempt() -> None:
         nodes = await writes.graph.obj_get(list(blocks.values()))
@@ -177,20 +177,20 @@ async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
 
 
 async def domain_block_of(graph: Reader, address: str) -> int:
-    """Return the id of the most specific block that matches the domain of an address; 0 for none."""
+    """Return the id of the most specific block that matches the domain of an email address; 0 for none."""
     keys = [email_domain_block_key(domain) for domain in domains_of(address)]
     found = await graph.key_get(keys)
     return next((found[key] for key in keys if key in found), 0)
 
 
 async def address_block_of(graph: Reader, address: str) -> int:
-    """Return the id of the block that matches the canonical form of an address; 0 for none."""
+    """Return the id of the block that matches the canonical form of an email address; 0 for none."""
     keys = [email_block_key(digest) for digest in canonical_digests(address)]
     return next(iter((await graph.key_get(keys)).values()), 0)
 
 
 async def check_email(writes: Writes, address: str, client: str) -> None:
-    """Refuse a blocked address, and count the attempt for the domain.
+    """Raise an error for a blocked email address, and count the refused attempt if its domain is blocked.
 
     Raises `Disallowed` for a blocked domain. A blocked address raises `Taken`, so that the response does not reveal which
     addresses are blocked.
@@ -217,7 +217,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 
 
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
-    """Return the block that matches the canonical form of an address, if any. Raises `InvalidInput` for a malformed address."""
+    """Return the block that matches an email address in canonical form, or nothing. Raises `InvalidInput` for an invalid one."""
     block_id = await address_block_of(graph, address)
     block = await find_object(graph, CanonicalEmailBlock, block_id)
     return (block,) if block is not None else ()
@@ -261,7 +261,7 @@ _PAGE = 500
 
 
 class IpBlockChanges(NamedTuple):
-    """Changes of a block: None keeps the current value."""
+    """Changes of an IP block; None keeps the current value."""
 
     network: str | None = None
     severity: IpSeverity | None = None
@@ -344,7 +344,7 @@ async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
 
 
 async def expire_ip_block(writes: Writes, node: IpBlock) -> None:
-    """Remove an expired block, given as it was read. Raises `Conflict` if it was changed since."""
+    """Remove an expired IP block, given as it was read. Raises `Conflict` if it was changed since."""
     await writes.graph.commit(_ending(writes, node))
 
 
@@ -358,7 +358,7 @@ def _ending(writes: Writes, node: IpBlock) -> Batch:
 
 
 async def ip_blocks_version(graph: Reader) -> int:
-    """Return a number that changes whenever the blocks may have changed."""
+    """Return a number that changes whenever IP blocks may have changed."""
     mark = await association(graph, EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY)
     return mark.time if mark else 0
 
@@ -385,7 +385,7 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
 
 
 def _changing(writes: Writes) -> Batch:
-    """Create a batch that makes every process reload the blocks."""
+    """Create a batch that makes every process reload the IP blocks."""
     batch = Batch(_SHARD)
     batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
     return batch

@@ -89,7 +89,7 @@ _FIRST = 1 / 3
 
 
 def refused_part(wait: float, first: float, most: float) -> float:
-    """Return the fraction of requests to refuse at a delay in seconds: 0 up to `first`, 1 from `most` on, linear between.
+    """Return the fraction of requests to refuse at a delay of `wait` seconds: 0 up to `first`, 1 from `most` on, linear between.
 
     With twice the load that can be processed, the delay settles where half of the requests are refused: with `first` = 1 and
     `most` = 3, at 2 seconds.
@@ -99,10 +99,10 @@ def refused_part(wait: float, first: float, most: float) -> float:
 
 @dataclass(slots=True)
 class Pressure:
-    """Load shedding by fan-out delay: `behind` returns the current delay in seconds, `most` is the limit (0 for none).
+    """Load shedding by fan-out delay. `behind` returns the delay in seconds, and `most` is the highest allowed (0: no limit).
 
-    Entry points that accept posts and shares (the API, the library) check once per post, before any other work. Imports and
-    scheduled posts do not check, because they were accepted earlier.
+    Entry points that accept posts and shares (the API, the library) call `check` once per post, before any other work. Imports
+    and scheduled posts are exempt, because they were accepted earlier.
     """
 
     behind: Callable[[], float] = lambda: 0.0
@@ -113,12 +113,12 @@ class Pressure:
     """Posts and shares refused so far."""
 
     def check(self) -> None:
-        """Raise `Unavailable` for the fraction of calls that is refused at the current delay."""
+        """Raise `Unavailable` at random, with the probability that the current delay calls for."""
         if (refusal := self.refusal()) is not None:
             raise refusal
 
     def refusal(self) -> Unavailable | None:
-        """Return the error that `check` would raise, or None."""
+        """Return the error that `check` raises in this case, or None."""
         seconds = self.behind() if self.most else 0.0
         part = refused_part(seconds, self.most * _FIRST, self.most) if seconds else 0.0
         if self.draw() >= part:
@@ -232,8 +232,8 @@ class Writes:
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
     """Commit a new object and return it.
 
-    `build` returns the object and its batch for a generated id. If a generated id (`batch.fresh`) is taken, `build` is called
-    again with another id. Raises `IdTaken` if any other id in the batch is taken, as in an import.
+    `build` returns the object and its batch for a generated id. If that id, or another generated one (`batch.fresh`), is taken,
+    `build` is called again with another id. Raises `IdTaken` if an id that was not generated is taken, as in an import.
     """
     for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
@@ -263,7 +263,7 @@ async def delete_owned(
 
 
 async def made_once(writes: Writes, key: Key, kind: type[N], make: Callable[[int], N]) -> N:
-    """Return the single object under a server-wide key. The first caller creates it."""
+    """Return the object that exists once per network under this key. The first caller creates it."""
 
     def build(id_: int) -> tuple[N, Batch]:
         node, batch = make(id_), Batch(key.shard)
@@ -287,7 +287,7 @@ Claim = Callable[[Batch], None]
 async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
-    """Run `attempt`, which counts and commits a claimed batch, until it does not conflict. Return its result.
+    """Call `attempt`, which counts objects and commits a claimed batch, until there is no conflict. Return its result.
 
     `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is true, also raises
     `NotFound` for a pending member and `Gone` for a suspended member.

@@ -13,17 +13,17 @@ from shoal.graph.schema import CONVERSES
 
 async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) -> None:
     """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound` if it is not in the member's list."""
-    conversation = await _held(writes, member_id, root_id)
+    conversation = await _own_conversation(writes, member_id, root_id)
     if talk_of(conversation).unread is not unread:
         await _put(writes, read_or_not(member_id, conversation, unread=unread))
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
     """Remove a conversation from the list until its next post. Raises `NotFound` if it is not in the member's list."""
-    await _put(writes, ended_talk(member_id, await _held(writes, member_id, root_id)))
+    await _put(writes, ended_talk(member_id, await _own_conversation(writes, member_id, root_id)))
 
 
-async def _held(writes: Writes, member_id: int, root_id: int) -> Assoc:
+async def _own_conversation(writes: Writes, member_id: int, root_id: int) -> Assoc:
     conversation = await association(writes.graph, member_id, CONVERSES, talk_id(root_id))
     if conversation is None:
         raise NotFound("Record not found")

@@ -72,8 +72,8 @@ async def replace_password(
 ) -> None:
     """Change the password and invalidate all credentials in one commit, and notify the member by mail.
 
-    A new `Member.generation` invalidates the credentials. `extra` may add changes to the commit. If `known` is given, the password
-    changes only if its stored hash is still `known`.
+    A new `Member.generation` invalidates the credentials. `extra` may add changes to the commit. If `known` is given, the
+    password is only changed if the stored hash still equals `known`.
     """
     ended = await sessions.all_ended(writes, member_id)
 
@@ -130,7 +130,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return the valid email token of a link, if it has one of these kinds. Raises `Gone` if it is unknown, used or expired."""
+    """Return the email token of a link, if it has one of these kinds. Raises `Gone` if it is unknown, used or expired."""
     id_, secret = opened(text)
     proof = await find_object(writes.graph, EmailToken, id_)
     if proof is None or not any(fits(hash_, secret) for hash_ in proof.secret_hashes) or proof.kind not in kinds:
@@ -146,10 +146,11 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
 
 
 def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
-    """Return whether a later event invalidated the token."""
+    """Return whether the token became invalid by a later event, such as a password change."""
     match proof.kind:
         case MailKind.UNDO:
-            # A new password does not void an undo link: otherwise a thief who sets one could keep the owner from undoing a change.
+            # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
+            # undoing a change.
             ended = False
         case MailKind.RESET:
             ended = proof.generation != member.generation or login.email != proof.address
@@ -181,7 +182,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
 
 
 async def _access_as_is(writes: Writes, member_id: int) -> Member:
-    """Return a member in any state. Raises `Gone` if there is none."""
+    """Return a member in any state, even suspended. Raises `Gone` if there is none."""
     member = await find_object(writes.graph, Member, member_id)
     if member is None:
         raise Gone(_OVER)
@@ -210,7 +211,7 @@ async def ask_change(
     """Send a mail to a new address, with a link that makes it the member's address.
 
     Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for a blocked domain, `Taken` for an address
-    in use (signing up reveals that too), and `NotAllowed` if the member changed it too often.
+    in use (as signing up does), and `NotAllowed` if the member changed it too often.
     """
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
@@ -288,7 +289,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
 
 
 class _Change(NamedTuple):
-    """A requested change of an address. `state` reads the token and the member again for each attempt."""
+    """A requested change of an email address. `state` reads the token and the member again for each attempt to commit."""
 
     member_id: int
     address: str
@@ -306,7 +307,7 @@ async def _change_of(writes: Writes, text: str, kind: MailKind, language: str = 
 
 
 class _Moved(NamedTuple):
-    """A login with another address, the addresses that become free, and the former address to notify."""
+    """The result of changing a login's email address: the login, addresses that become free, and the former address to notify."""
 
     login: Login
     freed: tuple[str, ...]
@@ -314,7 +315,7 @@ class _Moved(NamedTuple):
 
 
 async def _change(writes: Writes, requested: _Change) -> Member:
-    """Change the address of a member. The former address is kept for an undo link, or becomes free for others."""
+    """Change the email address of a member. The former address stays reserved for an undo link, or becomes free for others."""
     member_id, address = requested.member_id, requested.address
     shard = shard_of(member_id)
     if address:
@@ -355,18 +356,18 @@ async def _change(writes: Writes, requested: _Change) -> Member:
         return after, moved.freed
 
     member, freed = await retry_on_conflict(attempt)
-    # If this fails, the consumer of `EmailChanged` does it later: the change is committed.
+    # If this call fails, the consumer of `EmailChanged` repeats it later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
     return member
 
 
 def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
-    """Return the login with another address; `now` is a new id, which has the current time.
+    """Return the login with another email address. `now` is a new id, which contains the current time.
 
     A change by link can be undone for a while. Three kinds of changes cannot be undone: the undo itself, a change to an address
-    that is kept for an undo, and a change by an operator. They void the undo links created since the restored address was in use.
-    Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
+    that is kept for an undo, and a change by an operator. They void the undo links created since the restored address was in
+    use. Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
     `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
@@ -442,7 +443,7 @@ def _use(writes: Writes, batch: Batch, proof: EmailToken) -> None:
 def _emit(
     batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
 ) -> int:
-    """Emit a mail whose link becomes invalid when the password changes. Return an id with the current time."""
+    """Emit the event for a mail whose link becomes invalid when the password changes. Return an id with the current time."""
     asked = writes.new_id(batch.shard)
     batch.emit(
         MailDue(

@@ -41,7 +41,7 @@ class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of a filter; None keeps the current value."""
+    """Values of a filter to set; None keeps the current value."""
 
     title: str | None = None
     contexts: Sequence[FilterContext] | None = None
@@ -139,7 +139,7 @@ async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filte
 
 
 async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
-    """Apply a change to the current filter. Store nothing if it makes no difference."""
+    """Apply a change to the current state of a filter. Nothing is stored if it makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
         before = await own_object(writes.graph, Filter, member_id, filter_id)
@@ -203,7 +203,7 @@ def _required_text(text: str, field: str, blank: str) -> str:
 
 
 def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
-    """Return the keywords of a filter after these changes. Raises `NotFound` for an unknown keyword."""
+    """Return the keywords of a filter after keyword changes. Raises `NotFound` if a changed keyword is unknown."""
     keywords = {word.id: word for word in filter_.keywords}
     for word in words:
         if word.id and word.id not in keywords:
@@ -227,9 +227,9 @@ def _ids(filter_: Filter) -> set[int]:
 
 
 def _check_ids(others: Iterable[Filter], filter_: Filter) -> None:
-    """Raise `IdTaken` if a keyword or post of another filter of the member has an equal id, which another process generated.
+    """Raise `IdTaken` if a keyword or post in another of the member's filters has an id that this filter uses too.
 
-    Clients refer to keywords and posts by these ids alone, without the filter.
+    Two processes may generate equal ids, and clients refer to keywords and posts by their ids alone, without the filter.
     """
     for other in others:
         for id_ in _ids(filter_) & _ids(other):

@@ -54,7 +54,7 @@ class Offer(NamedTuple):
 async def create(
     writes: Writes, member_id: int, *, uses: int = 1, seconds: int = USUAL_SECONDS, follow: bool = False
 ) -> Invitation:
-    """Create an invitation for a number of uses and seconds. If `follow` is true, new members follow the inviter.
+    """Create an invitation for a number of uses, valid for `seconds`. If `follow`, new members follow the inviter.
 
     Moderators and admins may pass 0 for no limit. Raises `NotAllowed` if the member may not invite, and `InvalidInput` for
     numbers out of range and for too many open invitations.
@@ -97,7 +97,7 @@ async def create(
 
 
 def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
-    """Return whether only moderators and admins may create such an invitation; 0 means no limit."""
+    """Return whether only moderators and admins may create an invitation with these limits (0: none)."""
     return writes.inviters == "staff" or not uses or not seconds
 
 
@@ -176,11 +176,11 @@ async def offered(writes: Writes, code: str) -> Offer:
 
 @asynccontextmanager
 async def held(writes: Writes, code: str, name: str) -> AsyncIterator[Invited]:
-    """Reserve a use of an invitation while the block creates the member with this user name, and count it afterwards.
+    """Reserve a use of an invitation while the block creates the member with this user name, and count the use afterwards.
 
-    The block must create the member under the yielded id. If the sign-up is refused, the reservation (hold) is discarded. If its
-    outcome is unknown, the hold counts as a use once it has expired and the member exists. Raises `InvalidInput` if the code does
-    not exist, the invitation is expired or used up, or its owner may no longer invite.
+    The block must create the member under the yielded id. If the sign-up is refused, the reservation (hold) is discarded. If
+    its outcome is unknown, the hold counts as a use once it has expired and the member exists. Raises `InvalidInput` if the
+    code does not exist, the invitation is expired or used up, or its owner may no longer invite.
     """
     # The code that creates the member checks reserved names.
     name = check_user_name(name, reserved=True)
@@ -230,13 +230,13 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """End the reservation for a future member: count it as a use if the member was created (`came`), otherwise discard it."""
+    """End the hold for a new member: it becomes a use if the member was created (`came`), and is discarded otherwise."""
 
     async def read() -> Invitation:
         with another_request():
             return await get_object(writes.graph, Invitation, invitation_id)
 
-    # If this fails, the hold expires by itself; the invitation may also have been revoked.
+    # If this call fails, the reserved use is freed when its reservation expires; the invitation may also have been revoked.
     with contextlib.suppress(ShoalError):
         async with _lock(writes, invitation_id):
             await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))
@@ -261,7 +261,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
-    """Return invitations without expired reservations (holds): such a hold counts as a use if its member exists."""
+    """Return invitations without expired reservations (holds). An expired hold becomes a use if its member exists."""
     now = writes.new_id.now()
     ended = [hold.member_id for invitation in invitations for hold in invitation.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}

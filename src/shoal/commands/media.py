@@ -63,15 +63,15 @@ async def upload(
     if not record:
         check_quota(writes, owner, 1)
     media_id = id_ or writes.new_id(shard)
-    placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
-    placed = await placing(writes, owner.name, media_id, data, thumbnail)
+    store = _store_clip if not record and writes.media.is_clip(data) else _store_picture
+    stored = await store(writes, owner.name, media_id, data, thumbnail)
     media = Media(
         id=media_id,
         owner_id=owner_id,
         description=description,
         focus=focus,
         shows_details=owner.shows_photo_details if shows_details is None else shows_details,
-        **placed | ({"details": given} if (given := cleaned(details)) else {}),
+        **stored | ({"details": given} if (given := cleaned(details)) else {}),
     )
     try:
         return await _add(writes, media, record, fixed=bool(id_))
@@ -84,7 +84,7 @@ async def upload(
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store the object. If its id is taken, use a new id, or raise `Taken` if the id is `fixed`."""
+    """Store a media object. If its id is taken, try a new one or, if the id is `fixed`, raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -116,7 +116,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
 
 
 def check_quota(writes: Writes, owner: Member, more: int) -> None:
-    """Raise `Unfit` unless `more` bytes fit into the member's quota."""
+    """Raise `Unfit` if `more` bytes would exceed the member's storage quota."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(
@@ -133,21 +133,21 @@ def in_words(size: int) -> str:
     return f"{size} bytes"
 
 
-async def _place_picture(
+async def _store_picture(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
     if thumbnail:
         raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
-    return msgspec.structs.asdict(await writes.media.place(owner_name, media_id, data))
+    return msgspec.structs.asdict(await writes.media.store_picture(owner_name, media_id, data))
 
 
-async def _place_clip(
+async def _store_clip(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
     """Store a video or sound as uploaded; a consumer converts it for display."""
     sniffed = sniff_clip(data)
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
-    poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
+    poster = await writes.media.store_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
     try:
         stored_key = await writes.media.keep(owner_name, media_id, data)
     except Exception:
@@ -183,7 +183,7 @@ async def describe(
     if thumbnail:
         check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
-        poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
+        poster = msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
         stored = await own_object(writes.graph, Media, owner_id, media_id)
@@ -202,7 +202,7 @@ async def describe(
 
 
 async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
-    """Store the next version, release the files of a replaced preview, and reindex posts with the new description."""
+    """Store the next version of media, release the files of a replaced preview, and reindex posts if the description changed."""
     changed = msgspec.structs.replace(changed, version=before.version + 1)
     batch = Batch(shard_of(before.owner_id))
     batch.obj_set(changed)

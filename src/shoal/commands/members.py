@@ -57,12 +57,12 @@ _MAX_TAGS = 100
 
 
 def tags_named(text: str) -> tuple[str, ...]:
-    """Return the canonical tags of a text; any after the first hundred stay plain text."""
+    """Return the first hundred distinct tags of a text in canonical form; further ones stay plain text."""
     return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
 
 
 async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
-    """Return the members mentioned in a text; pending ones and any after the first fifty stay plain text."""
+    """Return the members mentioned in a text. Mentions beyond the fiftieth, and of pending members, stay plain text."""
     names = mentions_of(text, writes.domain)[:MAX_MENTIONS]
     if not names:
         return ()
@@ -74,7 +74,7 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
 
 
 def _with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
-    """Return a member with the mentions that are in the profile text, selected from the former mentions and `named`."""
+    """Return a member whose mentions are those in the profile text, resolved by the former mentions and by `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
     found = dict.fromkeys((*member.mentions, *named))
@@ -241,7 +241,7 @@ async def register(
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
-        # If this fails, the consumer of `MemberRegistered` does it later: the member exists already.
+        # If this call fails, the consumer of `MemberRegistered` repeats it later: the member exists already.
         with contextlib.suppress(ShoalError):
             await keep_address(writes.graph, member.id, address)
     return member
@@ -250,7 +250,7 @@ async def register(
 def imported(
     limits: Limits, ids: tuple[int, int], name: str, display_name: str, note: str, created_at: int
 ) -> tuple[Member, Login]:
-    """Return the member and login with these ids that `register` would create for an import record.
+    """Return the member and login that `register` would create for an import record, with the given ids.
 
     The caller has checked the name. Raises `InvalidInput` for malformed values.
     """
@@ -302,10 +302,11 @@ async def check_free(writes: Writes, address: str, member_id: int) -> None:
 async def log_in(
     writes: Writes, name_or_email: str, password: str, asker: Asker | None = None, *, code: str = ""
 ) -> Member:
-    """Return the member with this name or address, password and, if they have a second factor, code.
+    """Return the member with this name or address and password. A member with a second factor also needs the `code`.
 
-    `asker` is None for a caller inside the process. Raises `Unauthenticated`, with one message for every reason, `CodeNeeded` for
-    a correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is rate-limited.
+    `asker` is None for a caller inside the process. Raises `Unauthenticated`, with one message for every reason, `CodeNeeded`
+    for a correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is
+    rate-limited.
     """
     member = await knows_password(writes, name_or_email, password, asker)
     if member.second_factor:
@@ -317,19 +318,19 @@ async def log_in(
 
 
 async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and password who may log in, before any second factor.
+    """Return the member with this name or address and password, if they may log in. The second factor is not checked.
 
-    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if the
-    `asker` is rate-limited.
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if
+    the `asker` is rate-limited.
     """
     return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
-    """Return the member of a passkey response, who may log in.
+    """Return the member whose passkey signed the response, if they may log in.
 
-    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if the
-    `asker` is rate-limited.
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if
+    the `asker` is rate-limited.
     """
     return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
 
@@ -344,7 +345,7 @@ async def _welcomed(writes: Writes, member: Member, asker: Asker | None) -> Memb
 
 
 async def by_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """Return the member with this name or address and password, including one who may not log in.
+    """Return the member with this name or address and password, even if they may not log in.
 
     Raises `Unauthenticated`, with one message for every reason, and `TooMany` if the `asker` is rate-limited.
     """
@@ -361,7 +362,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def find_login(writes: Writes, typed: str) -> Member | None:
-    """Return the member whom a user name, email address or handle on this server, as typed into a login form, identifies."""
+    """Return the member with the user name, email address or handle on this server that was typed into a login form."""
     return await member_called(writes.graph, typed, writes.domain)
 
 
@@ -371,21 +372,21 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
     member = await access_member(writes.graph, member_id)
     if profile.findable_by_email is not None:
         changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
-    placed: list[str] = []
+    stored_keys: list[str] = []
     try:
         if profile.avatar is not None:
-            placed.append(await writes.media.place_avatar(member.name, profile.avatar))
-            changes["avatar"] = placed[-1]
+            stored_keys.append(await writes.media.store_avatar(member.name, profile.avatar))
+            changes["avatar"] = stored_keys[-1]
         if profile.header is not None:
-            placed.append(await writes.media.place_header(member.name, profile.header))
-            changes["header"] = placed[-1]
+            stored_keys.append(await writes.media.store_header(member.name, profile.header))
+            changes["header"] = stored_keys[-1]
         values = (field.value for field in changes.get("fields", ()))
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
         return await _change(writes, member_id, changes, named)
     except ShoalError as error:
-        if placed and is_refusal(error):
-            # One picture may have been stored before the other was found invalid.
-            await writes.media.remove(placed)
+        if stored_keys and is_refusal(error):
+            # One of the two pictures may have been stored before the other was found invalid.
+            await writes.media.remove(stored_keys)
         raise
 
 
@@ -401,7 +402,7 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
 
 
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
-    """Apply changes to the current member, so that concurrent changes of different fields do not undo each other."""
+    """Apply profile changes to the member's current state, so that concurrent changes of other fields are kept."""
 
     def extra(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
@@ -440,7 +441,7 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 
 
 async def location_of(text: str, language: str = "en") -> Location | None:
-    """Return the town or country that a member typed as where they live; None for an empty text.
+    """Return the place of residence that a member typed, a town or country; None for an empty text.
 
     Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name, with similar names in this language, and
     `Unfit` on a server that does not know the names of places.

@@ -78,7 +78,7 @@ async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
-    """Hide the member and their posts, and refuse their requests. Soon after, the tags of their posts no longer count."""
+    """Suspend a member: hide them and their posts, and refuse their requests. Their posts' tags stop counting soon after."""
     return await _become(writes, member_id, AuditVerb.MEMBER_SUSPENDED, suspended=True)
 
 
@@ -173,7 +173,7 @@ def check_may_act(actor: Member, target: Member) -> None:
 
 
 async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: Any) -> Member:
-    """Apply changes to the current member. Store nothing if they make no difference."""
+    """Apply changes to the current state of a member. Nothing is stored if they make no difference."""
 
     async def attempt() -> Member:
         before = await get_object(writes.graph, Member, member_id)

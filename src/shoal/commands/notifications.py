@@ -80,7 +80,7 @@ async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatmen
 
 
 async def accept_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Show the notifications of these senders that the policy holds for approval, and do not hold later ones.
+    """Release the notifications of these senders that the policy holds for approval, and stop holding their later ones.
 
     Raises `NotFound` if one of them has no held notifications.
     """
@@ -93,7 +93,7 @@ async def accept_requests(writes: Writes, member_id: int, senders: Collection[in
 
 
 async def dismiss_requests(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Dismiss the notifications of these senders that the policy holds for approval; later ones are held again.
+    """Dismiss the notifications of these senders that the policy holds for approval. Later ones are held again.
 
     Raises `NotFound` if one of them has no held notifications.
     """

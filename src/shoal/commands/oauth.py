@@ -54,9 +54,9 @@ _DROPPED_AT_ONCE = 8
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired credentials, to be deleted when one is added.
+    """Return some of the member's expired tokens and codes. They are deleted when a new one is added.
 
-    The oldest and the newest credentials are checked: a login that lacks the second factor expires long before older sessions.
+    The oldest and the newest are checked: a login that still lacks the second factor expires long before older sessions do.
     """
     graph = writes.graph
     oldest = await graph.assoc_range(member_id, EXPIRING, Cursor(limit=_LOOKED_AT, oldest_first=True))
@@ -70,7 +70,7 @@ async def expired(writes: Writes, member_id: int) -> list[int]:
 
 
 def has_expired(node: object, now: int) -> bool:
-    """Return whether a credential has expired by `now` (Unix ms). A missing credential counts as expired."""
+    """Return whether a token or code has expired by `now` (Unix ms). None counts as expired."""
     if isinstance(node, AuthorizationCode):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
@@ -87,7 +87,7 @@ _UNKNOWN = "Client authentication failed due to unknown client, or no client aut
 
 
 class RegisteredApp(NamedTuple):
-    """An app and its secret, which is shown only once."""
+    """A client app and its secret, which is shown only once."""
 
     app: App
     secret: str
@@ -99,7 +99,7 @@ class NewToken(NamedTuple):
 
 
 class Bearer(NamedTuple):
-    """A valid token and its member; `member` is None for an app's own token."""
+    """A valid token and the member it belongs to; `member` is None for a token of the app alone."""
 
     token: Token
     member: Member | None
@@ -164,7 +164,7 @@ async def keep_app(writes: Writes, app_id: int) -> None:
 
 
 async def plan_end(writes: Writes, app_id: int) -> None:
-    """Schedule the deletion of an app that is neither kept nor scheduled: after a day, unless it is used."""
+    """Schedule the deletion of an app after a day, unless it is kept or its deletion is scheduled already."""
 
     async def attempt() -> None:
         app = await find_object(writes.graph, App, app_id)
@@ -263,7 +263,7 @@ async def add_token(
 
 
 async def check_token(writes: Writes, text: str) -> Bearer:
-    """Return the token with this text, and its member, with one read each. Raises `InvalidToken` if it is not valid."""
+    """Return the token with this text and its member, with one read each. Raises `InvalidToken` if the token is not valid."""
     id_, secret = opened(text)
     graph = writes.graph
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
@@ -393,7 +393,7 @@ async def _grant(writes: Writes, app_id: int, code: str) -> AuthorizationCode:
 
 
 async def _check_member(writes: Writes, grant: AuthorizationCode) -> None:
-    """Raise `Unauthenticated` if a code has expired, or its member has changed the password or was locked out since."""
+    """Raise `Unauthenticated` if a code has expired, or if its member was locked out or changed the password since."""
     member = await find_object(writes.graph, Member, grant.member_id)
     if (
         writes.new_id.now() >= grant.expires_at
@@ -425,8 +425,8 @@ _UNUSED_LOOKED_AT = 20
 class TokenUses:
     """A recorder that writes the uses of tokens in the background. It needs no start.
 
-    In a reader process, `tell` passes a use to the owner process. It may be called for each request with the token until the use
-    has been written.
+    In a reader process, `tell` passes a use to the owner process, possibly for every request with the token until the use is
+    written.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
@@ -436,7 +436,7 @@ class TokenUses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Record that a token is used now, and return immediately. Most requests have nothing to write."""
+        """Record that a token is being used, and return at once. Most requests cause no write."""
         now = self.writes.new_id.now()
         if not token.use.is_due(now) or token.id in self._pending or len(self._pending) >= _MOST_PENDING:
             return

@@ -35,7 +35,7 @@ class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked(limits: Limits, draft: PollDraft) -> PollDraft:
-    """Return the draft with stripped options. Raises `InvalidInput` if it exceeds the limits."""
+    """Return the draft with whitespace removed around its options. Raises `InvalidInput` if it exceeds the limits."""
     options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
     if not all(options):
         raise InvalidInput("Options can't be blank", field="options")
@@ -53,7 +53,7 @@ def checked(limits: Limits, draft: PollDraft) -> PollDraft:
 
 
 def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
-    """Return a new poll of a validated draft, open from `now` (Unix ms)."""
+    """Return a new poll from a validated draft, open from `now` (Unix ms)."""
     # Options are not objects, so the store does not check their ids: they follow the id of the poll within its reserved block.
     id_ = writes.new_id.block(shard_of(owner_id))
     return Poll(
@@ -79,7 +79,7 @@ def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now:
 
 
 def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
-    """Add, remove or replace the poll of a post; `now` is a new id, which has the current time."""
+    """Add, remove or replace the poll of a post in the batch; `now` is a new id, which contains the current time."""
     if new == old:
         return
     if old is not None:

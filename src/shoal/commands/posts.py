@@ -62,7 +62,7 @@ Keys = Sequence[tuple[Key, int]]
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """Return the stored keys of an idempotency key and of the name of an import record; an empty text has no key."""
+    """Return the keys for an idempotency key and for the name of an import record; an empty text gives no key."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)
@@ -81,7 +81,7 @@ def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
 
 
 async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None:
-    """Return the post that the first request with any of these keys created; None if there was no such request.
+    """Return the post created by an earlier request with one of these keys; None if there was none.
 
     Raises `Gone` if that post was deleted.
     """
@@ -93,7 +93,7 @@ async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None
 
 
 async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
-    """Return the object `id_` that an idempotency key leads to, or the post published from it if it was a scheduled post.
+    """Return the object to which an idempotency key leads or, if it was a scheduled post, the post published from it.
 
     Raises `Gone` if the object was deleted.
     """
@@ -155,10 +155,11 @@ async def create(
 ) -> Post:
     """Create a post, or a comment if the draft has a parent.
 
-    If the author repeats a `request` (an idempotency key) within an hour, the first post is returned. An import may pass its own
-    `id_` and `created_at`, and the name of its `record`, which is recognized permanently. Raises `InvalidInput` (`TooLarge`) for
-    values that exceed the limits, `UnexpectedMentions`, `NotFound` for a parent or media that the author may not use, `Gone` for a
-    suspended author or if the post of the request was deleted, and `Conflict` if `together_with` conflicts.
+    If the author repeats a `request` (an idempotency key) within an hour, the first post is returned. An import may pass its
+    own `id_` and `created_at`, and the unique name of its `record`: a later call with this name returns the same post, without
+    a time limit. Raises `InvalidInput` (`TooLarge`) for values that exceed the limits, `UnexpectedMentions`, `NotFound` for a
+    parent or media that the author may not use, `Gone` for a suspended author or if the post of the request was deleted, and
+    `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -201,7 +202,7 @@ async def create(
     try:
         return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
-        # Two concurrent requests with one key both return the post of the first.
+        # Of two concurrent requests with one idempotency key, both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
 
 
@@ -347,7 +348,7 @@ async def update(
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
-    """Store an edited post, move it between lists, and count its tags."""
+    """Add to the batch: the edited post, its changed lists and map cells, and its changed tags."""
     batch.obj_set(edited)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
@@ -436,9 +437,9 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
 
 
 def _counted(version: int) -> bytes:
-    """Return the data of the association of a post with a tag: the version of the post.
+    """Return the data of a post's association with a tag: the version of the post.
 
-    The association keeps the time of the post, so only this version distinguishes its changes.
+    The time of the association is always that of the post, so only the version orders its changes.
     """
     return version.to_bytes(4)
 

@@ -56,7 +56,7 @@ async def switch(writes: Writes, member_id: int, *, off: bool) -> FeedPreference
 
 
 async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
-    """Replace the tags that the member selected as interests, and return them in canonical form.
+    """Replace the tags that the member picked as interests, and return them in canonical form.
 
     Raises `InvalidInput` for more than 50 tags or 4,096 bytes, and for an invalid tag.
     """
@@ -136,7 +136,7 @@ async def _change_feedback(writes: Writes, member_id: int, change: Callable[[Fee
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
-    """Create the object of a key if its id is 0, otherwise update it. Raises `Conflict` for a concurrent change."""
+    """Store a changed object: create it under the key if its id is 0, otherwise update it. Raises `Conflict`."""
     if after == before:
         return before
     if before.id:

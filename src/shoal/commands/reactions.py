@@ -63,7 +63,7 @@ async def mark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> 
 
 
 async def unmark(writes: Writes, member_id: int, post_id: int, mark: PostMark) -> Post:
-    """Remove the member's mark from a post, even from a post that the member may no longer see."""
+    """Remove the member's mark from a post, even if the member may no longer see the post."""
     return await _end(writes, member_id, mark.atype, post_id)
 
 
@@ -114,7 +114,7 @@ async def share(
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Delete the member's share, given the id of the share or of its post. It is removed from the timelines."""
+    """Delete the member's share of a post, given the id of the share or of the post. It is removed from timelines."""
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:
@@ -199,7 +199,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
-    """Remove the member's reaction from a post, even from a post that the member may no longer see."""
+    """Remove the member's like or mark from a post, even if the member may no longer see the post."""
     with foreseen_change(member_id, of=post_id):
         post = await post_by_id(writes.graph, post_id)
         if await association(writes.graph, member_id, atype, post.id) is not None:
@@ -212,7 +212,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event if the reaction is a like. Other reactions are private and emit none."""
+    """Emit an event if the association is a like. Other marks are private, and emit none."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -222,10 +222,10 @@ _NEW_MS = 120_000
 
 
 async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Add the member's emoji to the post (or to the original of a share).
+    """Add an emoji reaction of the member to a post, or to the original of a share.
 
-    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji, or for too many emoji by the
-    member or on the post.
+    Raises `NotFound` for a post that the member may not see, and `InvalidInput` for an invalid emoji, or for too many emoji by
+    the member or on the post.
     """
     emoji = checked_emoji(text)
     post = await access_post(writes.graph, member_id, post_id)
@@ -234,7 +234,7 @@ async def react(writes: Writes, member_id: int, post_id: int, text: str) -> Post
 
 
 async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Post:
-    """Remove the member's emoji from a post, even from a post that the member may no longer see."""
+    """Remove an emoji reaction of the member from a post, even if the member may no longer see the post."""
     emoji = checked_emoji(text)
     post = await post_by_id(writes.graph, post_id)
     if await serialized(writes, member_id, lambda claim: _unreact(writes, member_id, post, emoji, claim)):
@@ -251,7 +251,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
         return
     if len(chosen) >= writes.limits.emoji_of_member:
         raise InvalidInput(f"You can react to a post with at most {writes.limits.emoji_of_member} emoji", field="emoji")
-    position = await _place(writes, post, emoji)
+    position = await _position_of(writes, post, emoji)
     batch = Batch(shard_of(member_id))
     claim(batch)
     now = writes.new_id(batch.shard)
@@ -267,7 +267,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
-    """Remove the emoji, and return whether it was one of the member's reactions to the post."""
+    """Remove an emoji reaction of the member, and return whether there was one."""
     chosen = await _chosen(writes, member_id, post.id)
     left = [position for position in chosen if position.emoji != emoji]
     if len(left) == len(chosen):
@@ -302,7 +302,7 @@ async def _chosen(writes: Writes, member_id: int, post_id: int) -> tuple[EmojiPo
     return chosen_of(await association(writes.graph, member_id, REACTS, post_id))
 
 
-async def _place(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
+async def _position_of(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     async def attempt() -> EmojiPosition:
         with another_request():
             return await _found_or_made(writes, post, emoji)

@@ -96,7 +96,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
 
 
 async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
-    """Create a follow or follow request within the follow limit. As in Mastodon, requests count only once they are authorized."""
+    """Create a follow or follow request, up to the follow limit. As in Mastodon, a request does not count until it is accepted."""
 
     async def attempt(claim: Claim) -> None:
         if await _follows_left(writes, member_id) <= 0:
@@ -106,7 +106,7 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
         await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
 
     if await _follows_left(writes, member_id) > _NEAR:
-        # Concurrent follows need not be serialized while the limit is far away.
+        # Concurrent follows need not be serialized while the member is far below the limit.
         await _begin_follow(writes, member_id, atype, other_id, terms, None)
     else:
         await serialized(writes, member_id, attempt)
@@ -186,7 +186,7 @@ async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
 
 
 def begin_first(writes: Writes, batch: Batch, member_id: int, other: Member) -> None:
-    """Add the first follow, or follow request, of a new member to a batch. A new member has no other associations to consider."""
+    """Add a new member's first follow, or follow request, to a batch, without checks for earlier associations."""
     atype = REQUESTS if other.locked else FOLLOWS
     batch.assoc_add(member_id, atype, other.id, writes.new_id(batch.shard), encode(FOLLOW))
     if other.locked:

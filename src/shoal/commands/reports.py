@@ -127,9 +127,10 @@ async def sort(
     rule_ids: Sequence[str] | None = None,
     rules: Collection[str] = (),
 ) -> Report:
-    """Change the category of a report.
+    """Change the category of a report, and the server rules that it says were broken.
 
-    If rules are given, the category becomes `violation`. A category other than `violation`, given without rules, removes the rules.
+    If rules are given, the category becomes `violation`. A category other than `violation`, given without rules, removes the
+    rules.
     """
     checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
     changes: dict[str, Any] = {}
@@ -144,7 +145,7 @@ async def sort(
 
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
-    """Return a report. Raises `NotFound` if it does not exist or is not `about` this member (0: any member)."""
+    """Return a report. Raises `NotFound` if it does not exist, or if it is not about the member `about` (0: any member)."""
     report = await get_object(graph, Report, report_id)
     if about not in {0, report.target_id}:
         raise NotFound("Record not found")
@@ -177,7 +178,7 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 
 async def _change(writes: Writes, report_id: int, verb: AuditVerb, change: Callable[[Report], Report]) -> Report:
-    """Apply a change to the current report, and store the report unless it is equal."""
+    """Apply a change to the current state of a report, and store it if it makes a difference."""
 
     def extra(batch: Batch, before: Report, after: Report) -> None:
         note(writes, batch, verb, report_target(after), **_audit_details(verb, after))
@@ -203,7 +204,7 @@ def _audit_details(verb: AuditVerb, report: Report) -> dict[str, str | int]:
 
 
 def _outcome(report: Report) -> AssocType | None:
-    """Return the association type that counts this report in the reporter's record; None for a report that is not closed."""
+    """Return the association type that counts this report for the reporter, as upheld or dismissed; None while it is open."""
     if not report.closed_at or report.upheld is None:
         return None
     return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

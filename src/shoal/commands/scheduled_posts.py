@@ -43,9 +43,9 @@ async def schedule(
 ) -> ScheduledPost | Post:
     """Schedule a post for a time (Unix ms) at least five minutes ahead. It is validated now, and again when published.
 
-    If a `request` (an idempotency key) is repeated within an hour, the scheduled post of the first request is returned, or the post
-    if it has been published. Raises `InvalidInput` for an earlier time, a time more than ten years ahead, and too many scheduled
-    posts, and the errors of `posts.create`.
+    If a `request` (an idempotency key) is repeated within an hour, the scheduled post of the first request is returned, or the
+    published post if it is out already. Raises `InvalidInput` for an earlier time, a time more than ten years ahead, and too
+    many scheduled posts, and the errors of `posts.create`.
     """
     shard = shard_of(owner_id)
     _check_moment(writes, at)

@@ -33,12 +33,12 @@ _OFF = "Two-factor authentication is off"
 async def turn_on(
     writes: Writes, member_id: int, password: str, key: str, code: str, asker: Asker | None = None
 ) -> list[str]:
-    """Require a code from the next login on, and return ten recovery codes, which are shown only once.
+    """Turn on two-factor login with an authenticator app, and return ten recovery codes, which are shown only once.
 
     For a moderator or admin this ends all sessions, because none of them was started with a code. `key` is the result of
     `core.second_factor.new_key` that was given to the authenticator app, and `code` is the current code of the app. Raises
-    `InvalidInput` for a wrong password or code, `NotAllowed` if the second factor is already on, and `TooMany` if the `asker` is
-    rate-limited.
+    `InvalidInput` for a wrong password or code, `NotAllowed` if the second factor is already on, and `TooMany` if the `asker`
+    is rate-limited.
     """
     now = writes.new_id.now()
     begun = used(SecondFactor(key=key_of(key)), code, now) if key_of(key) else None
@@ -51,7 +51,7 @@ async def turn_on(
 
 
 async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
-    """Require a passkey from the next login on, and return ten recovery codes.
+    """Turn on two-factor login with the member's passkeys, and return ten recovery codes.
 
     `answer` is a passkey response of the member. Otherwise as for `turn_on`, including the errors.
     """
@@ -113,7 +113,7 @@ async def reset(writes: Writes, member_id: int) -> None:
 
 
 class SecondWays(NamedTuple):
-    """Kinds of second factor that a member has, apart from recovery codes."""
+    """The kinds of second factor that a member has set up, not counting recovery codes."""
 
     app: bool
     passkeys: bool

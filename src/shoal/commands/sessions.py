@@ -72,7 +72,7 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
 
 
 async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token; None if the token is invalid or the session incomplete.
+    """Return the session of this browser token; None if the token is invalid, or the session lacks the second factor.
 
     Raises `NotAllowed` if the member may not log in.
     """
@@ -80,7 +80,7 @@ async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
 
 
 async def halfway(writes: Writes, text: str) -> BrowserSession | None:
-    """Return the session of this browser token if it still needs a second-factor code; None for any other token.
+    """Return the session of this browser token if it still lacks the second factor; None for any other token.
 
     Raises `NotAllowed` if the member may not log in.
     """
@@ -142,7 +142,8 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
 async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
     """Return the event that ends all of a member's sessions.
 
-    The commit that emits it must also raise the member's `generation`, which invalidates older tokens, or hide the member.
+    The commit that emits the event must also increment the member's `generation`, which invalidates older tokens, or hide the
+    member.
     """
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MOST_NAMED))
     return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)

@@ -20,13 +20,13 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a canonical tag, including those stored with an earlier spelling of the tag."""
+    """Return a member's associations with a tag, given its canonical form, including those stored under an earlier form."""
     assocs = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in assocs if canonical_tag(assoc.data.decode()) == tag]
 
 
 def folded(id2: int, data: bytes) -> str | None:
-    """Return the canonical form to which a stored association with a tag has to move; None if it already has this form.
+    """Return the canonical form under which a stored association with a tag must be stored; None if it is already.
 
     Returns "" if the canonical form is too long for a tag: then the association has to be deleted.
     """
@@ -105,7 +105,7 @@ async def unfeature(writes: Writes, member_id: int, name: str) -> None:
 
 
 async def unfeature_at(writes: Writes, member_id: int, time: int) -> None:
-    """Remove the featured tag at this position. Raises `NotFound` if there is none."""
+    """Remove the featured tag whose list entry has this time. Raises `NotFound` if there is none."""
     for featured in await writes.graph.assoc_range(
         member_id, FEATURES_TAG, Cursor(before=time + 1, after=time - 1, limit=1)
     ):

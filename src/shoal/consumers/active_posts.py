@@ -31,7 +31,7 @@ class _PendingEntry:
 
 
 class Activity:
-    """Writes the entries of active posts for one process. `written` counts the entries; `clock` returns Unix milliseconds."""
+    """Writes the lists of active posts for one process. `written` counts the entries; `clock` returns Unix milliseconds."""
 
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.written = 0
@@ -93,7 +93,7 @@ class Activity:
         await asyncio.gather(*puts, self._end(graph, {id_: pending[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, pending: Mapping[int, _PendingEntry]) -> None:
-        """Write the entries of one list, skipping posts that were deleted concurrently."""
+        """Write the list entries of one shard's posts, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
         for id_, post in pending.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
@@ -118,7 +118,7 @@ class Activity:
             self._finish(id_, post)
 
     async def _end(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
-        """Delete the entries of posts that are not public, because an earlier call that failed may have written them."""
+        """Delete the list entries of posts that are not public: an earlier call that failed may have written them."""
         try:
             await _end_entries(graph, list(pending))
         except BaseException as error:  # noqa: BLE001  # as above
@@ -134,7 +134,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """Delete the entries of posts that must not be listed. Such posts are few, so each is read separately."""
+    """Delete the list entries of posts that must not be listed. They are few, so each is read separately."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))
@@ -157,7 +157,7 @@ def _fail(pending: Iterable[_PendingEntry], error: BaseException) -> None:
 
 
 async def forget_inactive(graph: Graph, now: int) -> None:
-    """Delete the entries of posts without a recent reaction; `now` is in Unix milliseconds.
+    """Delete the list entries of posts without a recent reaction; `now` is in Unix milliseconds.
 
     Entries that are renewed concurrently are kept.
     """
@@ -168,7 +168,7 @@ async def forget_inactive(graph: Graph, now: int) -> None:
 
 
 def _parts(ops: Sequence[AssocOp]) -> Iterable[Sequence[AssocOp]]:
-    """Split operations that are sorted by list into the operations of each commit."""
+    """Split operations, sorted by list, into chunks that fit into one commit each."""
     begin = 0
     for at in range(1, len(ops) + 1):
         if at == len(ops) or ops[at].id1 != ops[begin].id1 or at - begin == _AT_ONCE:

@@ -46,14 +46,14 @@ async def clear_emoji_positions(effects: Effects, event: events.PostDeleted, mar
 
 
 async def release_media(effects: Effects, event: events.PostDeleted, mark: int) -> None:
-    """Release the media of a deleted post, which is one of the posts that use them."""
+    """Release the media of a deleted post. Media that other posts use are kept."""
     await _release(effects, event, event.media_ids)
 
 
 async def _clear(
     atype: schema.AssocType, clear: Clear, effects: Effects, event: events.PostDeleted, mark: int
 ) -> int | None:
-    """Clear the first page of the list, until it is empty: cleared associations leave the list, so each page is the first one."""
+    """Clear a list page by page. Cleared associations leave the list, so the first page is always the next one to clear."""
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     await asyncio.gather(*(clear(effects, event, assoc) for assoc in page))
     await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.aggregated else 0)
@@ -63,7 +63,7 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete associations that are still listed after clearing, because their forward half is missing or was not written yet.
+    """Delete associations that are still listed after clearing, because their forward half is missing or not yet written.
 
     Otherwise the next page would contain them again, and cleanup would never end.
     """
@@ -77,7 +77,7 @@ async def _end_strays(
 
 
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
-    """Delete an association of a member with the post. Nothing else depends on it."""
+    """Delete an association between a member and the post that has no further effects."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)
@@ -116,7 +116,7 @@ async def _clear_revision(effects: Effects, event: events.PostDeleted, revision:
 
 
 async def _release(effects: Effects, event: events.PostDeleted, media_ids: Sequence[int]) -> None:
-    """Release the media of a post one after the other. Media that no other post uses become unused."""
+    """Release the media of a post, one after the other. Media that no other post uses become unattached."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
@@ -143,7 +143,7 @@ async def clear_votes(effects: Effects, event: events.PollRemoved, mark: int) ->
 
 
 async def clear_late(effects: Effects, op: events.InverseOp) -> None:
-    """Delete a late association of a deleted post or poll, and a late share that a narrowed visibility no longer allows.
+    """Delete a late association of a deleted post or poll, or a late share that a narrowed visibility no longer allows.
 
     An association is late if its inverse arrives from another store after the post or poll was cleaned up.
     """
@@ -161,14 +161,14 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
-    # The association's data contains the chosen options, so there are at most that many keys to look up.
+    # The data of this association contains the chosen options, so at most `len(op.data)` keys have to be read.
     votes = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
     await effects.graph.commit(unvote_batch(op.id2, op.id1, options, votes, effects.new_id(shard_of(op.id2))))
 
 
 async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
-    """Return the options of a deleted poll that a member chose, from all choices of the member since the poll was created."""
+    """Return the options of a deleted poll that a member chose, found among all their votes since the poll was created."""
     at = Cursor(after=floor_at(milliseconds_of(poll_id) - _CLOCKS_MS), limit=_PAGE, oldest_first=True)
     options: set[int] = set()
     while True:

@@ -29,7 +29,7 @@ _SECONDS = 60.0
 
 
 class BackgroundTasks:
-    """Runs up to `at_once` tasks concurrently, each with a timeout of `seconds`."""
+    """Runs up to `at_once` tasks concurrently, each for at most `seconds`."""
 
     def __init__(self, at_once: int = _AT_ONCE, seconds: float = _SECONDS) -> None:
         self._free = asyncio.Semaphore(at_once)
@@ -60,7 +60,7 @@ Act = Callable[[Slots], Awaitable[object]]
 
 
 class Followers(Protocol):
-    """Pages of a source's followers, as timeline slots."""
+    """Reads the followers of a source in pages, as timeline slots."""
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
         """Call `act` for the page of followers that begins at position `left` (0: the first page).
@@ -72,7 +72,7 @@ class Followers(Protocol):
     async def changed(self, source: int) -> None:
         """Record that a member started or stopped following the source. Call this before acting on the change.
 
-        The source `EVERYBODY` means any member and any source.
+        With the source `EVERYBODY`, any member may have followed or unfollowed any source.
         """
 
     def joined(self, source: int, member: int) -> None:
@@ -83,7 +83,7 @@ class Followers(Protocol):
 
 
 class Holding(NamedTuple):
-    """Thresholds for removing a reported post from public lists until a moderator has decided."""
+    """The thresholds at which a reported post is removed from public lists until a moderator decides."""
 
     reports: int = 3
     """Number of reporters required; 0 disables the removal."""

@@ -27,7 +27,7 @@ async def go_on(effects: Effects, event: events.PostCreated | events.PostNarrowe
 
 
 async def draw_in(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Add the members that an edit of a direct post newly mentions to its conversation."""
+    """Add the members whom an edit of a direct post newly mentions to its conversation."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
 
@@ -51,18 +51,18 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
 
     Only one of two concurrent additions takes effect; the other raises `Conflict` and is retried.
     """
-    conversation = await _held(effects, post, member_id)
+    conversation = await _conversation(effects, post, member_id)
     if conversation is not None and knows(conversation, post):
         return
     batch = Batch(shard_of(member_id))
     batch.put(went_on(member_id, post, conversation))
     await effects.graph.commit(batch)
-    now = await _held(effects, post, member_id)
+    now = await _conversation(effects, post, member_id)
     # If `now` is None, the member has removed the conversation in between.
     if now is not None and not knows(now, post):
         raise Conflict("the conversation changed concurrently")
 
 
-async def _held(effects: Effects, post: Post, member_id: int) -> Assoc | None:
+async def _conversation(effects: Effects, post: Post, member_id: int) -> Assoc | None:
     id_ = talk_id(root_of(post))
     return await association(effects.graph, member_id, CONVERSES, id_)

@@ -35,10 +35,10 @@ _SEQUENCE_BITS = 10
 
 
 class ListedFollowers:
-    """A `consumers.context.Followers` that pages through the graph.
+    """Reads followers in pages from the graph (see `consumers.context.Followers`).
 
-    The position `left` is the time of the last processed follow, without the sequence bits. Up to `retained` followers are cached,
-    8 bytes each.
+    The position `left` is the time of the last processed follow, without the sequence bits. Up to `retained` followers are
+    cached, 8 bytes each.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return the joined version tokens of this follower list and of all lists; None while one of them is being changed."""
+        """Return the version token of this follower list joined with that of any list; None while one of them is being changed."""
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -95,7 +95,7 @@ class ListedFollowers:
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
         """Return a page of follows from position `left` downwards, and whether there may be more.
 
-        A page that ended at `left` again would repeat forever, so the page is enlarged until it ends below.
+        If all follows of a page have the position `left`, the page is enlarged, because it would repeat forever.
         """
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
@@ -113,9 +113,9 @@ class ListedFollowers:
 
 
 def _version_key(source: int) -> int:
-    """Return the id that versions the follower list of a source.
+    """Return the id whose version token changes with the list of a source's followers.
 
-    It differs from the id of the source, whose version changes with every post.
+    It is not the id of the source, because that object's token changes with every post.
     """
     return ~source
 
@@ -125,7 +125,7 @@ _READ_AT_ONCE = 20_000
 
 
 class PackedFollowers:
-    """A `consumers.context.Followers` in memory.
+    """Reads followers in pages from follower sets in memory (see `consumers.context.Followers`).
 
     The position `left` consists of the serial number of the follower set (20 bits) and the number of slots still to process (31
     bits).
@@ -211,7 +211,7 @@ class PackedFollowers:
         return follower_set
 
     async def _touch_up(self, source: int, follower_set: FollowerSet) -> None:
-        """Look up members who followed, unfollowed or became active while the set was being read."""
+        """Update the set with members who followed, unfollowed or became active while it was being read."""
         while follower_set.touched:
             member = follower_set.touched.pop()
             follows = await association(self._graph, member, following(source), source)

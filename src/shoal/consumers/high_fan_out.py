@@ -25,10 +25,10 @@ _REVIEWED_AT_ONCE = 1_000
 
 
 class HighFanOutSources:
-    """Reads and sets the marks of high-fan-out sources.
+    """Reads and sets the marks of high fan-out sources: associations of one list.
 
-    The set of sources known to this process is only a hint: the mark of a known source is read again, and the entry of an unknown
-    source is pushed, which is harmless.
+    The set of sources known to this process is only a hint: the mark of a known source is read again, and the entry of an
+    unknown source is pushed, which is harmless.
     """
 
     def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
@@ -41,7 +41,7 @@ class HighFanOutSources:
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
-        """Return whether the source is high-fan-out, so that its entry, which is already committed, need not be pushed."""
+        """Return whether the source has high fan-out, so that its entry, which is already committed, need not be pushed."""
         if source not in self._known:
             return False
         mark = await self._mark(source)
@@ -51,7 +51,7 @@ class HighFanOutSources:
         return False
 
     async def add(self, source: int) -> None:
-        """Mark a source as high-fan-out.
+        """Mark a source as having high fan-out.
 
         After this call every reader sees the mark, and entries of the source are no longer pushed.
         """
@@ -63,7 +63,7 @@ class HighFanOutSources:
         self._known.add(source)
 
     async def ease(self, source: int) -> None:
-        """Start the demotion of a high-fan-out source if it has few followers left."""
+        """Start the demotion of a high fan-out source if it has few followers left."""
         mark = await self._mark(source)
         if mark is None or mark.data or source not in await self._with_few((source,)):
             return
@@ -81,7 +81,7 @@ class HighFanOutSources:
         return mark is not None and mark.time == since and mark.data == _DEMOTED
 
     async def end(self, source: int, since: int) -> None:
-        """Delete the mark that has the time `since`; a later mark is kept."""
+        """Delete the mark of a source if it has the time `since`; a later mark is kept."""
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)
@@ -89,7 +89,7 @@ class HighFanOutSources:
     async def review(self) -> None:
         """Start the demotion of every high-fan-out source with few followers.
 
-        An unfollow starts a demotion as well; this review covers the sources that lose no followers by unfollows.
+        An unfollow starts a demotion as well. This review finds sources that lost their followers otherwise.
         """
         async for page in pages_of(self._graph, EVERYBODY, HIGH_FAN_OUT, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]

@@ -84,9 +84,9 @@ async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: 
 
 
 async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
-    """Call `act` for a page of the followers of the sources, one source after the other.
+    """Call `act` for the next page of followers of the sources, one source after the other.
 
-    After a page that is not the last of its source, return the mark to continue from; None at the end.
+    Returns the mark from which the next call continues, or None at the end.
     """
     left = mark & (1 << _LEFT_BITS) - 1
     for index in range(mark >> _LEFT_BITS, len(sources)):
@@ -97,7 +97,7 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
 
 
 async def reconcile_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Make a member's timeline contain a source's posts exactly if the member follows the source now."""
+    """Add the source's posts to a member's timeline if the member follows the source now, otherwise remove them."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
 
@@ -132,7 +132,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-    """Return the ids of a source's newest entries above `floor`, and the id above which they include all of its entries."""
+    """Return the ids of a source's newest entries above `floor`, and the id above which none is missing."""
     limit = effects.merge
     found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
     complete_above = found[-1].time - 1 if len(found) == limit else floor
@@ -140,7 +140,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """Remove the source's entries from the timeline, except entries that another followed source includes as well."""
+    """Remove the source's entries from the timeline, except those that another followed source brings too."""
     effects.followers.left(source, member)
     window = await effects.timelines.read(member, Cursor(limit=effects.merge))
     if window is None or not window.ids:
@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return the entries that are posts by a followed author or with a followed tag, using two reads."""
+    """Return those of these entries that are by a followed author or have a followed tag; two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)

@@ -60,14 +60,14 @@ async def look_at_post(
     event: events.PostCreated | events.PostUpdated | events.PostNarrowed | events.PostDeleted,
     mark: int,
 ) -> asyncio.Future[None]:
-    """Index the current state of a post, or remove it from the index. The future completes once the index is durable."""
+    """Update the index row of a post to its current state, or delete it. The future completes once this is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
     effects: Effects, event: events.ProfileChanged | events.SuspensionChanged | events.MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
-    """Index the current state of a member, or remove them from the index. The future completes once the index is durable."""
+    """Update the index row of a member to the current state, or delete it. The future completes once this is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
@@ -85,7 +85,7 @@ async def look_at_posts_with(effects: Effects, event: events.MediaDescribed, mar
 
 
 async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count the tags of a post and index the post. The future completes once both are durable."""
+    """Count the tags of a post, and update its index row. The future completes once both are durable."""
     changes = tuple(TagChange(*change) for change in event.changes)
     use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
     counted = effects.tags.count(use)

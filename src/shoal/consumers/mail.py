@@ -40,7 +40,7 @@ class Whom(NamedTuple):
 
 
 async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Future[None] | None:
-    """Start sending a mail. It is abandoned if mail is not configured, or after a day of failures."""
+    """Start sending a mail. It is dropped if mail is not configured, or after a day of failures."""
     mail_sender = effects.mail_sender
     if mail_sender is None:
         await _give_up(effects, event)
@@ -53,10 +53,10 @@ async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Fu
 
 
 async def _give_up(effects: Effects, event: events.MailDue) -> None:
-    """Handle a mail that will not be sent.
+    """Handle a mail that will never be sent.
 
-    The address that an undo mail would have restored is released. An unconfirmed member gets a token, so that the account is kept
-    for the full confirmation period.
+    The address that an undo mail would have restored is released. An unconfirmed member gets a token, so that the account is
+    kept for the full confirmation period.
     """
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
@@ -69,7 +69,7 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
 async def _release(effects: Effects, event: events.MailDue) -> None:
     """Release the address that an undo mail would restore, unless such a mail was already written.
 
-    Then its token exists, and the expiry of the token releases the address.
+    If it was, its token exists, and the address is released when the token expires.
     """
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + EMAIL_TOKEN_MS[MailKind.UNDO]
@@ -90,7 +90,7 @@ async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue
 
 
 async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
-    """Return the recipient; None if it does not exist, has no address, or no longer needs the mail."""
+    """Return the recipient of a mail; None if there is none, there is no address, or the mail is no longer needed."""
     if event.member_id:
         member = await find_object(graph, Member, event.member_id)
     else:
@@ -116,7 +116,7 @@ def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
 
 
 async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom) -> str:
-    """Commit an email token, or another secret for it if it exists, and return the text of the link."""
+    """Commit an email token, or give an existing one another secret, and return the text for the link."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
     refused = 0

@@ -19,7 +19,7 @@ from shoal.core.model import Media, MediaState, Member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, find_object
 from shoal.graph.media import charge
-from shoal.media.library import PlacedClip
+from shoal.media.library import StoredClip
 
 
 async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> asyncio.Future[None]:
@@ -36,14 +36,14 @@ async def _make(effects: Effects, media_id: int) -> None:
         await library.remove((media.original_key,))
         return
     try:
-        placed = await library.place_clip(media.original_key)
+        clip = await library.store_clip(media.original_key)
     except InvalidInput as error:
         failed = {"state": MediaState.FAILED, "failure": str(error), "file_bytes": 0}
         await _changed(effects, media_id, lambda media: msgspec.structs.replace(media, **failed))
         await library.remove((media.original_key,))
         return
-    shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
-    keys = {media.original_key, placed.key, placed.poster.preview_key}
+    shown = await _changed(effects, media_id, lambda media: _ready(media, clip))
+    keys = {media.original_key, clip.key, clip.poster.preview_key}
     # Remove the original, all converted files if the media were deleted during the conversion, and the generated preview if the
     # media have a preview of their own.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
@@ -71,18 +71,18 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
     return await retry_on_conflict(attempt)
 
 
-def _ready(media: Media, placed: PlacedClip) -> Media:
-    facts = placed.facts
+def _ready(media: Media, clip: StoredClip) -> Media:
+    facts = clip.facts
     own = media.preview_key
-    poster = {} if own else msgspec.structs.asdict(placed.poster)
+    poster = {} if own else msgspec.structs.asdict(clip.poster)
     return msgspec.structs.replace(
         media,
         state=MediaState.READY,
-        kind=placed.kind,
-        content_type=placed.content_type,
-        key=placed.key,
-        size=placed.size,
-        file_bytes=placed.size,
+        kind=clip.kind,
+        content_type=clip.content_type,
+        key=clip.key,
+        size=clip.size,
+        file_bytes=clip.size,
         width=facts.width,
         height=facts.height,
         duration=facts.duration,
@@ -94,5 +94,5 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
 
 
 async def remove_files(effects: Effects, event: events.FilesReleased, mark: int) -> None:
-    """Delete the files, ignoring missing ones."""
+    """Delete the files of the event from the media store, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)

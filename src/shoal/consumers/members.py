@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 
 async def claim_address(effects: Effects, event: events.MemberRegistered | events.EmailChanged, mark: int) -> None:
-    """Claim the address for the member.
+    """Make the reservation of a member's email address permanent.
 
-    If the reservation of the address expired and another member took it, the member can log in only with the user name.
+    If the reservation expired and another member has the address by now, the member can only log in with the user name.
     """
     if not event.address:
         return
@@ -87,7 +87,7 @@ async def clear_authorization_codes(effects: Effects, event: events.SessionsEnde
 
 
 async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType, mark: int) -> int | None:
-    """Delete the outdated tokens or codes of one page of the list that begins at `mark`, newest first."""
+    """Delete outdated tokens or codes on the page of the list that begins at `mark`, newest first."""
     owner, graph = event.member_id, effects.graph
     page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])

@@ -78,7 +78,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
 
 
 async def _reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """Return how to treat a notification: `DROP` if it is not welcome, otherwise according to the member's policy.
+    """Return how to treat a notification: `DROP` if the member must not get it, otherwise by the member's policy.
 
     Takes three reads, and two more if the member has a policy.
     """
@@ -103,7 +103,7 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatments by all rules that apply. `answers` is False for a private mention in a thread of other members."""
+    """Yield the treatment by each rule that applies. `answers` is False for a private mention in a thread of other members."""
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if stand.following:
@@ -127,7 +127,7 @@ async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> 
 async def _meeting(
     effects: Effects, member_id: int, actor_id: int, post: Post | None
 ) -> tuple[Member, Member, Relation] | None:
-    """Return the member, the actor and the member's relation to the actor; None if the notification is not welcome."""
+    """Return the member, the actor and the member's relation to them; None if the member must not get the notification."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
@@ -257,7 +257,7 @@ async def tell_of_follow(effects: Effects, event: events.FollowChanged, mark: in
 
 
 async def tell_of_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Notify the recipient of a follow request, unless one of the two members has ended the request."""
+    """Notify the recipient of a follow request, unless it was withdrawn or answered since."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _state_of(effects, event.other_id, REQUESTED_BY, event.member_id)
 
@@ -328,7 +328,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
 
 
 async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
-    """Store a notification, update the member's connected clients, and queue web push messages."""
+    """Store a notification, publish it to the member's connected clients, and queue web push messages."""
     batch = Batch(shard_of(member_id))
     for due in await push.due(effects, member_id, notice, time):
         batch.emit(due)
@@ -338,7 +338,7 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
-    """Create the notification of an action if the action is in effect at this moment, otherwise delete it."""
+    """Create the notification of an action if the action is still in effect, otherwise delete it."""
     if member_id == notice.actor_id:
         return
     time = await state()
@@ -366,7 +366,7 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Return a callback with the time when a follow or follow request began; changed options do not restart it."""
+    """Return a function that returns when a follow or follow request began, or None; changed options do not count."""
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)
@@ -376,7 +376,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionStat
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member except the actor. Only a poll notifies its actor as well: the owner of the poll."""
+    """Notify each member except the actor; but the notification of a closed poll is sent to its actor, the owner, too."""
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 

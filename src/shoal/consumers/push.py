@@ -64,7 +64,7 @@ async def _allowed(
 
 
 async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
-    """Start sending a message, unless its notification was retracted, the session has ended, or it is two days old."""
+    """Start sending a push message, unless its notification was retracted, the session has ended, or it is two days old."""
     push_sender = effects.push_sender
     if push_sender is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None
@@ -88,7 +88,7 @@ async def _send(effects: Effects, push_sender: PushSender, event: events.PushDue
 async def _message_content(
     effects: Effects, push_sender: PushSender, event: events.PushDue, where: PushSubscription
 ) -> NoticeToSend | None:
-    """Return the content of the message; None if its notification or recipient no longer exists."""
+    """Return the content of a push message; None if its notification or recipient no longer exists."""
     graph = effects.graph
     notification = await association(graph, event.member_id, NOTIFIED, event.notice_id)
     if notification is None or notification.time != event.time:
@@ -111,7 +111,7 @@ async def _message_content(
 
 
 async def _end(effects: Effects, event: events.PushDue, subscription: Assoc) -> None:
-    """Delete a subscription that its push service no longer knows, unless the app has renewed it in between."""
+    """Delete a push subscription that its push service no longer knows, unless the app has renewed it since."""
     now = await association(effects.graph, event.member_id, PUSHES, event.token_id)
     if now is None or now.data != subscription.data:
         return

@@ -39,7 +39,7 @@ from shoal.graph.schema import (
 
 
 async def settle_inverse(effects: Effects, event: events.InversePending, mark: int) -> None:
-    """Write the inverse of an association to its own store. It keeps its time, so repeating this changes nothing.
+    """Write the inverse of an association to its store. It keeps its time, so repeating this has no effect.
 
     If the post or poll of the association was deleted and cleaned up in between, the inverse is deleted again.
     """
@@ -48,20 +48,20 @@ async def settle_inverse(effects: Effects, event: events.InversePending, mark: i
 
 
 async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Make both halves of a follow agree before other consumers read them, because either may have been written first.
+    """Make both halves of a follow agree before other consumers read them, because either may be written first.
 
-    Otherwise the timeline could miss an entry: one that is pushed while older entries are merged.
+    Otherwise an entry that is pushed while older entries are merged could be missing in the timeline.
     """
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
 
 
 async def settle_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Make both halves of a follow request agree, because either may have been written first."""
+    """Make both halves of a follow request agree, because either may be written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
 
 
 async def settle_tags(effects: Effects, event: events.PostCreated, mark: int) -> None:
-    """Add a post to the lists of its tags before it is pushed; otherwise concurrent readers of a list would miss it.
+    """Add a post to the lists of its tags before it is pushed, so that concurrent readers of these lists do not miss it.
 
     With a single store, the commit of the post has already done this.
     """
@@ -74,7 +74,7 @@ async def settle_added_tags(effects: Effects, event: events.PostUpdated, mark: i
 
 
 async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Write the inverses of an object's associations that are missing, whatever their times.
+    """Write the missing inverses of an object's associations of a type, whatever their times.
 
     Takes only one read if the object has no such associations.
     """
@@ -85,7 +85,7 @@ async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Seque
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Write the inverses of a post's associations that are missing. Takes two reads if none is missing."""
+    """Write the missing inverses of a post's associations. Takes two reads if none is missing."""
     if not id2s or not effects.across:
         return
     stored = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
@@ -102,7 +102,7 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
-    """Read both halves of an association, and make them agree.
+    """Make an association and its inverse agree: write the missing half, or delete both.
 
     If only one half exists, it was not yet copied to the other side, or the other half was deleted later.
     """
@@ -116,7 +116,7 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 
 
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
-    """Write the missing half of an association. If the store ignores it, because it was deleted later, delete this half too."""
+    """Write the missing half of an association. If the store refuses it, because it was deleted later, delete this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await association(effects.graph, op.id2, other, op.id1) is None:
         # With this time, the deletion applies to this association, but to none that began later.
@@ -174,7 +174,7 @@ async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) ->
 
 
 async def _end(effects: Effects, id1: int, atype: AssocType, id2: int, time: int) -> None:
-    """Delete an association that has this time; an association that began later is kept."""
+    """Delete an association if it has this time; one that began later is kept."""
     await _put(effects, AssocOp(id1, atype.number, id2, time + 1, alive=False))
 
 
@@ -242,7 +242,7 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
     """Delete both halves of list memberships, the half of the list last.
 
-    While that half exists, a repeated run finds the work again.
+    If this is interrupted, the next run finds the remaining memberships by that half.
     """
     for id_, listed in members.items():
         await _end(effects, id_, LISTED_IN, list_id, listed.time)

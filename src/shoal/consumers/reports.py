@@ -93,9 +93,10 @@ async def _reviewed(effects: Effects, post: Post, report_id: int) -> Review:
 
 
 async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[int, Member]) -> int:
-    """Return the number of reporters that count; 0 if it is below the threshold.
+    """Return the number of reporters whose reports count; 0 if it is below the threshold.
 
-    A reporter counts if the account exists, is not suspended, was old enough at the report, and does not file wrong reports often.
+    A reporter counts if the account exists, is not suspended, was old enough at the report, and does not file wrong reports
+    often.
     """
     old = [
         reporter.id2
@@ -115,7 +116,7 @@ _OUTCOMES = (REPORT_UPHELD, REPORT_DISMISSED)
 
 
 async def tell_reporter(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
-    """Notify the reporter if the report is closed at this moment, otherwise retract the notification."""
+    """Notify the reporter if the report is still closed, otherwise retract the notification."""
     report = await find_object(effects.graph, Report, event.report_id)
     if report is None:
         return

@@ -20,7 +20,7 @@ async def tell_post(effects: Effects, event: events.PostCreated, mark: int) -> N
 
 
 async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Publish an edit, also to readers of added and removed tags. Nothing is published for a deleted post."""
+    """Publish an edit, also to readers of its added and removed tags. Nothing is published if the post was deleted."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is None:
         return
@@ -30,7 +30,7 @@ async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> N
 
 
 async def tell_reaction(effects: Effects, event: events.ReactionChanged, mark: int) -> None:
-    """Publish a change of the emoji reactions to a post to everyone who would receive an edit of the post."""
+    """Publish a change of a post's emoji reactions as an edit of the post."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostEdited(*_facts(post)))
@@ -42,7 +42,7 @@ async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) 
 
 
 async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
-    """Publish that a post was hidden. The post may be visible again by now, so each listener checks it."""
+    """Publish that a post was hidden. Receivers check whether it still is."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostHidden(*_facts(post)))
@@ -55,7 +55,7 @@ def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int
 
 
 async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
-    """Publish a narrowed visibility to all who could see the post before. Each listener checks whether it still may."""
+    """Publish a narrowed visibility to all who could see the post before. Receivers check whether they still may."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
 

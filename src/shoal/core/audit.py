@@ -101,7 +101,7 @@ class TargetKind(StrEnum):
 
 
 class AuditTarget(NamedTuple):
-    """The target of an action, with its name at that time."""
+    """The target of an action, with its name when the action was recorded."""
 
     kind: TargetKind
     id: int = 0
@@ -126,7 +126,7 @@ class Actor(NamedTuple):
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return a copy for a member who just authenticated, regardless of any earlier login."""
+        """Return a copy in which the acting member is this one, who has just authenticated."""
         return self._replace(member_id=member.id, name=member.name)
 
 
@@ -155,7 +155,7 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
     """Return the audit log entry of an action.
 
-    For an action on the actor's own account, the address is left out, because the member's own list stores it.
+    For an action on the actor's own account, the IP address is left out: the member's own list of audit entries stores it.
     """
     own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
@@ -177,7 +177,7 @@ def member_target(member: Member) -> AuditTarget:
 
 
 def post_target(post: Post) -> AuditTarget:
-    """Return a post as a target, without a name, and without its author, because the actor is another member."""
+    """Return a post as a target. It has no name, and its owner is not recorded, because the owner is not the actor."""
     return AuditTarget(TargetKind.POST, post.id)
 
 
@@ -213,7 +213,7 @@ class Repeat(NamedTuple):
 
 
 class RepeatCounter:
-    """Counts repeated events per hour. `most` limits the number of distinct keys per hour, and so the memory."""
+    """Counts repeated events per hour. `most` limits the number of distinct keys per hour, and thereby memory."""
 
     def __init__(self, most: int = 500) -> None:
         self._most = most
@@ -222,7 +222,7 @@ class RepeatCounter:
         self._beyond = 0
 
     def count(self, what: str, now: int) -> Repeat | None:
-        """Count one event with the key `what` at `now` (Unix milliseconds). Returns None if it need not be logged."""
+        """Count an event with the key `what` at `now` (Unix ms). Returns the count if it should be logged, otherwise None."""
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
         together = what not in self._counts and len(self._counts) >= self._most

@@ -163,7 +163,7 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class IpSeverity(StrEnum):
-    """Effect of an IP block, from the mildest to the most severe; each includes those before it."""
+    """The effect of an IP block, from mildest to most severe; each level includes the effects of the milder ones."""
 
     SIGN_UP_REQUIRES_APPROVAL = "sign_up_requires_approval"
     SIGN_UP_BLOCK = "sign_up_block"
@@ -232,7 +232,7 @@ class IpTable:
 
 
 def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
-    """Return the highest severity of the blocks in force at a time in Unix milliseconds; None if there are none."""
+    """Return the highest severity among blocks that have not expired at `now` (Unix ms); None if there are none."""
     found = [block.severity for block in blocks if block.in_force(now)]
     return max(found, key=lambda severity: severity.rank, default=None)
 
@@ -269,12 +269,12 @@ class NameBlock(Node, frozen=True, tag="name_block"):
 
 
 def plain(text: str) -> str:
-    """Return the plain form of a user name, in which look-alike digits are letters."""
+    """Return the plain form of a user name: lower case, with digits that look like letters replaced by these letters."""
     return text.strip().lower().translate(_PLAIN)
 
 
 def check_word(text: str, *, part: bool) -> str:
-    """Return the plain form of a word to be blocked. Raises `InvalidInput` for a length or characters that are not allowed."""
+    """Return the plain form of a word to be blocked. Raises `InvalidInput` for an invalid length or character."""
     word, least = plain(text), LEAST_PART if part else 1
     if not (least <= len(word) <= MAX_USER_NAME and word.isascii() and word.isalpha()):
         raise InvalidInput(
@@ -284,12 +284,12 @@ def check_word(text: str, *, part: bool) -> str:
 
 
 def key_text(word: str, *, part: bool) -> str:
-    """Return the text of the key that leads to the block of a plain word."""
+    """Return the key text under which the block of a word in plain form is stored."""
     return f"{'*' if part else '='}{word}"
 
 
 def refusing(name: str) -> Sequence[str]:
-    """Return the texts of the keys of all blocks that would refuse a user name."""
+    """Return the key texts of all blocks that would refuse a user name."""
     word = plain(name)
     parts = {word[first:last] for first in range(len(word)) for last in range(first + LEAST_PART, len(word) + 1)}
     return [key_text(word, part=False), *(key_text(part, part=True) for part in sorted(parts))]

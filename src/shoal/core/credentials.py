@@ -78,7 +78,7 @@ def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> 
 
 
 def is_good(secret: bytes, challenge: bytes, purpose: Purpose, member_id: int, now: int) -> bool:
-    """Return whether this server created the challenge for this purpose and member, and it has not expired at `now` (Unix ms)."""
+    """Return whether this server issued the challenge for this purpose and member, and it is still valid at `now` (Unix ms)."""
     head, mac = challenge[:_HEAD_BYTES], challenge[_HEAD_BYTES:]
     if len(mac) != _MAC_BYTES or not hmac.compare_digest(mac, _mac(secret, head, purpose, member_id)):
         return False
@@ -141,7 +141,7 @@ class BadAnswer(Exception):
 
 
 class Assertion(NamedTuple):
-    """A signed challenge, not yet verified."""
+    """A passkey's signature of a challenge, not yet verified."""
 
     member_id: int
     """The member that the device claims; 0 for none."""
@@ -159,7 +159,7 @@ class NewKey(NamedTuple):
 
 
 def site_of(root: str, title: str) -> Site:
-    """Return the site of a root URL, normalized as browsers do.
+    """Return the passkey site of a server's root URL: origin and host, normalized as in browsers.
 
     For example, `https://Bücher.Example.org:443` has the origin `https://xn--bcher-kva.example.org` and the host
     `xn--bcher-kva.example.org`.
@@ -186,14 +186,14 @@ def handle_of(member_id: int) -> bytes:
 
 
 def is_answer(text: str) -> bool:
-    """Return whether a text is a device's response rather than a typed code."""
+    """Return whether a text is the response of a passkey device, and not a code that a member typed."""
     return text.startswith("{")
 
 
 def request_options(site: Site, challenge: bytes, known: Sequence[Passkey], *, verified: bool) -> dict[str, Any]:
     """Return the options of `navigator.credentials.get`, as JSON values.
 
-    Without `known` passkeys, any passkey of this site is accepted. If `verified`, the device must verify its owner.
+    If `known` is empty, any passkey of this site is accepted. With `verified`, the device must verify its owner.
     """
     verification = UserVerificationRequirement.REQUIRED if verified else UserVerificationRequirement.PREFERRED
     asked, _ = _server(site).authenticate_begin(_known(known) or None, verification, challenge)
@@ -205,7 +205,7 @@ def making_options(
 ) -> dict[str, Any]:
     """Return the options of `navigator.credentials.create`, as JSON values.
 
-    A device that has one of the `known` passkeys is refused.
+    Devices that already have one of the `known` passkeys are excluded.
     """
     user = PublicKeyCredentialUserEntity(id=handle_of(member_id), name=name, display_name=display_name or name)
     asked, _ = _server(site).register_begin(
@@ -252,7 +252,7 @@ def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified:
 
 
 def is_copy(passkey: Passkey, found: Assertion) -> bool:
-    """Return whether the signature counter shows that a valid signature is from a copy of the passkey."""
+    """Return whether the signature counter of a valid response indicates that the passkey was copied."""
     return found.signatures <= passkey.count and (found.signatures, passkey.count) != (0, 0)
 
 
@@ -266,7 +266,7 @@ def read_new_key(text: str) -> NewKey:
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
-    """Return the passkey in a response. Raises `BadAnswer` unless it was created for this site, with a supported key.
+    """Return the new passkey in a response. Raises `BadAnswer` unless it was created for this site, with a supported key type.
 
     The caller checks the challenge itself.
     """
@@ -296,7 +296,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _check_framing(raw: Any) -> None:
-    """Raise `BadAnswer` for a response that was requested in a frame inside another site."""
+    """Raise `BadAnswer` if the response was requested in a frame embedded in another site."""
     if raw.response.client_data.cross_origin:
         raise BadAnswer("the request came from a frame of another site")
 
@@ -348,12 +348,12 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def new_key() -> str:
-    """Return a new secret for an authenticator app, as 32 characters of base32."""
+    """Return a new TOTP secret for an authenticator app: 32 characters of base32."""
     return base64.b32encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
 def key_of(text: str) -> bytes:
-    """Decode a secret that `new_key` returned; empty for any other text."""
+    """Decode a TOTP secret from base32; empty if the text is not one."""
     try:
         found = base64.b32decode(text)
     except ValueError:
@@ -362,7 +362,7 @@ def key_of(text: str) -> bytes:
 
 
 def address_of(key: str, name: str, title: str) -> str:
-    """Return the `otpauth` URI for a QR code, with the secret, the account and the site."""
+    """Return the `otpauth` URI of a TOTP secret, for a QR code, with the names of the account and the site."""
     return pyotp.TOTP(key, name=name, issuer=title).provisioning_uri()
 
 
@@ -373,7 +373,7 @@ def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
 
 
 def used(factor: SecondFactor, code: str, now: int) -> SecondFactor | None:
-    """Return the second factor after the use of this code at `now` (Unix milliseconds); None for an invalid code."""
+    """Return the second factor after this code was used at `now` (Unix milliseconds); None for an invalid code."""
     typed = "".join(code.split()).replace("-", "").lower()
     if len(typed) == _DIGITS and typed.isascii() and typed.isdigit():
         return _by_app(factor, typed, now // 1000 // STEP_SECONDS)
@@ -397,7 +397,7 @@ def _hash(code: str) -> bytes:
 
 
 class Login(Node, frozen=True, tag="login"):
-    """A member's credentials: an email address (may be empty) and an argon2id hash (empty: cannot log in)."""
+    """A member's credentials: email address (may be empty) and argon2id password hash (empty: the member cannot log in)."""
 
     member_id: int
     email: str = ""

@@ -56,7 +56,7 @@ TRIED_MS = _DAY_MS
 
 
 class EmailToken(Node, frozen=True, tag="proof"):
-    """The token of a single-use link, stored until it is used or expires. Opening the link proves access to the mailbox."""
+    """The token of a single-use link in a mail, stored until used or expired. Opening the link proves access to the mailbox."""
 
     member_id: int
     kind: MailKind
@@ -71,7 +71,7 @@ class EmailToken(Node, frozen=True, tag="proof"):
 
 
 def given_up_at(kind: MailKind, asked_at: int) -> int:
-    """Return when an unsent mail is abandoned, in Unix milliseconds."""
+    """Return when to stop trying to send a mail of this kind, in Unix milliseconds."""
     return asked_at + min(TRIED_MS, EMAIL_TOKEN_MS.get(kind, TRIED_MS))
 
 
@@ -102,7 +102,7 @@ def hash_address(salt: str, address: str) -> str:
 
 
 def check_hashes(hashes: Sequence[str]) -> tuple[str, ...]:
-    """Return the hashes without duplicates.
+    """Return these hashes of email addresses without duplicates.
 
     Raises `TooLarge` for more than 2,000 hashes, and `InvalidInput` for an invalid hash.
     """

@@ -40,11 +40,11 @@ class Unsupported(InvalidInput):
 
 
 class Unfit(InvalidInput):
-    """A combination or time that is not allowed, although each value by itself is valid."""
+    """A combination of values, or a time, that is not allowed, although each value is valid by itself."""
 
 
 class UnexpectedMentions(Unfit):
-    """A post that mentions members whom its author did not allow; `member_ids` are these members."""
+    """A post that mentions members other than those its author expected; `member_ids` are the unexpected ones."""
 
     def __init__(self, member_ids: tuple[int, ...]) -> None:
         super().__init__("Post would be sent to unexpected accounts", field="allowed_mentions")
@@ -153,7 +153,7 @@ class StorageFull(Unavailable):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether certainly nothing was stored, so that files created for the change can be deleted."""
+    """Return whether the error guarantees that nothing was stored, so that files created for the change can be deleted."""
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
 
 
@@ -170,7 +170,7 @@ def missing_package(package: str, extra: str) -> str:
 
 
 def with_cause(error: Exception) -> str:
-    """Describe an error to the operator, with the system's message if something is unavailable."""
+    """Describe an error to the operator; if something is unavailable, with the operating system's message."""
     words = in_words(error)
     cause: BaseException | None = error
     while isinstance(cause, ShoalError):
@@ -182,7 +182,7 @@ def with_cause(error: Exception) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """Describe an error in one line, with the path concerned, and without the error number of the system."""
+    """Describe an error of the operating system in one line, with the path but without the error number."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename} does not exist"
     if isinstance(error, OSError) and error.filename and error.strerror:

@@ -71,7 +71,7 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
 
 
 class PostHidden(Event, frozen=True, tag="post_hidden"):
-    """A post was hidden from all but its author, or removed from public lists."""
+    """A post was hidden from everyone but its author, or removed from public lists."""
 
     post_id: int
 
@@ -100,7 +100,7 @@ class SuspensionChanged(Event, frozen=True, tag="suspension_changed"):
 
 
 class ShareCreated(Event, frozen=True, tag="share_created"):
-    """A member shared a post; `share_id` is the entry in timelines."""
+    """A member shared a post; `share_id` is the id of the share, which is an entry in timelines."""
 
     share_id: int
     author_id: int
@@ -121,7 +121,7 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
 
 
 class FollowersLost(Event, frozen=True, tag="loudness_lost"):
-    """The demotion of a high-fan-out source began; `at` is the time of its mark."""
+    """The demotion of a high-fan-out source began; `at` is the time of the association that records it."""
 
     source_id: int
     at: int
@@ -149,7 +149,7 @@ class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
 
 
 class RequestChanged(Event, frozen=True, tag="request_changed"):
-    """A member requested to follow a locked member, or such a request ended."""
+    """A member sent a follow request to a locked member, or the request was withdrawn or answered."""
 
     member_id: int
     other_id: int
@@ -171,13 +171,13 @@ class ReportFiled(Event, frozen=True, tag="report_filed"):
 
 
 class ReportOutcomeChanged(Event, frozen=True, tag="verdict_changed"):
-    """Moderators closed or reopened a report."""
+    """Moderators closed or reopened a report, which changes how it counts for the reporter."""
 
     report_id: int
 
 
 class PublishRefused(Event, frozen=True, tag="publish_refused"):
-    """A scheduled post could not be published, for the first time since its time was set."""
+    """A scheduled post could not be published, for the first time since its publication time was set."""
 
     scheduled_id: int
     time: int
@@ -214,7 +214,7 @@ class FilesReleased(Event, frozen=True, tag="files_released"):
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: those in `token_ids`, or all of them if `every`, of which `token_ids` has the newest."""
+    """Tokens of a member were revoked: those in `token_ids`, or all if `every`; then `token_ids` has only the newest."""
 
     member_id: int
     token_ids: tuple[int, ...]
@@ -228,7 +228,7 @@ class ProfileChanged(Event, frozen=True, tag="profile_changed"):
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """A member registered with an email address. Its key is on another shard, and only reserved so far."""
+    """A member registered with an email address. Its key is on another shard, and reserved only for a time."""
 
     member_id: int
     address: str
@@ -242,7 +242,7 @@ class MemberRemoved(Event, frozen=True, tag="member_rejected"):
 
 
 class EmailChanged(Event, frozen=True, tag="email_changed"):
-    """A member changed their email address. The key of the new address is on another shard, and only reserved so far."""
+    """A member changed their email address. The key of the new one is on another shard, and reserved only for a time."""
 
     member_id: int
     address: str
@@ -251,7 +251,7 @@ class EmailChanged(Event, frozen=True, tag="email_changed"):
 
 
 class MailDue(Event, frozen=True, tag="mail_due"):
-    """A mail is to be sent. The secret of its link is generated when it is sent, so that no outbox contains it."""
+    """A mail is due. The secret of its link is generated only when it is sent, so that the outbox never contains it."""
 
     kind: MailKind
     asked: int
@@ -273,7 +273,7 @@ class MailDue(Event, frozen=True, tag="mail_due"):
 
 
 class PushDue(Event, frozen=True, tag="push_due"):
-    """A push message about a notification is to be sent to one of the member's apps."""
+    """A push message about a notification is due for one of the member's apps."""
 
     member_id: int
     token_id: int
@@ -293,7 +293,7 @@ class Blocked(Event, frozen=True, tag="blocked"):
 
 
 class InverseOp(NamedTuple):
-    """The inverse half of an association, to be written to another store: see `graph/contract.py`."""
+    """The operation that writes the inverse of an association in another store."""
 
     id1: int
     atype: int

@@ -71,7 +71,7 @@ _BETWEEN = "\0"
 
 
 class Text:
-    """The pieces of a post's text (content, warning, media descriptions), prepared for searching."""
+    """A post's text for matching filters: its pieces (content, warning, media descriptions), prepared for searching."""
 
     __slots__ = ("_starts", "folded")
 
@@ -99,7 +99,7 @@ class _Word(msgspec.Struct, frozen=True):
         at = folded.find(self.folded)
         while at >= 0:
             if self.begins and at and _is_word(folded[at - 1]):
-                # Skip to the next word, because trying each position of a long run of letters would take quadratic time.
+                # Continue at the next word: trying each position in a long run of letters would take quadratic time.
                 at = text.next_word(at)
                 if at < 0:
                     return False
@@ -121,7 +121,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compiled(filter_: Filter) -> Compiled:
-    """Prepare a filter for matching. Equivalent keywords are kept once."""
+    """Prepare a filter for matching, without keywords that match like another one."""
     words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
     return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
 

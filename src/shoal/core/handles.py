@@ -58,7 +58,7 @@ _IN_BLUESKY = re.compile(r"(?<![\w.@/-])@?([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\
 
 
 class ForeignHandle(NamedTuple):
-    """An account on another network, in lower case. `site` is the domain of its server, empty if only a name is known."""
+    """An account on another network, in lower case. `site` is the domain of its server; empty if only the name is known."""
 
     name: str
     site: str = ""
@@ -68,12 +68,12 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The user name that this person may have in Shoal: the name without the suffix of Bluesky."""
+        """The user name that this account's owner may have in Shoal: the account name, without `.bsky.social`."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
 def read_handle(text: str, site: str = "") -> ForeignHandle | None:
-    """Parse an address, a link, a DID, a Bluesky handle or a bare name (at `site`). Return None for anything else."""
+    """Parse an address, link, DID, Bluesky handle, or bare name, which is on the server `site`. Return None for other text."""
     if len(text) > MAX_HANDLE:
         return None
     text = text.strip()
@@ -90,7 +90,7 @@ def read_handle(text: str, site: str = "") -> ForeignHandle | None:
 
 
 def handles_in(text: str) -> Iterator[ForeignHandle]:
-    """Yield the accounts in a profile field, from links and full addresses. An account may be yielded several times."""
+    """Yield the accounts in a profile field, found in links and full addresses, possibly more than once."""
     for span in parse(text):
         found = _of_link(span.value) if span.kind == "link" else _at(span.value, span.domain)
         if found is not None:
@@ -104,7 +104,7 @@ def handles_in(text: str) -> Iterator[ForeignHandle]:
 
 
 def _of_link(link: str) -> ForeignHandle | None:
-    """Return the account whose page a link opens."""
+    """Return the account that a link to a profile page belongs to."""
     match = _LINK.fullmatch(link.partition("#")[0].partition("?")[0])
     if match is None:
         return None
@@ -167,7 +167,7 @@ class FollowList(NamedTuple):
 
 
 class _ListedText(msgspec.Struct, frozen=True):
-    """A link in an archive of Instagram; newer archives omit the value."""
+    """A link in a follow list of an Instagram archive, which in newer archives has no value."""
 
     value: str = ""
     href: str = ""
@@ -183,7 +183,7 @@ class _XAccount(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _FollowRecord(msgspec.Struct, frozen=True):
-    """A record of `app.bsky.graph.follow`."""
+    """A record of the type `app.bsky.graph.follow`, from a Bluesky archive."""
 
     subject: str
 
@@ -207,7 +207,7 @@ _decoder = msgspec.json.Decoder(_Document | tuple[str | _Entry, ...])
 
 
 def read_archive(data: bytes) -> FollowList:
-    """Return the followed accounts in a file of an archive.
+    """Return the followed accounts listed in one file of another network's archive.
 
     Raises `TooLarge` for more than 4 MiB or 10,000 entries, and `InvalidInput` if the file is not a follow list.
     """
@@ -274,7 +274,7 @@ def _of_entry(entry: _Entry) -> ForeignHandle | None:
 def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
     """Yield the account of each row, from the column with a known header, or else from the first column.
 
-    Without such a header, at least one account must have a site, because any other text can be read as rows of names too.
+    Without such a header, at least one account must name its server, because any text can be read as rows of bare names.
     """
     whole = False
     column: int | None = None
@@ -294,6 +294,6 @@ def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
 
 
 def _column(header: Sequence[str]) -> int | None:
-    """Return the column of the accounts; None if the first row is not a header."""
+    """Return the index of the column with accounts; None if the first row is not a header."""
     names = [name.strip().lower() for name in header[:_MOST_COLUMNS]]
     return next((names.index(known) for known in _HEADERS if known in names), None)

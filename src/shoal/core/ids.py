@@ -59,15 +59,15 @@ def moment_of(id_: int) -> datetime:
 
 
 def floor_at(milliseconds: int) -> int:
-    """Return the smallest id of this time, for use as a cursor. Times before the epoch give 0."""
+    """Return the smallest possible id with this time, for use as a cursor. Times before the epoch give 0."""
     return max(0, milliseconds - EPOCH_MS) << _TIME_SHIFT
 
 
 def named(space: str, name: str) -> int:
-    """Return the id of an object that is identified only by its name (a tag): negative, on the shard of the name.
+    """Return the id of an object that is identified only by its name, such as a tag. It is negative, on the name's shard.
 
-    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard: of a million names two share an id
-    with a probability of 1e-7.
+    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard: of a million names two share an
+    id with a probability of 1e-7.
     """
     spread = int.from_bytes(md5(f"{space}:{name}".encode(), usedforsecurity=False).digest()[:8])
     high, low = spread >> 24, spread & (_SEQUENCES - 1)
@@ -106,10 +106,10 @@ class IdMaker:
         return _composed(ticks, shard)
 
     def block(self, shard: int) -> int:
-        """Return the first of `BLOCK` consecutive ids.
+        """Reserve `BLOCK` consecutive ids and return the first.
 
         Blocks are aligned, so two of them are equal or disjoint. If the caller creates an object with the first id, the store
-        rejects a second use of it, so all ids of the block are unique among the ids of blocks.
+        rejects another one with that id, so no other caller can use the same block.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

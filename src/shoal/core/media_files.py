@@ -20,7 +20,7 @@ ANIMATED: Final = ".animated.webp"
 
 
 def copy_of(key: str) -> str:
-    """Return the key of the smaller copy of a file; empty if there is none."""
+    """Return the key of the smaller copy of a media file; empty if there is none."""
     stem = key.rpartition(".")[0]
     return stem if stem.endswith(COPIES) else ""
 
@@ -31,7 +31,7 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these keys and the keys of their copies and first frames, without duplicates and empty keys."""
+    """Return these file keys with those of their smaller copies and first frames, without duplicates and empty keys."""
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 
@@ -53,7 +53,7 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
 
 
 def files_now(node: object) -> dict[str, bool]:
-    """Return the file keys that an object has now, and whether each is required.
+    """Return the keys of the files that an object refers to, and whether each file must exist.
 
     A smaller copy is not required: the original picture is served if it is missing.
     """
@@ -69,6 +69,6 @@ def files_now(node: object) -> dict[str, bool]:
 
 
 def id_in(key: str) -> int:
-    """Return the id at the start of a file name; 0 if there is none, as for avatars."""
+    """Return the id at the start of a media file's name; 0 if it has none, as the names of avatars."""
     number = key.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0

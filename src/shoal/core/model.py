@@ -20,7 +20,7 @@ from shoal.core.tokens import TokenUse
 
 
 class Treatment(StrEnum):
-    """The effect of a policy rule on matching notifications."""
+    """What happens to the notifications that a rule of `NoticePolicy` matches."""
 
     ACCEPT = "accept"
     FILTER = "filter"
@@ -29,7 +29,7 @@ class Treatment(StrEnum):
 
 
 class NoticePolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Rules for a member's notifications. If several rules apply, the strictest counts."""
+    """A member's policy for notifications by sender. If several rules match a notification, the strictest applies."""
 
     not_following: Treatment = Treatment.ACCEPT
     """For senders whom the member does not follow."""
@@ -47,7 +47,7 @@ ACCEPT_ALL = NoticePolicy()
 
 
 class Review(StrEnum):
-    """A post's state in the review of its reports."""
+    """Whether reports of a post are under review, upheld or dismissed."""
 
     NONE = ""
     WAITING = "waiting"
@@ -205,7 +205,7 @@ class Member(Node, frozen=True, tag="member"):
         return isolated(self.display_name or self.name)
 
     def unguarded(self, *, required: bool) -> bool:
-        """Return whether the member has no second factor although the server requires one (`required`) for the member's role."""
+        """Return whether the member lacks a second factor that the server requires (`required`) for the member's role."""
         return required and self.role is not Role.NONE and not self.second_factor
 
     @property
@@ -215,7 +215,7 @@ class Member(Node, frozen=True, tag="member"):
 
 
 class Mention(NamedTuple):
-    """A member mentioned in a text, as resolved when it was written."""
+    """A member who is mentioned in a text, as resolved when the text was written."""
 
     id: int
     name: str
@@ -266,12 +266,12 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def data(self) -> Any:
-        """The application's own JSON as a Python value, or None."""
+        """The JSON data that an application stored with the post, as a Python value; None if there is none."""
         return msgspec.json.decode(self.json) if self.json else None
 
     @property
     def open(self) -> bool:
-        """Whether everyone may find the post: it is public or unlisted, and not hidden. Public counts include only such posts."""
+        """Whether every viewer may find the post: it is public or unlisted, and not hidden. Public counts cover only such posts."""
         return self.visibility in OPEN and not self.hidden
 
     @property
@@ -410,7 +410,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. It expires at its schedule entry `ticket_id`, unless it is `kept` because it received a token or code."""
+    """A client app. It is deleted at the time of its ticket in the schedule, unless `kept`: it has received a token or code."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -441,7 +441,7 @@ class Token(Node, frozen=True, tag="token"):
 
 
 class AuthorizationCode(Node, frozen=True, tag="grant"):
-    """An authorization code. It can be exchanged once, and is kept until it expires, to detect a second exchange."""
+    """An authorization code. It can be exchanged once, but is stored until it expires, to detect a second exchange."""
 
     app_id: int
     member_id: int
@@ -511,7 +511,7 @@ RECEIPT_DAYS = 365
 
 
 class AccountDeletion(Node, frozen=True, tag="departure"):
-    """An account deletion. After the member is deleted, it remains as the receipt, with counts and dates."""
+    """The deletion of an account. It outlives the member as the receipt, with counts and dates."""
 
     member_id: int
     name: str

@@ -16,7 +16,7 @@ SHARDS = DATA_SOURCES * SHARDS_PER_SOURCE
 
 
 class Placement(NamedTuple):
-    """The three levels of a name: `a` in 0..63, `b` in 0..63, `c` in 0..127."""
+    """The three numbers derived from a name that determine its shard: `a` in 0..63, `b` in 0..63, `c` in 0..127."""
 
     a: int
     b: int

@@ -27,7 +27,7 @@ DEFAULT_RADIUS_KM = 10.0
 
 
 class Place(NamedTuple):
-    """The location of a post: degrees, latitude -90..90, longitude -180..180."""
+    """Coordinates in degrees: latitude -90..90, longitude -180..180."""
 
     latitude: float
     longitude: float
@@ -55,7 +55,7 @@ _STEPS = {
 
 
 class Location(NamedTuple):
-    """The place where a member lives, as they state it: a country, and optionally a town in it."""
+    """The country, and optionally the town, where a member says that they live."""
 
     country: str
     """Two-letter code (ISO 3166-1)."""
@@ -65,7 +65,7 @@ class Location(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """All places within `radius_km` of a place (great-circle distance). Create it with `disk`."""
+    """A circle on the map: all places within `radius_km` of a place (great-circle distance). Create it with `disk`."""
 
     latitude: float
     longitude: float
@@ -76,7 +76,7 @@ class Disk(NamedTuple):
 
 
 def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM) -> Disk:
-    """Return the disk around a place.
+    """Return a circle on the map, with the radius in km.
 
     Raises `InvalidInput` for invalid coordinates, and for a radius outside 0.1 to 500 km.
     """
@@ -87,7 +87,7 @@ def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM
 
 
 def checked_place(place: tuple[float, float]) -> Place:
-    """Return the place of a latitude and a longitude. Raises `InvalidInput` if it is not on the globe."""
+    """Return the `Place` of a pair of coordinates. Raises `InvalidInput` if they are out of range."""
     latitude, longitude = place
     if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180):
         raise InvalidInput("place: latitude is -90 to 90 and longitude -180 to 180 degrees", field="place")
@@ -136,14 +136,14 @@ _MARGIN = 1.02
 
 
 def cells_of(place: Place) -> tuple[str, ...]:
-    """Return the cells that contain a place, smallest first."""
+    """Return the map cells (H3) that contain a place, smallest first."""
     h3 = _h3()
     return tuple(h3.latlng_to_cell(place.latitude, place.longitude, size) for size in _REACH_KM)
 
 
 @lru_cache(maxsize=1_024)
 def cover(disk: Disk) -> tuple[str, ...]:
-    """Return at most `MOST` cells of equal size that together cover a disk."""
+    """Return at most `MOST` map cells (H3) of equal size that together cover a circle."""
     h3 = _h3()
     size = next(size for size, reach in _REACH_KM.items() if disk.radius_km <= reach)
     start = h3.latlng_to_cell(disk.latitude, disk.longitude, size)
@@ -158,7 +158,7 @@ def cover(disk: Disk) -> tuple[str, ...]:
 
 
 def _meets(h3: Any, cell: str, disk: Disk) -> bool:
-    """Return whether a cell may intersect the disk, which holds if the circle around the cell intersects it."""
+    """Return whether a map cell may intersect a circle: whether the circle around the cell does."""
     center = h3.cell_to_latlng(cell)
     width = max(distance_km(*center, *corner) for corner in h3.cell_to_boundary(cell))
     apart = distance_km(disk.latitude, disk.longitude, *center)

@@ -40,7 +40,7 @@ HOLD_MS = 120_000
 
 
 class Hold(NamedTuple):
-    """A use of an invitation that is reserved for a sign-up in progress."""
+    """The reservation of one use of an invitation for a sign-up in progress."""
 
     member_id: int
     """The id that the new member will have."""
@@ -79,14 +79,14 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return 0 < self.expires_at <= now
 
     def is_used_up(self) -> bool:
-        """Return whether no use is left, counting holds as uses."""
+        """Return whether no use is left, counting reserved uses (holds)."""
         return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
 
     def is_open(self, now: int) -> bool:
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:
-        """Return whether a sign-up with this user name is possible: a use is left, or is held for this name."""
+        """Return whether a sign-up with this user name is possible: a use is left, or one is reserved for this name."""
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:
@@ -101,7 +101,7 @@ class Invitation(Node, frozen=True, tag="invitation"):
         )
 
     def without(self, member_id: int, *, came: bool) -> Invitation:
-        """Return the invitation without the hold of this member. If the member has signed up (`came`), the hold becomes a use.
+        """Return the invitation without the hold of this member, which becomes a use if the member has signed up (`came`).
 
         If there is no such hold, the invitation is returned unchanged.
         """
@@ -111,7 +111,7 @@ class Invitation(Node, frozen=True, tag="invitation"):
 
 
 class Invited(NamedTuple):
-    """How a new member was invited: the id under which a use is held, the inviter, and whether to follow the inviter."""
+    """How a new member was invited: the reserved member id, the inviter, and whether to follow the inviter."""
 
     member_id: int
     inviter: Member
@@ -135,7 +135,7 @@ _PROOF = re.compile(r"([0-9]{1,12}):([0-9]{1,10})", re.ASCII)
 
 
 def is_proof(proof: str, domain: str, name: str, bits: int, now: int) -> bool:
-    """Return whether a text proves work of `bits` for a user name on the server `domain`; `now` is in Unix seconds.
+    """Return whether a text proves `bits` of work for signing up as `name` on the server `domain`; `now` is in Unix seconds.
 
     The check takes one hash computation, about 2 ms, unless the text is malformed or too old.
     """

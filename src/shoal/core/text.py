@@ -164,7 +164,7 @@ def canonical_tag(name: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return the canonical form of a text: NFKC, case-folded.
+    """Return the canonical form of a text as a tag: NFKC, case-folded.
 
     Case folding turns `İ` into `i` and a combining dot, which is removed; the dotless `ı` is another letter.
     """
@@ -178,7 +178,7 @@ def _folded(text: str) -> str:
 
 
 def with_folded_words(text: str) -> str:
-    """Return a text in which each word has its canonical form as a tag. Other characters, such as `™`, are unchanged."""
+    """Return a text with each word in the canonical form of a tag. Other characters, such as `™`, are unchanged."""
     if text.isascii():
         return text.lower()
     folded = text.casefold()
@@ -285,10 +285,10 @@ def visible(text: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Return a short text, such as a name, so that it does not affect the direction of the sentence that contains it.
+    """Return a short text, such as a name, in a form that cannot change the direction of the text around it.
 
-    Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Right-to-left text is enclosed in FIRST
-    STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
+    Embeddings, overrides and isolates are removed, as in Unicode Standard Annex #9, 6.5. Right-to-left text is enclosed in
+    FIRST STRONG ISOLATE and POP DIRECTIONAL ISOLATE, which work in attributes, mails and notifications too. Idempotent.
     """
     if text.isascii():
         return text
@@ -329,7 +329,7 @@ def with_line_ends(text: str) -> str:
 
 
 def as_text(text: str) -> str:
-    """Return an untrusted text with normalized line ends, without the characters that `check_text` rejects."""
+    """Return an untrusted text with normalized line ends, without the characters that a post may not contain."""
     text = _without_many_marks(_NOT_TEXT.sub("", with_line_ends(text)))
     composed = normalized("NFC", text)
     return _without_many_marks(composed) if _has_many_marks(composed) else text
@@ -359,10 +359,10 @@ def account_as_typed(text: str) -> str:
 
 
 def normalized_email(address: str) -> str:
-    """Return the form in which an email address is unique: NFKC, in lower case.
+    """Return the normalized form in which email addresses are compared: NFKC, in lower case.
 
-    Raises `InvalidInput` for an invalid address. It accepts addresses that `check_email` rejects, because existing members may have
-    them.
+    Raises `InvalidInput` for an invalid address. It accepts addresses that `check_email` rejects, because existing members may
+    have them.
     """
     address = address.strip()
     if len(address) > MAX_EMAIL:
@@ -387,7 +387,7 @@ def check_email(address: str) -> str:
 
 
 def plain_excerpt(text: str, limit: int) -> str:
-    """Return the first line of a text, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
+    """Return the first line of a text as a title: at most `limit` characters, cut after a word and with an ellipsis if longer."""
     line = text.strip().partition("\n")[0].rstrip()
     if len(line) <= limit:
         return line
@@ -403,7 +403,7 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """Return the tag at the start of a run of tag characters and any non-ASCII characters; "" if there is none."""
+    """Return the tag at the start of a run of characters that tags may contain, or that are not ASCII; "" if there is none."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
     # Read only one character more than the maximum: that shows whether the tag is too long, however long the run is.
@@ -425,7 +425,7 @@ def _tag_characters(run: str) -> str:
 
 
 def _may_follow(before: str, character: str) -> bool:
-    """Return whether a mark or separator may follow a character in a tag."""
+    """Return whether a mark or separator may follow the character `before` in a tag."""
     # Allow a joiner only after a virama: elsewhere it is invisible, and two different tags could look alike.
     if character == _JOINER:
         return combining(before) == _VIRAMA
@@ -484,7 +484,7 @@ def _plain(text: str) -> str:
 
 
 def _markup(text: str, span: Span, mentions: Mapping[str, str], tag_url: Callable[[str], str], domain: str) -> str:
-    """Return the HTML of a span; "" for a mention of no local account."""
+    """Return the HTML of a span of text; "" for a mention that does not name a local account."""
     if span.kind == "link":
         return _link(span.value)
     typed = text[span.start + 1 : span.end]

@@ -39,7 +39,7 @@ _LETTER_WITH = re.compile("LATIN SMALL LETTER ([A-Z]) WITH .+")
 
 
 class _Letters(dict[int, int | str]):
-    """A translation table from letters that Unicode does not decompose, such as those with a stroke, to their base letters."""
+    """A table that maps letters without a Unicode decomposition, such as those with a stroke, to their base letters."""
 
     def __missing__(self, code: int) -> int | str:
         match = _LETTER_WITH.fullmatch(name(chr(code), ""))
@@ -53,14 +53,14 @@ _LETTERS = _Letters(
 
 
 class Clause(NamedTuple):
-    """Consecutive words of a query. If `open`, the last word may be only the beginning of a word."""
+    """Consecutive words to search for. If `open`, the last one may be only the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False
 
 
 class _Characters(dict[int, int | str]):
-    """A translation table for folded text: word characters are kept, all others become a space."""
+    """A table for folded text that keeps the characters of words and maps all others to a space."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)
@@ -73,7 +73,7 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """Fold a text: remove the differences that a search ignores."""
+    """Return a text without the differences that search ignores, such as case and accents."""
     if text.isascii():
         return text.lower()
     bare = normalized("NFD", normalized("NFKC", text).casefold())

@@ -24,7 +24,7 @@ _ID_BYTES = 8
 
 
 class PresentedToken(NamedTuple):
-    """The id and the secret that a client sent in a credential; 0 and b"" for a malformed text."""
+    """The id and secret in the token that a client sent; 0 and b"" if the token is malformed."""
 
     id: int
     secret: bytes
@@ -77,7 +77,7 @@ _MAX_PROGRAM_NAME = 40
 """Maximum characters of a program name."""
 _MOST_ADDRESS = 64
 
-# The first match wins: browsers based on Chromium claim to be Chrome, which claims to be Safari.
+# The first match is used: browsers based on Chromium also name Chrome, and Chrome also names Safari.
 _BROWSERS = (
     ("Edg", "Edge"),
     ("OPR/", "Opera"),
@@ -90,7 +90,7 @@ _BROWSERS = (
     ("CriOS/", "Chrome"),
     ("Safari/", "Safari"),
 )
-# The first match wins: Android claims to be Linux, and iPhones to be like Macs.
+# The first match is used: Android also names Linux, and iPhones also name Mac OS.
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -116,7 +116,7 @@ class TokenUse(msgspec.Struct, frozen=True, array_like=True):
     used_from: str = ""
 
     def is_due(self, now: int) -> bool:
-        """Return whether a use at `now` has to be recorded, because the last recorded use is at least a day old."""
+        """Return whether to record a use at `now`: the last recorded one is at least a day old."""
         return now - self.at >= _DAY_MS
 
 
@@ -128,11 +128,11 @@ class Origin(NamedTuple):
     system: str = ""
 
     def first(self, now: int) -> TokenUse:
-        """Return the use to store for a token that this request creates."""
+        """Return the first recorded use of a token that this request creates."""
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the record of the last use to store for the token of this request."""
+        """Return the recorded use of a token after this request, given the previously recorded one."""
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)
 
@@ -142,7 +142,7 @@ NOWHERE = Origin()
 
 
 class TokenLifetime(NamedTuple):
-    """How long an unused token stays valid."""
+    """How long a token stays valid without being used."""
 
     idle_ms: int = 0
     """Milliseconds without a use; 0 for unlimited."""
@@ -150,9 +150,9 @@ class TokenLifetime(NamedTuple):
     """When the server began to record token uses, in Unix milliseconds. A token without a recorded use counts as used then."""
 
     def is_over(self, use: TokenUse, now: int) -> bool:
-        """Return whether a token with this last use has expired.
+        """Return whether a token has expired, given its last recorded use.
 
-        A day is added, because a recorded use may be followed by unrecorded uses for a day.
+        The lifetime is extended by a day, because uses within a day after a recorded one are not recorded.
         """
         return self.idle_ms > 0 and now - max(use.at, self.since) >= self.idle_ms + _DAY_MS
 

@@ -72,7 +72,7 @@ def may_list(viewer: int | None, post: Post, author: Member | None, relation: Re
 
 
 def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
-    """Return whether a post that passes `may_list` may also appear in the public timelines and under its tags.
+    """Return whether a post that passes `may_list` may also appear in public timelines and tag timelines.
 
     Posts of a silenced author, and posts held because of reports, appear there only to the author and the author's followers.
     """
@@ -82,22 +82,22 @@ def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: 
 def is_hushed(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
     """Return whether moderation excludes a post from public lists and search for this viewer.
 
-    This applies if its author is silenced, or if the post is in review or has an upheld report. Followers and the author still find
-    it.
+    This applies if its author is silenced, or if the post is in review or has an upheld report. The author and the author's
+    followers still find it.
     """
     return (author.silenced or post.review in HELD) and not relation.following and viewer != author.id
 
 
 def is_sensitive(post: Post, author: Member) -> bool:
-    """Return whether the post is shown to others as sensitive, by its author's or the moderators' choice."""
+    """Return whether others see the post as sensitive, because the author or moderators marked it."""
     return post.sensitive or (author.sensitized and bool(post.media))
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the options of a follow (shares, languages) admit a post to a home timeline or list.
+    """Return whether the options of a follow (shares, languages) allow a post in a home timeline or list.
 
-    `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. Posts without a language are
-    admitted.
+    `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. A post without a language
+    is allowed.
     """
     if share is not None and not relation.shares:
         return False
@@ -105,7 +105,7 @@ def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
 
 
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
-    """Return whether the viewer may see that this member shared a post. `may_see` decides about the post itself.
+    """Return whether the viewer may see that a member shared a post. Whether the post is visible is up to `may_see`.
 
     `sharer` is None for a deleted sharer. `relation` is the viewer's relation to the sharer.
     """
@@ -132,12 +132,12 @@ _ORDER = tuple(Visibility)
 
 
 def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
-    """Return the visibilities to which a post with this visibility can be narrowed."""
+    """Return the visibilities to which a post with this visibility can be narrowed, such as from public to followers."""
     return _ORDER[_ORDER.index(visibility) + 1 :]
 
 
 def narrowed(post: Post, to: Visibility | None) -> Visibility:
-    """Return the visibility of a post after an edit; None keeps it. Raises `InvalidInput` for a wider visibility.
+    """Return the visibility of a post after an edit (None: no change). Raises `InvalidInput` for a wider visibility.
 
     The visibility is never widened, so that the original audience can rely on it.
     """

@@ -53,9 +53,9 @@ async def prefetch(
     counts: Sequence[tuple[Sequence[int], Sequence[AssocType]]] = (),
     lists: Sequence[ListRange] = (),
 ) -> None:
-    """Read what the following reads will need in as few requests as possible, if the store joins concurrent reads.
+    """Read data for the following reads in as few requests as possible, if the store joins concurrent reads.
 
-    Nothing is read from any other store, where it would take as many queries as later.
+    Does nothing for any other store, where prefetching would not save queries.
 
     Args:
         ids: Objects.
@@ -67,7 +67,7 @@ async def prefetch(
 
 
 def prefetches(graph: Reader) -> bool:
-    """Return whether `prefetch` reads anything."""
+    """Return whether `prefetch` has an effect on this graph: its store joins concurrent reads."""
     return isinstance(graph, CachedGraph) and graph.joining
 
 
@@ -82,7 +82,7 @@ async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
 async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) -> Owned:
     """Return an object of this member.
 
-    Raises `NotFound` for another member's object too, to hide whether it exists.
+    Raises `NotFound` if there is none, or if it belongs to another member, who may keep its existence secret.
     """
     node = await get_object(graph, kind, id_)
     if node.owner_id != owner_id:
@@ -111,7 +111,10 @@ async def pages_of(
 
 
 async def page_of(graph: Reader, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
-    """Return the page of a list that begins at `mark` (0: the newest entry), and the mark of the next page; None at the end."""
+    """Return up to `size` entries of a list before the cursor `mark` (0: from the newest), and the cursor of the next page.
+
+    The cursor is None at the end of the list.
+    """
     page = await graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
     return page, page[-1].time if len(page) == size else None
 
@@ -182,7 +185,7 @@ async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> 
 async def relation_and_bonds(
     graph: Reader, viewer: int, member: int
 ) -> tuple[Relation, Mapping[AssocType, Mapping[int, Assoc]]]:
-    """Return the viewer's relationship to one member and the associations from which it was computed, in one read."""
+    """Return the viewer's relationship to one member, and all associations from which it is computed, in one read."""
     found = await graph.assoc_get(viewer, (*_GUARDS, *_REST), (member,))
     return _fully_related((member,), found)[member], found
 
@@ -212,7 +215,7 @@ def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int
 async def access_member(
     graph: Reader, member_id: int, *, showing: Sequence[tuple[AssocType, Cursor]] | None = None
 ) -> Member:
-    """Return a member by id. With `showing`, their counts and these ranges of their lists are prefetched.
+    """Return a member by id. The lengths of their lists and the ranges in `showing` are prefetched if it is given.
 
     Raises:
         NotFound: There is no such member, or the member waits for approval.
@@ -272,7 +275,7 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the result of `relations` for these members, or None if the viewer reported the post, in one read."""
+    """Return the relationships (see `relations`), or None if the viewer reported the post, in one read."""
     targets = dict.fromkeys(members, STRANGER)
     others = [member for member in targets if member != viewer]
     if viewer is None or not others:
@@ -309,7 +312,7 @@ async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
 async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
     """Return a post of this member.
 
-    Raises `NotFound` for another member's post too, to hide whether it exists.
+    Raises `NotFound` if there is none, or if it belongs to another member, who may keep its existence secret.
     """
     post = await get_object(graph, Post, post_id)
     if post.author_id != member_id:
@@ -328,6 +331,6 @@ async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
 
     Takes one read if there are no filters, otherwise two.
     """
-    # Read more than the limit, because concurrent requests may exceed it.
+    # Read up to twice the limit, because concurrent requests may have exceeded it.
     owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     return await objects_of(graph, Filter, [assoc.id2 for assoc in reversed(owned)])

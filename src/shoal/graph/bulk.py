@@ -71,7 +71,7 @@ class Rows(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The size of a part of a network. `bytes` includes objects and associations, but no indexes."""
+    """The size of a part of a network. `bytes` counts objects and associations without indexes."""
 
     members: int = 0
     posts: int = 0
@@ -95,14 +95,14 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Spreading(Protocol):
-    """A store that knows the size of its data sources without a full scan."""
+    """A store that can report the size of its data sources without a full scan."""
 
     async def spread(self) -> dict[int, Spread]:
         """Return the size of each data source; empty data sources may be missing."""
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return what an object adds to the totals: members (0 or 1), posts (0 or 1) and bytes."""
+    """Return the contribution of one object to a `Spread`: a member, a post or neither, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 
@@ -117,11 +117,11 @@ _SOURCE_SHIFT = SEQUENCE_BITS + SHARDS_PER_SOURCE.bit_length() - 1
 
 
 class Occupied(Conflict):
-    """A row of an import part already exists. Nothing was stored."""
+    """A row of an import chunk already exists. Nothing was stored."""
 
 
 class LoadPart(NamedTuple):
-    """A part of an import: rows that are stored together, each kind sorted by its primary key."""
+    """A chunk of an import: rows that are stored in one transaction, each kind sorted by its primary key."""
 
     objects: Sequence[ObjectRow] = ()
     keys: Sequence[KeyRow] = ()
@@ -131,7 +131,7 @@ class LoadPart(NamedTuple):
     """Lengths of complete lists, as id1, type, length."""
 
     def on(self, chosen: NDArray[np.bool_]) -> LoadPart:
-        """Return the rows that belong to the chosen data sources (64 booleans)."""
+        """Return the rows in data source numbers for which `chosen` (64 booleans) is true."""
         return LoadPart(
             [row for row in self.objects if chosen[source_of(shard_of(row[0]))]],
             [row for row in self.keys if chosen[source_of(row.shard)]],
@@ -143,7 +143,7 @@ class LoadPart(NamedTuple):
         return bool(self.objects or self.keys or len(self.links) or len(self.counts))
 
     def changed(self) -> list[int]:
-        """Return the ids whose cached data is outdated once the part is stored."""
+        """Return the ids of the objects whose cached data becomes outdated when these rows are stored."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 
@@ -153,13 +153,13 @@ def sources_of(ids: Table) -> Table:
 
 @runtime_checkable
 class Loading(Protocol):
-    """A store that can import parts if `loads` is true. A sharded store can if all its stores can."""
+    """A store that can import chunks of rows if `loads` is true. A sharded store can if all of its stores can."""
 
     @property
     def loads(self) -> bool: ...
 
     async def load(self, part: LoadPart) -> None:
-        """Store a part durably. A store in which a row of the part exists stores nothing.
+        """Store a chunk of rows durably. If one of its rows exists in a store, that store stores nothing.
 
         Raises:
             Occupied: A row existed.
@@ -206,7 +206,7 @@ FIRST_KEYS: Mapping[SnapshotTable, Row] = {
 
 
 class SnapshotSource(Protocol):
-    """One store of a snapshot.
+    """The consistent snapshot of one store, from which a backup is made.
 
     All methods raise `Unavailable` if the store cannot be reached or its commits could not be blocked in time.
     """
@@ -220,22 +220,22 @@ class SnapshotSource(Protocol):
         """Resume commits. Raises `Unavailable` if commits were not blocked all the time since `hold`."""
 
     async def map(self) -> ShardMap | None:
-        """Return the newest shard map in the snapshot; None if the store keeps none."""
+        """Return the newest shard map in the snapshot; None if the store has no copy of the map."""
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
         """Return the rows of the snapshot whose key is above `after`, in key order."""
 
     async def forget(self) -> None:
-        """Discard the snapshot, so that the store can free what it keeps for it."""
+        """Discard the snapshot, so that the store can free the old row versions it retains."""
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key with the time of the last backup in the live store. The snapshot does not contain it."""
+        """Store this row, which records the time of the last backup, in the live store. The snapshot does not contain it."""
 
     async def close(self) -> None:
         """Discard the snapshot, resume commits if they are blocked, and free all other resources."""
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the key that records the time of the newest complete backup, in Unix milliseconds."""
+    """Return the row of the backup key, whose value is the time of the newest complete backup (Unix ms)."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

@@ -35,7 +35,7 @@ Extra = Callable[[Batch, N, N], None]
 async def retry_on_conflict(
     attempt: Callable[[], Awaitable[T]], passing: Callable[[Conflict], bool] = lambda _: True
 ) -> T:
-    """Run `attempt`, which must read again each time, until it succeeds without a conflict, and return its result.
+    """Call `attempt` until it succeeds without a conflict, and return its result. Each call must read its data again.
 
     Args:
         passing: Returns whether to retry a conflict; any other is raised. All conflicts are retried by default, so an attempt
@@ -54,7 +54,7 @@ async def retry_on_conflict(
             # Wait for a random time, so that attempts that collided do not collide again: hundreds may change one object at once.
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-    raise Conflict("it is being changed by another request; try again")
+    raise Conflict("the object is being changed by another request; try again")
 
 
 async def change_object(
@@ -86,7 +86,7 @@ _LOW = (1 << SHARD_BITS + SEQUENCE_BITS) - 1
 
 
 def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
-    """Schedule an object for a time (Unix ms). The commit fails with `IdTaken` if the ticket was used before.
+    """Add an object to the schedule for a time (Unix ms). The commit fails with `IdTaken` if the ticket id is in use.
 
     Tickets for one millisecond are ordered by the low bits of their ids.
     """
@@ -95,6 +95,6 @@ def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
 
 
 def take_off(batch: Batch, ticket: int, now: int) -> None:
-    """Remove a ticket from the schedule, because it is done or cancelled. Idempotent."""
+    """Remove a ticket from the schedule. Idempotent."""
     if ticket:
         batch.assoc_del(ticket, DUE_ON, AGENDA, now)

@@ -17,11 +17,11 @@ _PROBE_SECONDS = 1.0
 
 
 class MisconfiguredEngine(Unavailable):
-    """An engine refuses the connection or is not trusted, because of the settings. Retrying does not help."""
+    """An external service refuses the connection or is not trusted, because of the settings. Retrying does not help."""
 
 
 class UnreachableEngine(ConnectionError):
-    """The cause of an `Unavailable`: states for operators which engine cannot be reached, and why."""
+    """The cause of an `Unavailable`: names the external service that cannot be reached, and why, for operators."""
 
 
 def checked_url(url: str, field: str) -> SplitResult:
@@ -64,8 +64,8 @@ def check_file(file: str, field: str) -> None:
         raise InvalidInput(f"{field}: {in_words(error)}", field=field) from error
 
 
-def place_of(url: str) -> str:
-    """Return the hosts and the path of a URL, without user name, password and options."""
+def address_of(url: str) -> str:
+    """Return the hosts and the path of a URL for messages, without user name, password and options."""
     parts = urlsplit(url)
     return parts.netloc.rpartition("@")[2] + parts.path
 
@@ -82,7 +82,7 @@ def why(error: BaseException) -> str:
 
 
 def is_lasting(error: BaseException) -> bool:
-    """Return whether the cause is TLS or a certificate file, so that the error persists until the settings or the engine change."""
+    """Return whether an error persists until the settings or the service change: it was caused by TLS or a certificate file."""
     return any(
         isinstance(cause, ssl.SSLError | FileNotFoundError | PermissionError | IsADirectoryError)
         for cause in chain(error)

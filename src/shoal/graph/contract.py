@@ -21,7 +21,7 @@ from shoal.observability.tracing import carried
 
 
 class ListChanges:
-    """The changes that a commit made to lists on the acting shard: their entries and their lengths.
+    """The changes of list entries and list lengths that a commit made on the acting shard.
 
     A list that is missing from `counts` may have changed in an unknown way.
     """
@@ -35,7 +35,7 @@ class ListChanges:
         """Time and data of each changed entry, by `(id1, atype)` and then `id2`; None for a deleted entry."""
 
     def judge(self, id1: int, atype: int, by: int = 0) -> None:
-        """Record that the change of a list is known, and add `by` to the change of its length."""
+        """Record that the list was evaluated by the commit, and that its length changes by `by`."""
         pair = (id1, atype)
         self.counts[pair] = self.counts.get(pair, 0) + by
 
@@ -45,7 +45,7 @@ class ListChanges:
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
     def forget(self) -> None:
-        """Discard everything recorded, because the store starts to evaluate the commit again."""
+        """Discard all recorded changes, because the store evaluates the commit again."""
         self.counts.clear()
         self.entries.clear()
 
@@ -93,7 +93,7 @@ class Frozen(Unavailable):
 
 
 class Assoc(Struct, frozen=True, gc=False):
-    """A list entry: the id of the object to which it leads, its time, and a few bytes of data.
+    """A list entry: the id of the object that the association leads to, its time, and a few bytes of data.
 
     The time is a snowflake, which is the cursor of the list.
     """
@@ -129,9 +129,9 @@ class BlockRow(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A claimed event. `step` and `mark` record the progress of its consumers; `attempt` counts failures.
+    """A claimed event. `step` and `mark` are its consumers' progress, and `attempt` is the number of failed attempts.
 
-    `at` is the time of its commit in Unix milliseconds; 0 if the store does not report it, or if the job was put back.
+    `at` is the time at which the event was committed (Unix ms); 0 if the store does not report it, or if the job was put back.
     """
 
     seq: int
@@ -182,7 +182,7 @@ class AssocOp(NamedTuple):
 
 
 class KeyOp(NamedTuple):
-    """An operation that reserves a key for the object `id` until a time in Unix milliseconds (0: permanently), or releases it."""
+    """An operation on a key: reserve it for the object `id` until a time in Unix milliseconds (0: permanently), or release it."""
 
     key: Key
     id: int
@@ -231,7 +231,7 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail the batch with `Missing` if this object does not exist. This applies only if its shard is in the store of the batch.
+        """Fail the batch with `Missing` if this object does not exist. It is only checked in the store of the batch.
 
         If the object is in another store and does not exist there, the inverses of this batch that belong to the object are not
         written at once: they stay pending for a worker, which finds that the object is gone.
@@ -299,12 +299,12 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """Return the range that starts after this id, in the direction of the cursor."""
+        """Return the same range without the entries up to this id."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
     def of(self, limit: int) -> Cursor:
-        """Return this range with another limit."""
+        """Return the same range with another limit."""
         before, after, _, oldest_first = self
         return Cursor(before, after, limit, oldest_first)
 
@@ -358,7 +358,7 @@ async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
 
 @runtime_checkable
 class Joining(Protocol):
-    """A store that can send concurrent point reads as one request if `joins` is true. A sharded store does if all its stores do.
+    """A store that sends concurrent point reads as one request if `joins` is true. For a sharded store, all its stores must.
 
     Point reads are `obj_get`, `key_get`, `assoc_get`, `assoc_ended` and `assoc_count`. With such a store, prefetching costs no
     requests if it is done together with another read.
@@ -368,7 +368,7 @@ class Joining(Protocol):
     def joins(self) -> bool: ...
 
     def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
-        """Return these types, and those whose counts `assoc_count` can read together with them without reading more items."""
+        """Return these types, and the types whose counts are in the same items, which `assoc_count` reads at no extra cost."""
 
 
 class RememberingReader(Reader, Protocol):
@@ -453,20 +453,21 @@ class Scanner(Protocol):
         """Delete the blocks of a list's rank index as a repair. The next read by rank rebuilds them."""
 
     async def sweep(self, before: int, now: int) -> int:
-        """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns their number.
+        """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns how many.
 
-        Tombstones of `placed` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until `sweep_history`.
+        Tombstones of `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until
+        `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
-        """Delete tombstones of `WITH_HISTORY` types (`schema`) older than the snowflake `before`. Returns their number."""
+        """Delete tombstones of `WITH_HISTORY` types (`schema`) older than the snowflake `before`. Returns the number deleted."""
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
     """A whole graph, as `shoal.app` opens it."""
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
-        """Commit the batch, and return the pending inverses for shards that are not in this store, with their jobs."""
+        """Commit the batch, and return its inverses that belong to other stores, each with the pending job that would write it."""
 
 
 Announce = Callable[[], Awaitable[None]]

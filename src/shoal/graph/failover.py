@@ -26,14 +26,14 @@ _last_takeover = float("-inf")
 
 
 def took_over_since(moment: float) -> bool:
-    """Return whether this process has noticed a takeover by a standby since a time of `time.perf_counter`, in any network."""
+    """Return whether this process has noticed a failover of any store since a time of `time.perf_counter`, in any network."""
     return _last_takeover >= moment
 
 
 class Histories:
-    """The number of the newest known history of each store (the time since its last takeover), by the URL of the store.
+    """The highest known history number of each store, by URL. A failover to a standby increases the number.
 
-    An instance belongs to one network in one process.
+    One instance serves one network in one process.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class Histories:
     def newest(self, store: str) -> int:
         return self._newest.get(store, 0)
 
-    def note(self, store: str, history: int, place: str) -> bool:
-        """Record the number of a server's history, which increases with each takeover of the store by a standby.
+    def note(self, store: str, history: int, address: str) -> bool:
+        """Record the history number that a server reports, and notify listeners if it increased: the store failed over.
 
-        Returns False if a higher number is known, which means that the server has been replaced. `place` names the store in the
-        log.
+        Returns False if a higher number is known, which means that this server has been replaced. `address` names the store in
+        the log.
         """
         before = self.newest(store)
         if history <= before:
@@ -59,7 +59,7 @@ class Histories:
             _log.warning(
                 "%s: another server has taken over (history %d follows %d); if replication was asynchronous, the last "
                 "writes may be lost: run shoal check --repair",
-                place,
+                address,
                 history,
                 before,
             )
@@ -68,12 +68,12 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Register callbacks for takeovers by a standby. They run before anything is read from the new server."""
+        """Register callbacks for failovers. They run before anything is read from the new server."""
         self._listeners += tell
 
     @property
     def mark(self) -> bytes:
-        """Two bytes that are equal in all processes, and change whenever a standby takes over in any store."""
+        """Two bytes that are equal in all processes, and change with each failover of any store."""
         takeovers = sum(history - 1 for history in self._newest.values())
         return takeovers.to_bytes(8, "little")[:MARK_BYTES]
 
@@ -85,14 +85,15 @@ class _Change(NamedTuple):
 
 
 class HistoryTokens:
-    """Version tokens that become invalid when a standby takes over in any store (`cache.coherence.VersionTokens`)."""
+    """Version tokens that become invalid when any store fails over to a standby (see `VersionTokens`)."""
 
     def __init__(self, versions: VersionTokens, histories: Histories) -> None:
         self._versions = versions
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the mark before the tokens. If a newer history begins in between, an entry is only invalidated unnecessarily.
+        # Get the mark before the tokens: if a newer history begins in between, the tokens have the old mark, and an entry is only
+        # invalidated unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 

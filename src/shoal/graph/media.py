@@ -26,7 +26,7 @@ _AT_ONCE = 16
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key that leads from the id in the media's file names to the media; None if that is the media's own id."""
+    """Return the key that leads from the id in a media object's file names to the object; None if it is the object's own id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -55,13 +55,13 @@ def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """Increment the version of media that a scheduled post uses, so that a concurrent deletion conflicts and checks again."""
+    """Increment the version of media that a scheduled post uses, so that deleting them concurrently fails and is checked again."""
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 
 
 def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
-    """Schedule a check of media at a time (Unix ms), with a new ticket. Returns the media as stored by the batch."""
+    """Schedule the next check of a media object (Unix ms) with a new ticket. Returns the object as the batch stores it."""
     now = ticket
     if media.ticket_id:
         take_off(batch, media.ticket_id, now)
@@ -111,7 +111,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media.id, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # These posts are deleted, but their attachments are not all removed yet.
+        # These posts are deleted, but some of their attachments still exist.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

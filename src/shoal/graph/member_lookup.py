@@ -53,10 +53,11 @@ def _keys_of(name_or_email: str, domain: str) -> list[Key]:
 
 
 async def id_called(graph: Reader, name_or_id: str) -> int | None:
-    """Return the id of the member with this user name (with or without a leading @), or the id itself; None if there is no match.
+    """Return the id of a member by user name (with or without a leading @), or the given id itself; None if there is no match.
 
-    A deleted member can only be given by id. A number as long as an id is always taken as an id, even if a member has it as user
-    name. Otherwise a member could choose the id of another member as user name, so that looking up that id finds the wrong member.
+    A deleted member can only be given by id. A number as long as an id is always taken as an id, even if a member has it as
+    user name. Otherwise a member could choose the id of another member as user name, so that looking up that id finds the wrong
+    member.
     """
     number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
     if number is not None and number >= _LEAST_ID:
@@ -70,7 +71,7 @@ async def login_of(graph: Reader, member: Member) -> Login | None:
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
-    """Make the reservation of an address permanent.
+    """Make the temporary reservation of an email address permanent.
 
     Raises `KeyTaken` if the reservation expired and another account has the address.
     """
@@ -81,7 +82,7 @@ async def keep_address(graph: Graph, member_id: int, address: str) -> None:
 
 
 async def free_address(graph: Graph, member_id: int, address: str) -> None:
-    """Release the address of a deleted member, if the member still owns it."""
+    """Release the email address of a deleted member, if that member still owns it."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_del(key, member_id)
@@ -89,7 +90,7 @@ async def free_address(graph: Graph, member_id: int, address: str) -> None:
 
 
 async def release_address(graph: Graph, member_id: int, address: str, at: int) -> None:
-    """Release an address, unless it is the member's current address, or is kept for the member beyond `at` (Unix ms).
+    """Release an email address, unless it is the member's current one, or is reserved for the member beyond `at` (Unix ms).
 
     Idempotent, and safe to run late.
     """
@@ -120,7 +121,7 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of all handles that a profile declares, and of the email hash if the member can be found by email."""
+    """Return the ids of the handles in a profile and, if the member allows being found by email, of the email hash."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 

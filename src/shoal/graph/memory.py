@@ -21,7 +21,7 @@ from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, Asso
 
 
 class Leases:
-    """Leased jobs, and jobs that were put back and wait to be claimed again."""
+    """The jobs that are leased to a worker, and those that were put back with a delay."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """Remove finished jobs, whether they are leased or waiting."""
+        """Remove finished jobs, whether leased or delayed."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
@@ -73,8 +73,8 @@ class _Lists:
     def of(self, id1: int, atype: int) -> list[tuple[int, int]]:
         return self._entries.get((id1, atype), [])
 
-    def place(self, triple: Triple, moment: int | None) -> None:
-        """Move an association to a time in its list; None removes it from the list."""
+    def set_time(self, triple: Triple, moment: int | None) -> None:
+        """Set the time of an association in its list, and with it its position; None removes it from the list."""
         id1, atype, id2 = triple
         if (old := self._times.pop(triple, None)) is not None:
             entries = self._entries[id1, atype]
@@ -90,10 +90,10 @@ class MemoryGraph:
     def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored state, which is also the `Known` against which batches are decided.
+        # The stored rows, in the form in which a batch is checked against them.
         self._known = Known()
         self._live = _Lists()
-        # Tombstones of the types that list them.
+        # Tombstones of the association types whose ended associations can be listed.
         self._ended = _Lists()
         # Heaps of candidates for each sweep, oldest first. A candidate that has changed in between is skipped when it is popped.
         self._sweepable: list[tuple[int, Triple]] = []
@@ -203,10 +203,10 @@ class MemoryGraph:
         self._unclaimed.append(job.seq)
 
     def _relist(self, triple: Triple, link: StoredAssoc) -> None:
-        self._live.place(triple, link.time if link.alive else None)
+        self._live.set_time(triple, link.time if link.alive else None)
         atype = ASSOC_TYPES.get(triple[1])
         if atype is not None and atype.ended_listed:
-            self._ended.place(triple, None if link.alive else link.time)
+            self._ended.set_time(triple, None if link.alive else link.time)
         if not link.alive:
             if triple[1] in WITH_HISTORY:
                 heappush(self._past, (link.time, triple))
@@ -307,8 +307,8 @@ class MemoryGraph:
 
     def _forget(self, triple: Triple) -> None:
         if self._known.links.pop(triple, None) is not None:
-            self._live.place(triple, None)
-            self._ended.place(triple, None)
+            self._live.set_time(triple, None)
+            self._ended.set_time(triple, None)
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         names = sorted(name for name in self._known.keys if name > after)[:limit]

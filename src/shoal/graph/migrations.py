@@ -27,7 +27,7 @@ class Walk(NamedTuple):
 
 
 class TableIndex(NamedTuple):
-    """An index to be built on a table that may have rows. `on` is the text after ON in the statement."""
+    """An index to be built on a table that may have rows. `on` is the SQL text that follows ON."""
 
     name: str
     on: str

@@ -46,7 +46,7 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of all rows that a group of batches touches; rows that are not stored are absent. `decide` updates it."""
+    """The stored state of all rows that a group of batches touches, without missing rows. `decide` updates it."""
 
     __slots__ = ("keys", "links", "versions")
 
@@ -104,7 +104,7 @@ class Touched:
 
 
 def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: int) -> list[InverseOp]:
-    """Apply one batch to `known` and `changes`, or raise a `Conflict` and change nothing.
+    """Evaluate one batch: apply it to `known` and `changes`, or raise a `Conflict` and change nothing.
 
     Args:
         owns: Whether this store keeps a shard. Inverses for other shards are returned, and emitted as pending.
@@ -146,7 +146,7 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
             raise KeyTaken(key.key, owner)
     for id_ in batch.expects:
         if owns(shard_of(id_)) and not known.versions.get(id_):
-            raise Missing("it was deleted concurrently")
+            raise Missing("the object was deleted concurrently")
     for op in batch.assocs:
         if op.must_be_new and (link := known.links.get((op.id1, op.atype, op.id2))) is not None and link.alive:
             raise AssocExists("the association already exists")
@@ -202,7 +202,7 @@ def _later(op: AssocOp, stored: StoredAssoc) -> bool:
 
 
 def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
-    """Apply one operation if it is the later one; change counts if the association becomes alive or is deleted."""
+    """Apply one operation if it is later than the stored one; update counts if the association is created or deleted."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
     after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
@@ -223,10 +223,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the operation's times to the history, whether the operation wins or not. Returns the association to store.
+    """Add the begin or end of a follow to its recorded history, even if the operation loses. Returns the association to store.
 
-    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so no
-    list contains it.
+    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so
+    no list contains it.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)
@@ -259,7 +259,7 @@ def _moments_of_operation(op: AssocOp) -> frozenset[int]:
 
 
 def answer(future: Future[Any], result: Any) -> None:
-    """Give the caller of a batch its result, or raise it there if it is an error; a cancelled caller gets nothing."""
+    """Set the result of a batch, or its error, on the future of the caller, unless the caller was cancelled."""
     if future.done():
         return
     if isinstance(result, Exception):
@@ -269,7 +269,7 @@ def answer(future: Future[Any], result: Any) -> None:
 
 
 def copied(error: Unavailable) -> Unavailable:
-    """Copy an error for one of several callers: raised for all of them, it would collect all their tracebacks."""
+    """Return a copy of an error for one of several callers: one shared exception would accumulate the tracebacks of all."""
     copy = type(error)(str(error), retry_after=error.retry_after)
     copy.__cause__ = error
     return copy

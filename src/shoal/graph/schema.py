@@ -43,7 +43,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
 
     - `inverse`: number of the type of the other direction, 0 for none.
     - `aggregated`: also counted at a third object, the `aggregate_id` of the operation, e.g. the likes of a post at its author.
-    - `placed`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
+    - `positional`: the time of an association is its position in a list, not the time of the act. Tombstones therefore do not show
       their age and are kept permanently.
     - `counted`: false for lists that commits of all members change, because every commit would wait for the row of the count.
     - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
@@ -56,7 +56,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     name: str
     inverse: int = 0
     aggregated: bool = False
-    placed: bool = False
+    positional: bool = False
     counted: bool = True
     ranked: bool = False
     history: int = 0
@@ -80,8 +80,8 @@ BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
 POSTED = AssocType(13, "posted", ranked=True)  # member -> post or share; time: id of the entry
 COMMENTS_ON = AssocType(14, "comments_on", inverse=15)  # comment -> post
 COMMENTED_BY = AssocType(15, "commented_by", inverse=14)
-TAGGED = AssocType(16, "tagged", inverse=17, placed=True)  # post -> tag
-TAG_OF = AssocType(17, "tag_of", inverse=16, placed=True, ranked=True)
+TAGGED = AssocType(16, "tagged", inverse=17, positional=True)  # post -> tag
+TAG_OF = AssocType(17, "tag_of", inverse=16, positional=True, ranked=True)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
@@ -141,8 +141,8 @@ POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
 REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that was upheld
 REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that was dismissed
 ACTIVE = AssocType(83, "active", counted=False)  # public list -> post; time: minute of the newest reaction
-PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> map cell of its place
-CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
+PLACED_IN = AssocType(85, "placed_in", inverse=86, positional=True, counted=False)  # public post -> map cell
+CELL_OF = AssocType(86, "cell_of", inverse=85, positional=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle on another network, or email hash
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
@@ -209,8 +209,8 @@ VIEWER_LISTS = (
 
 WITH_HISTORY = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
 """Numbers of the types whose tombstones are kept longer, because they contain a history."""
-UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.placed}
-"""Numbers of the types whose tombstones `sweep` keeps. Tombstones of `placed` types are kept permanently."""
+UNSWEPT = WITH_HISTORY | {atype.number for atype in ASSOC_TYPES.values() if atype.positional}
+"""Numbers of the types whose tombstones `sweep` keeps. Tombstones of `positional` types are kept permanently."""
 
 
 EVERYBODY = named("list", "everybody")
@@ -220,7 +220,7 @@ AGENDA = named("list", "agenda")
 
 
 def public_list(shard: int) -> int:
-    """Return the id of the public list in a shard's data source.
+    """Return the id of the public list for posts on this shard. Each data source has one such list.
 
     A post and this list are in one data source, so the commit of the post can add it to the list.
     """
@@ -301,7 +301,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key that leads from a text to its user name block (`core.blocklists`), which is on the shard of the key."""
+    """Return the key of the block of a user name text (`core.blocklists`)."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 
@@ -310,12 +310,12 @@ def contact_salt_key() -> Key:
 
 
 def challenge_key_key() -> Key:
-    """Return the key of the secret with which the network recognizes its own challenges."""
+    """Return the key of the secret with which the network verifies that it issued a challenge."""
     return Key(shard_of(EVERYBODY), "challenge_key", "")
 
 
 def used_challenge_key(shard: int, challenge: bytes) -> Key:
-    """Return the key that makes a challenge single-use: it leads to an id of its use, and a second use finds it taken."""
+    """Return the key that makes a challenge single-use: its first use reserves the key, so that a second one fails."""
     return Key(shard, "challenge", challenge.hex())
 
 
@@ -324,17 +324,17 @@ def ip_block_key(network: str) -> Key:
 
 
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
-    """Return the key that leads from a request to the id of the object that the request created."""
+    """Return the key that leads from an idempotency key of a member to the id of the object that the first request created."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
 
 
 def share_key(member_id: int, shard: int, post_id: int) -> Key:
-    """Return the key that leads from a member and a post to the member's share of it: there is at most one."""
+    """Return the key that leads from a member and a post to the member's only share of that post."""
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
 def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
-    """Return the key of a member's vote in a poll. It leads to an id of the vote; a concurrent vote finds it taken.
+    """Return the key of a member's vote in a poll. A concurrent second vote fails because the key is taken.
 
     In a multiple-choice poll a member may vote again: `ordinal` counts these votes.
     """
@@ -342,17 +342,17 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
 
 
 def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key that reserves an emoji position on a post. The range of `number` limits how many positions there are."""
+    """Return the key that reserves one of the numbered places for an emoji on a post. The range of `number` limits them."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
-    """Return the key that reserves the id of an emoji position on a post, so that no other post uses the id."""
+    """Return the key that reserves the id by which the reactions with one emoji on a post are counted."""
     return Key(shard, "emoji_id", str(id_))
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in file names to the id of their media object, if that differs."""
+    """Return the key that leads from the number in file names to the id of the media object, if the two differ."""
     return Key(shard, "file", str(number))
 
 
@@ -365,22 +365,22 @@ def seen_key(member_id: int) -> Key:
 
 
 def import_key(shard: int, source: str) -> Key:
-    """Return the key that leads from an imported record to its object, so that a second run finds it."""
+    """Return the key that leads from an imported record to the object created from it, so that a repeated import finds it."""
     return Key(shard, "import", source)
 
 
 def backup_key() -> Key:
-    """Return the key of the newest good backup: it leads to an id made from the time of the backup, which identifies no object."""
+    """Return the key that records the newest complete backup. Its value is an id made from the time of the backup."""
     return Key(shard_of(EVERYBODY), "backup", "newest")
 
 
 def tags_folded_key() -> Key:
-    """Return the key that records that all tags are stored case-folded. It leads to `EVERYBODY`."""
+    """Return the key whose existence records that all tags are stored case-folded."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
 
 
 def tags_folding_key() -> Key:
-    """Return the key that the process upgrading all tags claims. It leads to an id of that process, and expires."""
+    """Return the expiring key that a process claims while it upgrades all tags to case-folded form."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
 
 

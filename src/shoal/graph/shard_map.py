@@ -31,16 +31,13 @@ class ShardMap(NamedTuple):
     def of(self, store: int) -> list[int]:
         return [source for source, owner in enumerate(self.owners) if owner == store]
 
-    def place_of(self, url: str) -> int | None:
-        return self.stores.index(url) if url in self.stores else None
-
     def with_store(self, url: str) -> ShardMap:
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """Return the next version, in which these data sources are moved from store `a` to store `b`.
+        """Return the next version of the map, in which these data sources have moved from store `a` to store `b`.
 
-        `returns`: they go back to the store that had them before.
+        If `returns`, store `b` had them before.
         """
         chosen = dict.fromkeys(sources, a)
         owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
@@ -51,7 +48,7 @@ class ShardMap(NamedTuple):
         return new._replace(moved={**moved, **chosen})
 
     def plain(self) -> dict[str, Any]:
-        """Return the map as it is stored, without its version."""
+        """Return the map in its stored form, without the version."""
         return {
             "stores": list(self.stores),
             "owners": list(self.owners),
@@ -140,7 +137,7 @@ class RowKind(Enum):
 
 
 class SourceState(NamedTuple):
-    """A store's record of a data source in a move: its state, the other store, and the number of journal entries."""
+    """The state of a data source in a move, as recorded by a store, with the other store and the number of journal entries."""
 
     state: str
     peer: str | None
@@ -153,7 +150,7 @@ class RowNames:
 
     @classmethod
     def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
-        """Return the row keys in journal entries, each of which is a kind, three numbers, a space and a name."""
+        """Return the row keys in journal entries. An entry is a kind, three numbers, a key space and a key name."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
             # A key has as many parts as its kind needs; the others are empty.
@@ -200,19 +197,19 @@ class Digest:
 
 
 class Side(Protocol):
-    """One of the two stores of a move. `postgres/moves_sql` defines the states; other kinds of store use these names too."""
+    """One of the two stores of a move: the source or the target."""
 
     @property
     def url(self) -> str:
-        """The URL of the store, as in maps."""
+        """The URL of the store, as in the shard map."""
 
     async def close(self) -> None:
-        """Release the store, so that other moves can start."""
+        """Close the store and release its lock, so that other moves can start."""
 
     async def mark(
         self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """Mark data sources as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
+        """Set the state of data sources: `copying`, `frozen` or `away`. It returns to `copying` after `seconds`, unless None."""
 
     async def end(self, sources: Sequence[int]) -> None:
         """Delete the states and the journal entries of these data sources."""
@@ -220,22 +217,22 @@ class Side(Protocol):
     async def marks(self) -> dict[int, SourceState]: ...
 
     async def forget_recorded(self, sources: Sequence[int]) -> None:
-        """Empty the journal of these data sources."""
+        """Empty the journal of changes to these data sources."""
 
     async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """Return the oldest journal entries, and the row keys in them."""
+        """Return the oldest entries of the journal of changes, and the row keys in them."""
 
     async def done(self, entries: Sequence[int]) -> None:
-        """Delete these journal entries, whose rows are in the other store."""
+        """Delete these journal entries, because their rows were copied to the other store."""
 
     async def holds_others(self, sources: Sequence[int]) -> bool:
         """Return whether the store has rows of other data sources."""
 
     async def wipe(self, sources: Sequence[int]) -> int:
-        """Delete every row of these data sources. Returns their number."""
+        """Delete every row of these data sources. Returns the number of rows deleted."""
 
     async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` gets numbers of bytes."""
+        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes copied."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
@@ -244,13 +241,13 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these data sources outside the journal of pending changes, and its keys."""
+        """Return a digest of the rows of these data sources without those in the journal, and the keys in the journal."""
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
-        """Return the digest of these sources' rows, without the named ones."""
+        """Return a digest of the rows of these data sources without the rows in `names`."""
 
     async def digest_of(self, names: RowNames) -> Digest:
-        """Return the digest of the named rows."""
+        """Return a digest of the rows with these keys."""
 
     async def map(self) -> ShardMap | None: ...
 
@@ -258,10 +255,10 @@ class Side(Protocol):
         """Publish a map to the processes that use this store."""
 
     async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Hand over the data sources and publish the new map, atomically. Returns False if they are no longer frozen."""
+        """Hand over data sources to the other store and publish the new map, atomically. Returns False if no longer frozen."""
 
     async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
-        """Allow writes to data sources that the newest map assigns to this store, in `seconds` at the latest."""
+        """Allow writes to data sources that the newest map assigns to this store, after at most `seconds`."""
 
     async def laggards(self, version: int, seconds: float) -> int:
-        """Return how many processes, seen within `seconds`, use an older map."""
+        """Return how many processes, seen within the last `seconds`, use an older version of the map."""

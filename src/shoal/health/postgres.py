@@ -27,7 +27,7 @@ FROM pg_stat_database d WHERE d.datname = current_database()
 
 
 async def look(url: str, address: str) -> list[EngineHealth]:
-    """Return the figures of a database. Raises `Unavailable`, or errors of the client."""
+    """Return the health figures of a database. Raises `Unavailable`, or errors of the client library."""
     connection = await connect(url, _SETTINGS, _SECONDS)
     try:
         row = await connection.fetchrow(_FIGURES)

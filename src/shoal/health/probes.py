@@ -46,7 +46,7 @@ MeasurementName = Literal[
 
 
 class Measurement(NamedTuple):
-    """A figure, and whether it requires attention."""
+    """A health figure, and whether it requires attention."""
 
     name: MeasurementName
     value: float
@@ -79,7 +79,7 @@ _LITTLE = 0.05
 
 
 async def look(path: Path) -> list[EngineHealth]:
-    """Return the sizes of a file, its log, and its disk. Raises `OSError` if the file does not exist."""
+    """Return the sizes of an SQLite file, its log, and its disk. Raises `OSError` if the file does not exist."""
     return [await asyncio.to_thread(_look, path)]
 
 
@@ -104,7 +104,7 @@ _KEEP_MS = 5_000
 
 
 class EngineWatch:
-    """Queries of all engines, with a timeout of `patience` seconds; results are cached for five seconds and shared."""
+    """Queries the health of all engines, for at most `patience` seconds. Results are cached for five seconds and shared."""
 
     def __init__(self, probes: Sequence[EngineProbe], *, patience: float = 3.0) -> None:
         self._probes = probes
@@ -113,7 +113,7 @@ class EngineWatch:
         self._answers: Renewed[list[EngineHealth]] = Renewed(_KEEP_MS, _KEEP_MS)
 
     async def look(self) -> list[EngineHealth]:
-        """Return the figures of all engines; one that did not answer is included without figures."""
+        """Return the health figures of all engines. An engine that does not answer is included without figures."""
         return await self._answers.get(time.monotonic_ns() // 1_000_000, self._ask)
 
     async def _ask(self) -> list[EngineHealth]:

@@ -18,7 +18,7 @@ _SECONDS = 2.0
 
 
 async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineHealth]:
-    """Return the figures of a broker, from the first node that answers. Raises errors of the client."""
+    """Return the health figures of a broker, from the first node that answers. Raises errors of the client library."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)
@@ -27,7 +27,7 @@ async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineH
     try:
         measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
-        # The queues are created when the network is first opened.
+        # The queues do not exist before the network is opened for the first time.
         measurements = ()
     finally:
         await connection.close()

@@ -19,7 +19,7 @@ Probe = Callable[[], Awaitable[object]]
 
 
 class Readiness:
-    """Queries the engines, with a timeout of `patience` seconds each; results are valid for `keep` seconds."""
+    """Checks whether the engines respond, for at most `patience` seconds each; results are reused for `keep` seconds."""
 
     def __init__(self, probes: Mapping[str, Probe], *, patience: float = 2.0, keep: float = 1.0) -> None:
         self._probes = probes
@@ -30,7 +30,7 @@ class Readiness:
         self._probing: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
-        """Return which engines reply, by their kind."""
+        """Return whether each engine responds, by its kind."""
         if self._probing is None or (self._probing.done() and time.monotonic() >= self._until):
             self._probing = asyncio.create_task(self._ask(), name="shoal-ready")
         # A caller that disconnects must not cancel the query for the others.

@@ -108,7 +108,7 @@ class Trie(Generic[T]):
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
-        """Add a route. Raises `ValueError` if there is one for this method and path, ignoring the names of parameters."""
+        """Add a route. Raises `ValueError` if one exists for this method and path, whatever its parameters are called."""
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
@@ -125,7 +125,7 @@ class Trie(Generic[T]):
             self._fixed[path] = (node.values, ())
 
     def find(self, path: str) -> tuple[dict[str, T], tuple[str, ...]] | None:
-        """Return the values at this path by method, and the values of its parameters; None for an unknown path."""
+        """Return the values stored for a path, by method, and the values of its parameters; None for an unknown path."""
         found = self._fixed.get(path)
         if found is not None:
             return found
@@ -265,7 +265,7 @@ _Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Api:
-    """The application without its middleware. For the fields see `build_app`."""
+    """The ASGI application of the API, without middleware. For the fields see `build_app`."""
 
     trie: Trie[MatchedRoute]
     app_context: object
@@ -345,7 +345,7 @@ class _Api:
     async def _entry(
         self, found: _Found | None, request: Request, more: list[RawHeader]
     ) -> tuple[MatchedRoute, tuple[str, ...]]:
-        """Return the route and its parameter values. Raises `NotFound` or `MethodNotAllowed`, after counting the request."""
+        """Return the matched route and its parameter values. If there is none, counts the request and raises an error."""
         method = request.scope["method"]
         if found is not None:
             entry = found[0].get("GET" if method == "HEAD" else method)
@@ -355,7 +355,7 @@ class _Api:
         raise NotFound if found is None else MethodNotAllowed(found[0])
 
     async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
-        """Authenticate the caller and check the rate limit and their rights. Raises `ShoalError`."""
+        """Authenticate the caller, and check the rate limit and the caller's rights. Raises `ShoalError`."""
         caller = ANONYMOUS
         failure: ShoalError | None = None
         if route.auth != "public":
@@ -446,7 +446,7 @@ class _Api:
 
 
 async def _read_parameters(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
-    """Return the parameters. On pages, only logged-in members may send files; other callers may send short forms."""
+    """Return the parameters. Only logged-in members may send files to pages; other callers may send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
         return await read_params(request, intake, max_body=route.max_body, once=route.once)
     try:

@@ -60,7 +60,7 @@ DEFAULT = ("read",)
 
 @lru_cache(maxsize=4096)
 def granted(token_scopes: frozenset[str], needed: str) -> bool:
-    """Return whether a token with these scopes has the required one. Cached: few sets of scopes are in use."""
+    """Return whether a token with these scopes has the scope `needed`. Cached, because few sets of scopes are in use."""
     if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
         return True
     parent = needed.rpartition(":")[0]
@@ -80,7 +80,7 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
-    """Return the requested scopes. Raises `InvalidInput` unless the app registered for all of them, or for their parents."""
+    """Return the requested scopes. Raises `InvalidInput` unless the app registered for each, or for a scope that includes it."""
     owned, requested = frozenset(of_app), tuple(asked)
     if not all(granted(owned, scope) for scope in requested):
         raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")
@@ -106,7 +106,7 @@ _VERBS = {"read": "see", "write": "change"}
 
 
 def in_words(scopes: Sequence[str]) -> list[str]:
-    """Describe each scope that no other scope in the list includes."""
+    """Describe the scopes, leaving out those that another scope in the list includes."""
     widest = [scope for scope in scopes if not granted(frozenset(scopes) - {scope}, scope)]
     return list(dict.fromkeys(map(_words, widest)))
 
@@ -121,7 +121,7 @@ def _words(scope: str) -> str:
 
 
 async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
-    """Return the caller; None without a token. `staff_second_factor`: moderators and admins must have a second factor.
+    """Return the caller; None without a token. With `staff_second_factor`, moderators and admins need a second factor.
 
     Raises `Unauthenticated` for an invalid token, and `NotAllowed` for a member who may not log in.
     """

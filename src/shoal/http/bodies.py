@@ -87,7 +87,7 @@ _AGAIN_SECONDS = 5.0
 
 
 class Budget:
-    """A memory budget in bytes. A request for more than the total gets the total."""
+    """A memory budget in bytes. A request for more bytes than the total gets the total."""
 
     def __init__(self, total: int, seconds: float = _WAIT_SECONDS) -> None:
         self._total = self.free = total
@@ -143,7 +143,7 @@ class Budget:
 
 
 class Memory:
-    """The two memory budgets of a process."""
+    """The two memory budgets of a process, for arriving and for loaded uploads."""
 
     def __init__(self, coming: int = COMING_BYTES, loaded: int = LOADED_BYTES, seconds: float = _WAIT_SECONDS) -> None:
         self.coming = Budget(coming, seconds)
@@ -151,7 +151,7 @@ class Memory:
 
 
 class UploadSlots:
-    """A limit on concurrent uploads per member."""
+    """Limits the concurrent uploads of each member."""
 
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
         self._each = each
@@ -162,7 +162,7 @@ class UploadSlots:
 
     @asynccontextmanager
     async def of(self, who: Hashable, scope: Scope) -> AsyncIterator[None]:
-        """Hold a slot of a member in the block. Raises `TooMany` if none becomes free in time, or too many uploads wait."""
+        """Hold an upload slot of a member in the block. Raises `TooMany` if none becomes free in time, or too many uploads wait."""
         if self._there[who] >= self._most:
             raise self._too_many()
         self._there[who] += 1
@@ -193,7 +193,7 @@ class UploadSlots:
 
 
 class Upload:
-    """An uploaded file with the name that its sender gave it."""
+    """An uploaded file, with the file name that the client sent."""
 
     def __init__(self, filename: str, data: bytes = b"") -> None:
         self.filename = filename
@@ -211,18 +211,18 @@ class Upload:
         target.write(self.data)
 
     def close(self) -> None:
-        """Free the memory before the response is sent, for a handler that waits for something else. Idempotent."""
+        """Free the file's memory before the response is sent, for a handler that waits for something else. Idempotent."""
         self._chunks = []
 
 
 class Spool(Upload):
-    """An upload that is written as it arrives, then loaded and read, then closed."""
+    """An upload in memory or on disk: it is written as it arrives, then loaded into memory and read, then closed."""
 
     def __init__(self, memory: Memory, filename: str = "") -> None:
         super().__init__(filename)
         self._memory = memory
         self._lender = memory.coming
-        self._held = 0
+        self._reserved = 0
         self._file: IO[bytes] | None = None
         self._overflows = False
 
@@ -232,13 +232,13 @@ class Spool(Upload):
         self._chunks.append(data)
         if self._file is None and self.size <= SPOOL_BYTES:
             taken = self._memory.coming.take_now(len(data), modest=True)
-            self._held += taken
+            self._reserved += taken
             self._overflows = self._overflows or taken < len(data)
         else:
             self._overflows = True
 
     async def settle(self) -> None:
-        """Move what exceeds the memory budget to disk. Raises `StorageFull`."""
+        """Move the data that exceed the memory budget to disk. Raises `StorageFull`."""
         if self._overflows:
             data = b"".join(self._chunks)
             self._let_go()
@@ -261,8 +261,8 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, size: int) -> None:
-        """Count `size` bytes of this file against the budget `loaded` from now on."""
-        self._lender, self._held = self._memory.loaded, size
+        """Count `size` bytes of this file in the budget for loaded uploads from now on."""
+        self._lender, self._reserved = self._memory.loaded, size
 
     async def load(self) -> None:
         if (file := self._file) is not None:
@@ -286,7 +286,7 @@ class Spool(Upload):
             self._file = None
 
     def _let_go(self) -> None:
-        size, self._held, self._chunks = self._held, 0, []
+        size, self._reserved, self._chunks = self._reserved, 0, []
         if size:
             self._lender.give(size)
 
@@ -297,12 +297,12 @@ def _all_of(file: IO[bytes], size: int) -> bytes:
 
 
 class Intake:
-    """The body of a request, whose memory and files are released when the block ends."""
+    """The body of a request. Its memory and files are released when the block ends."""
 
     def __init__(self, memory: Memory, scope: Scope) -> None:
         self._memory = memory
         self._scope = scope
-        self._held = 0
+        self._reserved = 0
         self._files: list[Spool] = []
 
     async def __aenter__(self) -> Self:
@@ -311,12 +311,12 @@ class Intake:
     async def __aexit__(self, *error: object) -> None:
         for file in self._files:
             file.close()
-        if self._held:
-            self._memory.coming.give(self._held)
+        if self._reserved:
+            self._memory.coming.give(self._reserved)
 
     async def hold(self, size: int) -> None:
-        """Take `size` bytes of the budget. Raises `Unavailable` after a timeout."""
-        self._held += await self._memory.coming.take(size, self._scope)
+        """Take `size` bytes from the memory budget for this request. Raises `Unavailable` after a timeout."""
+        self._reserved += await self._memory.coming.take(size, self._scope)
 
     def file(self, filename: str) -> Spool:
         made = Spool(self._memory, filename)
@@ -324,7 +324,7 @@ class Intake:
         return made
 
     async def settle(self) -> None:
-        """Move what exceeds the memory budget to disk. Raises `StorageFull`."""
+        """Move the data of files that exceed the memory budget to disk. Raises `StorageFull`."""
         for file in self._files:
             await file.settle()
 

@@ -74,7 +74,7 @@ class ReadableRoutes:
 
 
 class Balance:
-    """The load of the processes in shared memory, and the decision whether a connection should move."""
+    """Compares the loads of the processes, in shared memory, and decides whether a connection should move."""
 
     def __init__(self, busy: memoryview, slot: int) -> None:
         self._busy = busy
@@ -82,7 +82,7 @@ class Balance:
         self._moved = 0.0
 
     def better(self, slots: Iterable[int]) -> int | None:
-        """Return the slot of the least busy of these processes if a connection should move there; otherwise None."""
+        """Return the slot of the least busy of these processes if it is much less busy than this one; otherwise None."""
         least = min(slots, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._slot] - self._busy[least] < _BUSIER:
             return None
@@ -109,7 +109,7 @@ class Balance:
 
 
 class Passing(ABC):
-    """Decides which process answers the next request of a connection."""
+    """Decides which process serves the next request of a connection."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, send: Send) -> None:
         self._routes = routes
@@ -135,7 +135,7 @@ class Passing(ABC):
 
 
 class OwnerPassing(Passing):
-    """The rules of the owner: it answers every request, and passes connections to `readers` if it is busier than they are."""
+    """The decisions of the owner process: it serves every request, but passes connections to `readers` that are less busy."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
@@ -156,7 +156,7 @@ class OwnerPassing(Passing):
 
 
 class ReaderPassing(Passing):
-    """The rules of a reader process: it answers what it can, and passes other requests to the process in the slot `owner`."""
+    """The decisions of a reader process: it serves what it can, and passes other requests to the owner's slot."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         super().__init__(routes, balance, send)

@@ -80,7 +80,7 @@ class Proxies:
 
 
 class Doubts:
-    """Warns once about a proxy that is not trusted, because all clients behind it would share one limit."""
+    """Warns once about a proxy that is not configured as trusted: all clients behind it would share one limit."""
 
     def __init__(self, settings: Settings, trusts: Callable[[str], bool]) -> None:
         self._trusts = trusts
@@ -113,13 +113,13 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _entry_of(element: str) -> str | None:
-    """Return the address in an element of `Forwarded`: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
+    """Return the address in one element of a `Forwarded` header: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
     found = _FOR.search(element)
     return _address(found[1].strip('"')) if found else None
 
 
 def _address(text: str) -> str | None:
-    """Return the address of `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
+    """Return the address in `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
     text = text.strip()
     if len(text) > 64:
         return None
@@ -136,7 +136,7 @@ _MOST = 64
 
 
 class RequestPace:
-    """The number of requests that start per turn of the event loop."""
+    """Limits how many requests start per iteration of the event loop."""
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
@@ -146,7 +146,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call `request` in this turn of the event loop or in a later one."""
+        """Call `request` in this iteration of the event loop or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True
@@ -156,7 +156,7 @@ class RequestPace:
         self._go_on()
 
     def _next_batch(self) -> None:
-        """Start waiting requests in a new turn; stop after a turn in which none was started."""
+        """Start waiting requests in a new iteration of the event loop; stop when none is waiting."""
         now = perf_counter()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
@@ -190,7 +190,7 @@ _REPORT_SECONDS = 60
 
 
 class Patience(NamedTuple):
-    """Deadlines for clients. They are checked every `interval` seconds, so a client may have that much more time."""
+    """Timeouts for clients, in seconds. They are checked every `interval` seconds, so a client may get that much more time."""
 
     interval: float = 1.0
     head: float = 10.0
@@ -214,7 +214,7 @@ USUAL = Patience()
 
 
 class Idleness(NamedTuple):
-    """How idle a connection is. A full server closes the connections with the greatest values first."""
+    """How idle a connection is, for comparisons. A full server first closes the connections that compare greatest."""
 
     rank: int
     """2: between requests, 1: in a head, 0: in a body, or slow to read a response."""
@@ -223,7 +223,7 @@ class Idleness(NamedTuple):
 
 
 class Watched(Protocol):
-    """An HTTP connection with deadlines."""
+    """An HTTP connection whose deadlines are checked."""
 
     @property
     def peer(self) -> str: ...
@@ -240,7 +240,7 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys under which a client's connections are counted, each with its multiple of the limit."""
+    """Return the keys under which a client's connections are counted, each with its multiple of the limit per address."""
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
@@ -273,7 +273,7 @@ class OpenConnections:
         self._refused: Counter[str] = Counter()
 
     def enter(self, peer: str) -> int:
-        """Count a new connection. Return 0, or the status of its refusal; call `leave` in either case.
+        """Count a new connection. Return 0, or the status with which to refuse it. Call `leave` in both cases.
 
         A refused connection counts until it is closed. It does not count in the limit for trusted proxies, so that many refused
         connections at once do not use up the additional connections.
@@ -299,7 +299,7 @@ class OpenConnections:
         self.end(peer)
 
     def _evict(self, peer: str) -> bool:
-        """Evict connections of networks with at least as many connections as this peer's. Return False if none is idle or slow."""
+        """Close idle or slow connections of networks with at least as many connections as this peer's. Return False if none is."""
         own = self._of_network(peer)
         if self._refused_from is not None and own >= self._refused_from:
             return False
@@ -323,7 +323,7 @@ class OpenConnections:
         return self._of.get(_counted_as(peer)[-1][0], 0)
 
     def begin(self, client: str) -> bool:
-        """Count a connection or request of a client. Return False if it exceeds the limit; call `end` in either case.
+        """Count a connection or request of a client. Return False if it exceeds the limit. Call `end` in both cases.
 
         Requests of trusted proxies themselves are not counted.
         """

@@ -74,7 +74,7 @@ class OAuthRefused(errors.ShoalError):
 
 
 class Row(NamedTuple):
-    """A row of the table."""
+    """The response to a kind of error: a row of the table of errors."""
 
     error: type[errors.ShoalError]
     status: int
@@ -175,7 +175,7 @@ def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
 
 
 def _bearer(code: str) -> str:
-    """Return the challenge (RFC 6750, section 3), which has an error only if a token was sent."""
+    """Return the `WWW-Authenticate` header (RFC 6750, section 3), which has an error code only if a token was sent."""
     return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'
 
 
@@ -196,7 +196,7 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 
 def refusal(message: str, struct: type[Any]) -> InvalidInput:
-    """Return the error for a msgspec validation message about `struct`. A missing field is `Malformed`, as in Mastodon."""
+    """Return the error for msgspec's message about invalid data of a struct. A missing field is `Malformed`, as in Mastodon."""
     # The message may quote the value, which may look like a path.
     text, at, path = message.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (message, "")

@@ -25,7 +25,7 @@ from shoal.throttled_log import ThrottledLog
 
 
 class Pace(NamedTuple):
-    """Intervals for each listener, in seconds."""
+    """Intervals for each open stream, in seconds."""
 
     thump: float = 15.0
     """Between heartbeats on an event stream."""
@@ -59,7 +59,7 @@ class Streams:
 
     @asynccontextmanager
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
-        """Connect a listener. Raises `TooMany` past the limit of a member, and `Unavailable` past that of the process."""
+        """Connect a listener to the hub. Raises `TooMany` beyond a member's limit, and `Unavailable` beyond the process's limit."""
         member = caller.member_id or 0
         self._check_limits(member)
         self._of[member] += 1
@@ -130,7 +130,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Keep the stream open: no updates can be sent either until the store is available again.
+        # Keep the stream open: without the store there are no updates to send either.
         return
 
 
@@ -148,10 +148,10 @@ Heard = Sequence[PlacedUpdate | Missed]
 
 
 class EventStream(Response):
-    """A response that lasts until the connection ends or the client disconnects.
+    """A response that lasts until the server ends the stream or the client disconnects.
 
-    `lines` encodes updates as events; `check` raises when the client's access has ended. `stack` holds the resources of the stream,
-    and is closed at the end.
+    `lines` encodes updates as events; `check` raises when the client's access has ended. `stack` holds the resources of the
+    stream, and is closed at the end.
     """
 
     def __init__(
@@ -176,7 +176,8 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
                 await self._until_the_end(receive, partial(self._write, send))
-        # The stream no longer counts toward the limits, so a client that does not read may delay this message.
+        # The stream is no longer counted in the limits of open streams, so a client that does not read may delay this message
+        # without harm.
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:

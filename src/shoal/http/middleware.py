@@ -69,7 +69,7 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class Gate:
-    """A concurrency limit for one event loop, with a queue of at most `waiting` requests, each for at most `seconds`."""
+    """A limit on concurrent requests, with a queue of at most `waiting` requests that each wait at most `seconds`."""
 
     def __init__(self, slots: int, waiting: int, seconds: float) -> None:
         self._slots = self._free = slots
@@ -82,12 +82,12 @@ class Gate:
 
     @property
     def at_work(self) -> int:
-        """Number of requests that hold a slot."""
+        """Number of requests that hold a slot now."""
         return self._slots - self._free
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a slot, including requests that have held one before."""
+        """Number of requests that wait for a slot, including those that wait to get theirs back."""
         return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:
@@ -106,7 +106,7 @@ class Gate:
         return True
 
     async def again(self) -> None:
-        """Take a slot again, before all requests that have not had one yet."""
+        """Take back a slot that was released, before all requests that have not had one yet."""
         if self._free:
             self._free -= 1
         else:
@@ -139,7 +139,7 @@ class Gate:
 
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
-    """Release the request's slot during the block, for a wait that has a separate limit."""
+    """Release the request's slot in the `Gate` during the block, for a wait that has a separate limit."""
     admitted: _AdmittedRequest | None = scope.get(_ADMITTED)
     if admitted is None:
         yield
@@ -152,7 +152,7 @@ async def outside(scope: Scope) -> AsyncIterator[None]:
 
 
 class Admission:
-    """Admission control by a gate."""
+    """Middleware that admits requests through a `Gate`."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
@@ -174,7 +174,7 @@ class Admission:
 
 
 class _AdmittedRequest:
-    """A request that the gate admitted."""
+    """A request that a `Gate` admitted, and that holds a slot except while it waits for the client."""
 
     __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
 
@@ -195,23 +195,23 @@ class _AdmittedRequest:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message, after returning the slot: when the response begins, the work is done."""
+        """Send a message. The slot is released when the response begins, because the work is done by then."""
         self.leave()
         await self._send(message)
 
     def leave(self) -> None:
-        """Return the slot permanently."""
+        """Release the slot permanently."""
         self._over = True
         self.step_out()
 
     def step_out(self) -> None:
-        """Return the slot temporarily."""
+        """Release the slot temporarily."""
         if self._holds:
             self._holds = False
             self._gate.leave()
 
     async def step_in(self) -> None:
-        """Take a slot again, if the request still needs one."""
+        """Take the slot back, unless it was released permanently."""
         if self._needs_slot():
             await self._gate.again()
             if self._needs_slot():
@@ -229,7 +229,7 @@ Refusal = Callable[[], ShoalError | None]
 
 
 class LoadShedding:
-    """Load shedding: requests that cause deliveries are refused while `refusal` returns a reason."""
+    """Middleware that refuses requests which cause fan-out while `refusal` returns an error."""
 
     def __init__(self, app: ASGIApp, delivers: Callable[[str], bool], refusal: Refusal) -> None:
         self._app = app
@@ -263,7 +263,7 @@ _REFUSAL_JSON = encode(_REFUSAL.body)
 
 
 class IpGuard:
-    """The table of IP blocks in this process."""
+    """The IP blocks, as a table in this process that is refreshed from the graph."""
 
     def __init__(self, graph: Reader, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._graph = graph
@@ -279,11 +279,11 @@ class IpGuard:
         """Requests and WebSockets refused since the start of the process."""
 
     def is_due(self) -> bool:
-        """Return whether the table should be refreshed."""
+        """Return whether it is time to refresh the table of IP blocks."""
         return self._clock() - self._looked > _EVERY_SECONDS
 
     async def catch_up(self) -> None:
-        """Refresh the table, unless another task is doing so and the table is not stale."""
+        """Refresh the table of IP blocks, unless it is recent enough or another task is refreshing it."""
         if self._wait_in.locked() and self._clock() - self._looked < _STALE_SECONDS:
             return
         async with self._wait_in:
@@ -291,7 +291,7 @@ class IpGuard:
                 await self._look()
 
     async def look(self) -> None:
-        """Refresh the table. Changes committed before this call are in force when it returns."""
+        """Refresh the table of IP blocks. Changes committed before this call are in force when it returns."""
         async with self._wait_in:
             await self._look()
 
@@ -317,7 +317,7 @@ class IpGuard:
             self._version = version
 
     def severity(self, scope: Scope) -> IpSeverity | None:
-        """Return the most severe block that applies to the client of a connection, or None."""
+        """Return the severity of the most severe IP block for the client of a connection, or None."""
         if self._table.is_empty:
             return None
         found = self._table.blocks_of(client_of(scope))
@@ -329,7 +329,7 @@ class IpGuard:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Poll for changes until the block ends."""
+        """Refresh the table of IP blocks regularly until the block ends."""
         self.watched = True
         await self.look()
         try:
@@ -345,7 +345,7 @@ class IpGuard:
 
 
 class IpBlocking:
-    """Refuses blocked address ranges before any other work is done."""
+    """Middleware that refuses clients in blocked address ranges before any other work is done."""
 
     def __init__(self, app: ASGIApp, guard: IpGuard) -> None:
         self._app = app
@@ -454,7 +454,7 @@ ROUTE = "shoal.route"
 
 
 class Edge:
-    """The outermost application: answers CORS preflights, adds headers to every response, and records requests."""
+    """The outermost middleware: answers CORS preflights, adds headers to every response, and records requests."""
 
     def __init__(
         self,
@@ -531,9 +531,10 @@ class Edge:
 
 
 class Limited:
-    """An application with a rate limit of this class, by client address.
+    """An application whose requests are rate-limited by client address, in the class `limit_class`.
 
-    The `meter` measures its requests under the name `route`, until the response begins: a client may need long to download a file.
+    The `meter` measures its requests under the name `route`, until the response begins: a client may need long to download a
+    file.
     """
 
     def __init__(

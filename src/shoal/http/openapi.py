@@ -46,7 +46,7 @@ _OWN: Final[Mapping[type, Schema]] = {
 
 
 class Components:
-    """The named schemas of a document, collected on use."""
+    """The named schemas of an OpenAPI document, collected as they are used."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
@@ -78,12 +78,12 @@ class Components:
 
 
 def taken(info: inspect.Type) -> Schema:
-    """Return the inlined schema of a parameter."""
+    """Return the schema of a parameter, with structs inlined."""
     return _struct(info, taken, given=True) if isinstance(info, inspect.StructType) else _plain(info, taken)
 
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
-    """Return a struct's schema. Required fields: in responses, those always present; if `given`, those without a default."""
+    """Return the schema of a struct. Required are fields that are always present or, in parameters (`given`), have no default."""
     docs = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
@@ -233,7 +233,7 @@ class Error(msgspec.Struct, kw_only=True):
 
 
 def answers_of(route: Route, components: Components) -> Schema:
-    """Return all responses of a route by status."""
+    """Return all responses of a route, by status, for the OpenAPI document."""
     headers = [*_WINDOW, "Link"] if _is_paged(route) else [*_WINDOW]
     good = {"content": _content(route.answer, components), "headers": _references(headers)}
     found: Schema = {"200": {"description": "Success.", **good}}
@@ -305,12 +305,12 @@ _ACCESS: Final[Mapping[str, str]] = {
 
 
 def access_of(route: Route) -> str:
-    """Return the callers that may use a route, such as `members`."""
+    """Return which callers may use a route, such as `members`."""
     return {Role.NONE: _ACCESS[route.auth], Role.MODERATOR: "moderators", Role.ADMIN: "admins"}[route.role]
 
 
 def security_of(route: Route) -> list[Schema]:
-    """Return alternative credentials for a route, in the form of OpenAPI: any one of them is enough."""
+    """Return the alternative credentials for a route in the form of OpenAPI: any one is sufficient."""
     needed: list[Schema] = [{OAUTH: [route.scope] if route.scope else []}]
     if route.auth == "public":
         return []
@@ -382,7 +382,7 @@ _ABOUT: Final = (
 
 
 def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
-    """Return the document as JSON values; `base` is the path of the root as clients see it."""
+    """Return the OpenAPI document as JSON values; `base` is the path of the root URL as clients see it."""
     components = Components()
     paths: dict[str, Schema] = {}
     for part in parts:
@@ -445,7 +445,7 @@ def _fields(route: Route) -> tuple[inspect.Field, ...]:
 
 
 def _schemas(route: Route) -> dict[str, Schema]:
-    """Return the schema of each field by its wire name, with its description and default."""
+    """Return the schema of each field, by its name in requests, with description and default."""
     docs = {} if route.params is None else sentences(route.params)
     return {field.encode_name: _schema(field, docs.get(field.name)) for field in _fields(route)}
 
@@ -479,7 +479,7 @@ def _kinds(info: inspect.Type) -> tuple[inspect.Type, ...]:
 def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
     """Return the request body, with a single content type unless it has files: client generators fail on a choice.
 
-    It is JSON, a form for OAuth (RFC 6749), or multipart with files.
+    The content type is JSON; for OAuth a form (RFC 6749), and for files multipart.
     """
     files = [field for field in fields if _is_file(field)]
     content: dict[str, Any] = {}

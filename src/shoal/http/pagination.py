@@ -22,7 +22,7 @@ LISTED_DATA = 4 * 1024
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a page, for structs with more parameters to inherit. A cursor of 0 is not set."""
+    """The query parameters of a page. A cursor of 0 means that it is not set."""
 
     max_id: CursorId = CursorId(0)
     """Only items older than this."""
@@ -37,7 +37,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WithData(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter of all routes that return several statuses."""
+    """The query parameter `with_data`, of all routes that return several statuses."""
 
     with_data: bool = False
     """Include `shoal.data` of other members' statuses, up to 4 KB each. A single status always includes all of it."""
@@ -51,7 +51,7 @@ class StatusesQuery(PageQuery, frozen=True, kw_only=True):
 
 
 def listed_data(*, with_data: bool) -> int:
-    """Return the maximum bytes of data of another member's status in a list or stream."""
+    """Return how many bytes of custom data a status of another member may have to be included in a list or stream."""
     return LISTED_DATA if with_data else 0
 
 
@@ -63,7 +63,7 @@ def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
 def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
     """Return the Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
 
-    `more`: whether more items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
+    `more` means that further items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
     at the start of the header, and masto splits it at commas, so next comes first and URLs have no commas.
     """
     if first is None or last is None:
@@ -76,7 +76,7 @@ def link_header(request_url: str, first: int | None, last: int | None, *, limit:
 
 
 def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> str:
-    """Return the Link header of a list with offsets; "" for its only page."""
+    """Return the Link header of a page that clients request by offset; "" if all items fit on one page."""
     path, _, query = request_url.partition("?")
     base = f"{_plain(path)}?{_other_parameters(query)}limit={limit}"
     links = [f'<{base}&offset={offset + limit}>; rel="next"'] if more else []

@@ -42,26 +42,26 @@ T = TypeVar("T")
 
 
 class _Whole(type):
-    """Metaclass of integer types. Their values are plain `int`s, because encoders and stores reject subclasses."""
+    """Metaclass of the integer types for parameters. Values are plain `int`s, because encoders and stores reject subclasses."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
 
 class Id(int, metaclass=_Whole):
-    """An id. A malformed or too large one raises `NotFound`, as it identifies nothing."""
+    """A parameter that is an id. A malformed or too large id raises `NotFound`, because it identifies nothing."""
 
 
 class CursorId(int, metaclass=_Whole):
-    """An id to page from; 0 if missing or malformed, the maximum if larger."""
+    """A parameter that is a cursor: the id to page from; 0 if missing or malformed, the maximum if larger."""
 
 
 class Limit(int, metaclass=_Whole):
-    """A page size; 0 if malformed, which means the default."""
+    """A parameter that is a page size; 0, which means the default, if malformed."""
 
 
 class Json:
-    """Any JSON value. A string, the only type in a form, is decoded; any other value of a JSON body is taken as it is."""
+    """A parameter that is any JSON value. A string, as in a form, is decoded; another value in a JSON body is used as it is."""
 
     __slots__ = ("value",)
 
@@ -70,7 +70,7 @@ class Json:
 
 
 class _HasNul(Exception):
-    """A string contains U+0000, which PostgreSQL cannot store."""
+    """A parameter contains the character U+0000, which PostgreSQL cannot store."""
 
 
 _ABSENT = object()
@@ -96,7 +96,7 @@ def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (ms
 
 @cache
 def fixers_of(kind: type[Any]) -> dict[str, Fixer | None]:
-    """Return, by wire name, the function that prepares the value of each field of a struct for msgspec; None if it needs none.
+    """Return, by field name, the function that prepares a parameter for msgspec; None for fields that need none.
 
     The first call for a type is slow, so the application makes it at startup.
     """
@@ -124,14 +124,14 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """The fixer of a field that may be UNSET or None: an empty value becomes None instead of "missing"."""
+    """Prepares a field that may be UNSET or None: an empty value becomes None."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form encodes an empty dictionary by empty values in it.
+        # A form encodes an empty dictionary as a dictionary with empty values.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
@@ -302,7 +302,7 @@ MAX_FIELDS = 1000
 
 
 def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[str, object]:
-    """Return all pairs as one nested dictionary. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
+    """Convert names such as `a[k]=2` to a nested dictionary. Raises `Malformed` for contradicting names (`a=1&a[k]=2`).
 
     With `once`, a repeated plain name raises `OAuthRefused` (RFC 6749, section 3.1).
     """
@@ -359,7 +359,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the value is set already, so that another one belongs to the next dictionary of the list."""
+    """Return whether the value at these keys is set already, so that a new one starts the next dictionary of the list."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):
@@ -418,7 +418,7 @@ def is_multipart(request: Request) -> bool:
 def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
-    # Mastodon.py and users of curl mislabel JSON, which begins with a brace.
+    # Users of Mastodon.py and curl send JSON with the content type of a form; JSON begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:
@@ -451,7 +451,7 @@ def _json(body: bytes) -> Params:
 
 
 def _check_size(value: dict[str, object]) -> None:
-    """Refuse JSON with too many levels or values, checking level by level."""
+    """Raise an error for JSON with too many levels or values, checking level by level."""
     level: list[object] = [value]
     count = 0
     for _ in range(MAX_DEPTH):
@@ -472,7 +472,7 @@ def _children(item: object) -> list[object]:
 
 
 class _Parts:
-    """Callbacks of the multipart parser, which collect the parts of a body."""
+    """The callbacks of the multipart parser. They collect the parts of a body."""
 
     def __init__(self, intake: Intake) -> None:
         self.fields: list[tuple[str, object]] = []
@@ -501,7 +501,7 @@ class _Parts:
         self._name = self._value = b""
 
     def headers_end(self) -> None:
-        """Decide whether the part is a file: only a file has a file name."""
+        """Decide whether the part is a file: only files have a file name."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")

@@ -46,7 +46,7 @@ _LINE_END = 2
 
 
 class WholeResponses:
-    """Sends the response to one request, in a single write if its length is known."""
+    """Sends the response to one request, in a single write if its length is known before."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
 
@@ -94,7 +94,7 @@ def _has_length(start: Message) -> bool:
 
 
 def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | None:
-    """Return the head of a response with a body of `size` bytes; None if it is invalid or uvicorn must write it."""
+    """Encode the status line and headers of a response with a body of `size` bytes; None if uvicorn must do it."""
     if status < _FIRST:
         return None
     parts = [STATUS_LINE[status]]
@@ -115,7 +115,7 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
 
 @lru_cache(256)
 def _begin(name: bytes) -> bytes | None:
-    """Return the start of a header line; None if uvicorn has to check it."""
+    """Encode the start of a header line; None if uvicorn has to check the name."""
     plain = name not in _APART and name.replace(b"-", b"").isalnum() and name == name.lower()
     return name + b": " if plain else None
 
@@ -146,7 +146,7 @@ def _is_host(value: bytes) -> bool:
 
 
 class Config(uvicorn.Config):
-    """The configuration of uvicorn, with the connection limits and the passing of connections to other processes."""
+    """The configuration of uvicorn, extended by connection limits and by passing connections to other processes."""
 
     def __init__(
         self, app: Any, connections: OpenConnections, *, passing: Passing | None = None, **options: Any
@@ -158,7 +158,7 @@ class Config(uvicorn.Config):
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A connection, until it is closed or becomes a WebSocket."""
+    """An HTTP connection with limits, until it is closed or becomes a WebSocket."""
 
     def __init__(
         self,
@@ -226,12 +226,12 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start the measurements of a request. It begins anywhere in the newest piece of data, which is never large."""
+        """Start measuring a request. Its start may be anywhere in the newest bytes received, which are few."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
     def on_headers_complete(self) -> None:
-        """Refuse a head that is too large or does not name exactly one host."""
+        """Refuse a request whose head is too large, or does not name exactly one host."""
         self._in_head = False
         self._behind = -self._patience.grace * self._patience.rate
         if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
@@ -249,7 +249,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count a piece of a body. In single-byte chunks, each byte comes with five bytes of framing."""
+        """Count the bytes of a piece of a body. In chunks of a single byte, each byte comes with five bytes of framing."""
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
@@ -265,14 +265,14 @@ class HttpConnection(HttpToolsProtocol):
         super().resume_writing()
 
     def handle_websocket_upgrade(self) -> None:
-        """Become a `SocketConnection`, which calls `hand_over`. Refuse a client over its limit."""
+        """Replace this protocol by a `SocketConnection`, unless the client is over its limit."""
         if self.app is _too_many:
             self._refuse(429)
         else:
             super().handle_websocket_upgrade()
 
     def hand_over(self) -> tuple[tuple[str, int] | None, Callable[[], None]]:
-        """Return the client, and the function to call when the connection is closed."""
+        """Stop watching the connection; return the client's address, and the function to call when the connection is closed."""
         self._all.watched.discard(self)
         return self.scope["client"], self._left
 
@@ -282,7 +282,7 @@ class HttpConnection(HttpToolsProtocol):
             self._all.end(client)
 
     def tick(self) -> None:
-        """Refuse or close a connection whose client sends or reads too slowly."""
+        """Close the connection, or refuse its request, if the client sends or reads too slowly."""
         patience, cycle = self._patience, self.cycle
         if self.transport.is_closing() or self.flow.write_paused:
             self._stuck += patience.interval
@@ -301,7 +301,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(408)
 
     def idleness(self) -> Idleness | None:
-        """Return how idle or slow the connection is; None while a response is computed or the connection is closing."""
+        """Return how idle or slow the connection is; None if it is computing a response or closing."""
         cycle = self.cycle
         if self.transport.is_closing() or self._proxied:
             return None
@@ -355,7 +355,7 @@ class HttpConnection(HttpToolsProtocol):
 class PassedConnection(HttpConnection):
     """A connection in a multi-process server, which may pass it to another process between two requests (`passing`).
 
-    `begun` is the data that the client sent before this process got the connection.
+    `begun` has the bytes that the previous process received from the client but did not process.
     """
 
     def __init__(self, config: Config, *parts: Any, begun: bytes = b"", **more: Any) -> None:
@@ -365,7 +365,7 @@ class PassedConnection(HttpConnection):
         self._streak = 0
         """Consecutive read-only requests."""
         self._within = self._given = False
-        self._held = b""
+        self._postponed = b""
         """Bytes that arrived during a response."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -374,14 +374,14 @@ class PassedConnection(HttpConnection):
             self._feed(self._begun, reads=self._passing.only_reads(self._begun))
 
     def data_received(self, data: bytes) -> None:
-        """Decide which process serves a request, before it is parsed."""
+        """Decide which process serves the next request, before it is parsed."""
         if self._given:
             return
         if self._within:
             super().data_received(data)
             return
-        if self._held or self._is_answering():
-            self._hold(data)
+        if self._postponed or self._is_answering():
+            self._postpone(data)
             return
         reads = self._passing.only_reads(data)
         slot = self._passing.target(reads=reads, streak=self._streak)
@@ -389,7 +389,7 @@ class PassedConnection(HttpConnection):
             self._feed(data, reads=reads)
         elif self.transport.get_write_buffer_size():
             # The last response is still being written, and the other process would write too.
-            self._hold(data)
+            self._postpone(data)
             self.loop.call_later(_AGAIN_SECONDS, self._release)
         else:
             self._give(slot, data)
@@ -404,7 +404,7 @@ class PassedConnection(HttpConnection):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._held:
+        if self._postponed:
             self.loop.call_soon(self._release)
 
     def _is_answering(self) -> bool:
@@ -415,12 +415,12 @@ class PassedConnection(HttpConnection):
         self._streak = self._streak + 1 if reads else 0
         super().data_received(data)
 
-    def _hold(self, data: bytes) -> None:
-        self._held += data
+    def _postpone(self, data: bytes) -> None:
+        self._postponed += data
         self.flow.pause_reading()
 
     def _release(self) -> None:
-        held, self._held = self._held, b""
+        held, self._postponed = self._postponed, b""
         if held and not self.transport.is_closing():
             self.flow.resume_reading()
             self.data_received(held)
@@ -443,7 +443,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message, and complete a refused handshake, which uvicorn would log as an error of the application."""
+        """Send a message. A refused handshake is completed, which uvicorn would log as an error of the application."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
@@ -454,7 +454,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
 
 class _Refused(Exception):
-    """Stops the parser after a request was refused."""
+    """Stops the parser, because a request was refused."""
 
 
 def _answer(status: int, sentence: str) -> bytes:

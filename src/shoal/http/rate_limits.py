@@ -30,7 +30,7 @@ from shoal.settings import Settings, SettingsError
 
 
 class RateKey(NamedTuple):
-    """A class of requests and its caller, which are counted together."""
+    """The key of a counter of requests: the class of requests, and the caller."""
 
     limit_class: str
     who: int | str
@@ -45,7 +45,7 @@ class RateRule(NamedTuple):
 
 
 class RateWindow(NamedTuple):
-    """The state of a caller's limit. `reset` is the end of the window in Unix seconds.
+    """A caller's limit in the current window: the window ends at `reset` (Unix seconds).
 
     `wait` is 0, or the seconds until `reset` if this request exceeded the limit.
     """
@@ -136,11 +136,11 @@ class Limiter(Protocol):
         """Count a request, unless it is refused. Return None if its class is not limited."""
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request that `take` counted in this window, if the window has not ended."""
+        """Undo the count of a request that `take` counted in this window, if the window has not ended."""
 
 
 class _Counts:
-    """Counts of a class in the window that ends at `reset`."""
+    """The counts of a class of requests in the window that ends at `reset`."""
 
     __slots__ = ("reset", "rule", "used")
 
@@ -205,16 +205,16 @@ def _iso(moment: int) -> bytes:
 
 
 def address_of(scope: Scope) -> str:
-    """Return the key of the caller's address; empty if it is unknown."""
+    """Return the key of the client's address for rate limits; empty if it is unknown."""
     client = scope.get("client")
     return address_key(client[0]) if client else ""
 
 
 @lru_cache(maxsize=4096)
 def address_prefix(address: str) -> str:
-    """Return the prefix of an `address_key`: the /24 of an IPv4 address; that of an IPv6 address is a /64 already.
+    """Return the prefix of an `address_key`: the /24 of an IPv4 address; the key of an IPv6 address is a /64 prefix already.
 
-    Logins store hashes of it, so another width would make every known prefix unknown.
+    Hashes of these prefixes are stored with logins, so the widths must not change.
     """
     try:
         return str(ipaddress.IPv4Network((address, 24), strict=False))
@@ -224,7 +224,7 @@ def address_prefix(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def site_key(address: str) -> str:
-    """Return the /48 of the `address_key` of an IPv6 address, which is the size of a site; other keys unchanged."""
+    """Return the /48 prefix of the `address_key` of an IPv6 address, the size of a site; other keys are unchanged."""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
     except ValueError:
@@ -233,7 +233,7 @@ def site_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
-    """Return the key of an address: itself, or the /64 prefix of an IPv6 address, which is the size of a household."""
+    """Return the key of an IP address: the address or, for IPv6, its /64 prefix, which is the size of a household."""
     parsed = parse_address(address)
     if parsed is None:
         return address
@@ -246,7 +246,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` shared by several processes, with one table of machine words each: this process has `tables[place]`."""
+    """A `Limiter` shared by processes, each with one table of machine words: this process writes `tables[slot]`."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class SharedLimiter:
             self._mine[index + 1] -= 1
 
     def _index(self, first: int, whom: int, now: int) -> int:
-        """Return the position of a caller in this table: the current one, or that of the entry that expires first."""
+        """Return the index of a caller's entry in this table: the existing one, or else that of the entry that expires first."""
         mine = self._mine
         indexes = range(first, first + 2 * _WAYS, 2)
         for index in indexes:

@@ -59,7 +59,7 @@ return {refused, true}
 
 
 class _RedisWindow(RateWindow):
-    """A window counted by Redis."""
+    """A rate-limit window whose count is in Redis."""
 
     __slots__ = ()
 
@@ -91,20 +91,20 @@ class RedisLimiter:
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Uncount a request where it was counted.
+        """Undo the count of a request, where it was counted.
 
-        While Redis is unavailable it stays counted, and one request too many is refused.
+        If Redis is unavailable, the request stays counted, so that one request too many is refused.
         """
         if not isinstance(window, _RedisWindow):
             await self._alone.give_back(key, window)
         elif time.monotonic() >= self._away_until:
-            shard, name = _place_of(key)
+            shard, name = _shard_and_name(key)
             counted = b"%b:%d" % (name, window.reset)
             with contextlib.suppress(Unavailable):
                 await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (counted,), batch=1)
 
     async def _take(self, key: RateKey, rule: RateRule, cost: int) -> RateWindow:
-        shard, name = _place_of(key)
+        shard, name = _shard_and_name(key)
         parts = await self._nodes.each(
             _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
         )
@@ -115,7 +115,7 @@ class RedisLimiter:
         return _RedisWindow(rule.limit, max(0, rule.limit - used), reset, wait)
 
 
-def _place_of(key: RateKey) -> tuple[int, bytes]:
+def _shard_and_name(key: RateKey) -> tuple[int, bytes]:
     """Return the shard that determines the server, and the key of the count without its window."""
     shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
     return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

@@ -32,7 +32,7 @@ _QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def prose(text: str) -> str:
-    """Return a sentence as HTML, with code for text in backticks."""
+    """Convert a sentence to HTML; text in backticks becomes code."""
     return _QUOTED.sub(r"<code>\1</code>", escape(text))
 
 
@@ -81,7 +81,7 @@ def bounds_of(schema: Schema) -> str:
 
 
 def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str, bool]]:
-    """Yield each field of a body: form name (`poll[options][]`), schema, description, and whether it is required."""
+    """Yield the fields of a body, each with name in forms (`poll[options][]`), schema, description, and whether it is required."""
     needed = schema.get("required", ())
     for key, inner in schema["properties"].items():
         name = f"{before}[{key}]" if before else key
@@ -94,7 +94,7 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema, or its alternative that is an object."""
+    """Return the schema of an object; of several alternatives, the one that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -113,7 +113,7 @@ _ID: Final = "1234567890"
 
 
 def curl(method: str, path: str, operation: Schema) -> str:
-    """Return a curl command with all required parameters, or else the first optional one."""
+    """Return a curl command with all required parameters; without any, with the first optional one."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", str(_value(parameter["name"], parameter["schema"])))
@@ -298,7 +298,7 @@ HEADERS: Final = {
 
 
 def page_of(document: Schema) -> str:
-    """Return the complete page."""
+    """Return the API reference of an OpenAPI document as an HTML page."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     sections = "".join(_section(tag, operations) for tag, operations in parts)
     return (

@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A response with a status and headers."""
+    """A response with a status and headers, to be encoded as JSON."""
 
     body: object = None
     status: int = 200
@@ -52,12 +52,12 @@ def encode(body: object) -> bytes:
 
 
 def raw(made: bytes) -> Any:
-    """Return encoded JSON as a value that is inserted unchanged."""
+    """Mark encoded JSON, so that it is inserted into other JSON unchanged."""
     return msgspec.Raw(made)
 
 
 def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
-    """Return the first ASGI message of a JSON response, or of a 304."""
+    """Return the first ASGI message of a response with this JSON, or of a 304."""
     headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
     if status == NOT_MODIFIED:
         headers = list(more)
@@ -78,7 +78,7 @@ _TAG_BYTES = 12
 
 
 def with_etag(reply: Reply) -> tuple[Reply, int]:
-    """Return a response with an entity tag (RFC 9110, section 8.8.3), and its size in bytes."""
+    """Add an entity tag (RFC 9110, section 8.8.3) to a response; return it with its size in bytes."""
     content = encode(reply.body)
     # Processors have instructions for SHA-256, so it takes a third of the time of other hashes.
     tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
@@ -88,7 +88,7 @@ def with_etag(reply: Reply) -> tuple[Reply, int]:
 
 
 def unless_had(reply: Reply, scope: Scope) -> Reply:
-    """Return the response, or a 304 if the client has it already."""
+    """Return the response, or a 304 if the client's entity tag matches."""
     for name, value in scope["headers"]:
         if name == b"if-none-match":
             tag = next((etag for key, etag in reply.headers if key == "ETag"), "")
@@ -123,7 +123,7 @@ DRAIN_SECONDS = 30.0
 
 
 class BodyReceiver:
-    """The `receive` of a request, which tracks whether the body has been received completely."""
+    """The `receive` function of a request, which records whether the body was received completely."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
@@ -139,7 +139,7 @@ class BodyReceiver:
         return message
 
     async def drain(self, most: int = DRAIN_BYTES, seconds: float = DRAIN_SECONDS) -> None:
-        """Discard the rest of the body, within the limits."""
+        """Receive and discard the rest of the body, up to `most` bytes and for `seconds` at most."""
         try:
             async with asyncio.timeout(seconds):
                 while self.unread and not self._waits and most > 0:

@@ -36,7 +36,7 @@ ANONYMOUS = Caller(0, 0, None, frozenset())
 
 
 class Context(msgspec.Struct, Generic[D_co], frozen=True):
-    """The arguments of a handler besides its parameters."""
+    """The request as a handler sees it, apart from its parameters."""
 
     caller: Caller
     request: Request
@@ -47,7 +47,7 @@ class Context(msgspec.Struct, Generic[D_co], frozen=True):
 
 
 class Body(NamedTuple):
-    """A response that is not plain JSON."""
+    """The type of a response that is not plain JSON."""
 
     content_type: str
     shape: object = None
@@ -133,7 +133,7 @@ LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.Frozen
 
 
 def inner_types(info: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:
-    """Yield the types directly inside a type, each with the suffix that it adds to the path of a value."""
+    """Yield the types nested directly in a type, each with the suffix that it adds to the path of a value."""
     if isinstance(info, inspect.StructType):
         yield from ((f".{field.encode_name}", field.type) for field in info.fields)
     elif isinstance(info, inspect.Metadata):

@@ -38,12 +38,12 @@ class _HasId(Protocol):
 
 
 def id_of(thing: _HasId | int) -> int:
-    """Return the id of an object, or an id itself."""
+    """Return the id of an object; an id is returned unchanged."""
     return thing if isinstance(thing, int) else thing.id
 
 
 def post_id(post: AnyPost) -> int:
-    """Return the id of a post, or of a share."""
+    """Return the id of a post or share, given as an object or id."""
     return post.post.id if isinstance(post, Entry) else id_of(post)
 
 
@@ -52,7 +52,7 @@ def poll_id(poll: AnyPoll) -> int:
 
 
 def one_of(kind: type[E], value: str, field: str) -> E:
-    """Return a member of an enumeration by value. Raises `InvalidInput`, which lists the allowed values."""
+    """Return the member of an enumeration with this value. Raises `InvalidInput`, which lists the allowed values."""
     try:
         return kind(value)
     except ValueError:
@@ -79,7 +79,7 @@ def part(
 
 
 class Seeing:
-    """A view of the network by a member, or by a visitor who is not logged in (None)."""
+    """The network as one member sees it, or a visitor who is not logged in (None)."""
 
     def __init__(self, network: Network, viewer: int | None) -> None:
         self._network = network
@@ -105,7 +105,7 @@ class Owned:
 
 
 class Identity:
-    """The id and user name of a handle's member."""
+    """The id and user name of the member that a handle represents."""
 
     def __init__(self, id_: int, name: str) -> None:
         self.id = id_

@@ -75,7 +75,7 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of the public posts with a tag (or any of `any_of`), newest first.
 
-        They have all tags of `all_of` and none of `none_of`.
+        Only posts with all tags in `all_of` and none in `none_of` are returned.
 
         Raises `InvalidInput` for an invalid tag, and for a limit below 1.
         """
@@ -104,7 +104,7 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
 
-        Distances are measured to the stored places, whose precision their authors chose. Raises `InvalidInput` for
+        Distances are measured to the places as stored, with the precision that each author chose. Raises `InvalidInput` for
         invalid coordinates, another radius, or a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
@@ -167,7 +167,7 @@ class HasFeeds(SeesFeeds, Acting):
         return await self.posts_by(self.id if of is None else of, before, limit)
 
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """Return the own posts and shares at positions `a` to `b` (inclusive; 0 is the newest).
+        """Return the member's own posts and shares at positions `a` to `b` (inclusive; 0 is the newest).
 
         Costs O(log n + b - a) for n own entries, wherever the positions are; the first call beyond position 128 costs O(n).
         Positions count stored entries; deleted posts have none. A share of a post that this member may no longer see keeps its
@@ -180,13 +180,15 @@ class HasFeeds(SeesFeeds, Acting):
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
         """Return the home timeline at positions `a` to `b` (inclusive; 0 is the newest).
 
-        Costs O(f log n + b - a) for f followees and followed tags with n entries, because each list is counted; `home` is cheaper.
-        The first entries (128, or 6 for each followee if that is more) cost O(f + b - a): they are read from the ends of the lists.
+        Costs O(f log n + b - a) for f followees and followed tags with n entries, because each list is counted; `home` is
+        cheaper. The first entries (128, or 6 for each followee if that is more) cost O(f + b - a): they are read from the ends
+        of the lists.
 
-        Positions count the stored entries of this member, of followees and of followed tags. An entry with several of these sources
-        counts once for each. Entries that this member may not see, or that home does not show (direct posts to others, hidden
-        posts, comments on strangers' posts, a share next to its post, filters), keep their positions but are omitted: there may be
-        fewer entries than requested. `home` returns full pages. Raises `InvalidInput` for more than 2,000 positions.
+        Positions count the stored entries of this member, of followees and of followed tags. An entry with several of these
+        sources counts once for each. Entries that this member may not see, or that home does not show (direct posts to others,
+        hidden posts, comments on strangers' posts, a share next to its post, filtered posts), keep their positions but are
+        omitted: there may be fewer entries than requested. `home` returns full pages. Raises `InvalidInput` for more than 2,000
+        positions.
         """
         first, last = _positions(a, b)
         return await home.at_positions(self._reads, self.id, first, last)
@@ -222,15 +224,15 @@ class ReadsForYou(Acting):
         return await catch_up(self._reads, self.id, at, limit, explain=explain)
 
     async def why_not(self, post: AnyPost) -> FeedExplanation:
-        """Return the rank a post would have now, or the stage of the ranking and the rule that exclude it. Raises `NotFound`."""
+        """Return the rank a post would have now, or the stage and rule by which ranking would exclude it. Raises `NotFound`."""
         return await feed.why_not(self._reads, self.id, post_id(post))
 
     async def recipe(self) -> Recipe:
-        """Return the ranking weights of this member: their own, or the server's."""
+        """Return the recipe of this member's ranked feed: their own, or the server's."""
         return feed.recipe_for(self._reads, await personalization_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
-        """Set the ranking weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, a link, or None for the server's.
+        """Set this member's recipe: `Recipe(weights=Weights(friends=4.0))`, a preset's name, a link, or None (the server's).
 
         Links are made by `recipe_link` on any server. Raises `InvalidInput`, which names the field and its allowed values.
         """
@@ -253,9 +255,9 @@ class ReadsForYou(Acting):
         return await offers(self._reads, self.id, limit)
 
     async def pick_interests(self, *tags: str) -> list[str]:
-        """Replace the interests by these tags, which count in ranked feeds but are not followed. Return their canonical forms.
+        """Replace this member's interests with these tags, which affect ranked feeds but are not followed.
 
-        Raises `InvalidInput` for more than 50, and for an invalid tag.
+        Returns their canonical forms. Raises `InvalidInput` for more than 50, and for an invalid tag.
         """
         return list(await ranking.pick_tags(self._writes, self.id, tags))
 
@@ -314,10 +316,10 @@ class Listens(Acting):
     """Live updates of a member. A later call resumes after the `position` of an item; items may repeat."""
 
     def live(self, after: str | None = None) -> AsyncGenerator[News, None]:
-        """Iterate over changes of the home timeline, from the first iteration on, or after the `position` of an earlier item.
+        """Iterate over changes of the home timeline, from now on or after the `position` of an earlier item.
 
-        Items are `Arrived` and `Edited` (with an `entry`), `Removed` (with an `id`), and `Refresh`: items may have been missed, so
-        read `home` again. Ends when the network closes. Raises `Unavailable`.
+        Items are `Arrived` and `Edited` (with an `entry`), `Removed` (with an `id`), and `Refresh`: items may have been missed,
+        so read `home` again. Ends when the network closes. Raises `Unavailable`.
         """
         return streaming.news(self._reads, self._network.hub, self.id, after)
 
@@ -342,11 +344,11 @@ class Listens(Acting):
                 yield update
 
     def live_notifications(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over notifications: `Notified` has the `time` that identifies each. Raises `Unavailable`."""
+        """Iterate over new notifications. The `time` of a `Notified` identifies the notification. Raises `Unavailable`."""
         return self._live_updates(NOTIFICATIONS, after)
 
     def live_conversations(self, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over direct posts: `Conversed` has the id of the conversation. Raises `Unavailable`."""
+        """Iterate over new direct posts. A `Conversed` has the id of the conversation. Raises `Unavailable`."""
         return self._live_updates(CONVERSATIONS, after)
 
     def _live_updates(self, to: Interest, after: str | None) -> AsyncGenerator[News | OfViewer, None]:

@@ -97,15 +97,15 @@ class OwnFilters(Owned):
         return await self._change(filter_.id, KeywordChange(id=id_, gone=True))
 
     async def add_post(self, which: AnyFilter, post: AnyPost) -> FilterPost:
-        """Add a post to a filter, which then matches it whatever its text. Raises `NotFound`, and `InvalidInput` for too many."""
+        """Make a filter match this post, whatever its text. Raises `NotFound`, and `InvalidInput` for too many posts."""
         return await filters.add_post(self._writes, self._owner, id_of(which), post_id(post))
 
     async def post(self, id_: int) -> FilterPost:
-        """Return the entry of a post in a filter, by the id of the entry. Raises `NotFound`."""
+        """Return a filter's entry for a post, by the id of the entry. Raises `NotFound`."""
         return (await filters.filter_of_post(self._reads.graph, self._owner, id_))[1]
 
     async def remove_post(self, id_: int) -> None:
-        """Remove a post from its filter, by the id of its entry there. Raises `NotFound`."""
+        """Remove a filter's entry for a post, by the id of the entry. Raises `NotFound`."""
         await filters.remove_post(self._writes, self._owner, id_)
 
     async def _change(self, filter_id: int, word: KeywordChange) -> Filter:

@@ -20,7 +20,7 @@ from shoal.queries.members import MemberPage
 
 
 class SeesPeople(Seeing):
-    """The lists of members on a profile, as a viewer sees them."""
+    """The followers, followees and endorsements of members, as a viewer sees them."""
 
     async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
         """Return a page of a member's followers, newest first. It is empty if the member hides them.
@@ -90,7 +90,7 @@ class Relates(Acting):
         return await relationships.unblock(self._writes, self.id, await self._other(who))
 
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
-        """Mute a member for a number of seconds, or until `unmute` (0). They are not notified.
+        """Mute a member for a number of seconds, or until `unmute` (0). That member is not notified.
 
         Raises `NotFound`, `NotAllowed` for the own account, and `InvalidInput` for a time that is too long.
         """
@@ -122,12 +122,12 @@ class Relates(Acting):
         return await relationships.reject_request(self._writes, self.id, await self._other(who))
 
     async def relations(self, *others: AnyMember) -> dict[int, Relation]:
-        """Return the relations of this member to others, by id. Raises `NotFound` for an unknown user name."""
+        """Return this member's relations to other members, by id. Raises `NotFound` for an unknown user name."""
         ids = [await self._resolve(who) for who in others]
         return await full_relations(self._reads.graph, self.id, ids)
 
     async def familiar(self, *others: AnyMember) -> dict[int, list[Profile]]:
-        """Return, for each of these members by id, their followers whom this member follows.
+        """Return for each of these members, by id, which of their followers this member follows.
 
         Raises `NotFound` for an unknown user name.
         """

@@ -57,7 +57,7 @@ class Uploads(Acting):
         shows_details: bool | None = None,
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Change values of own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change the given values of the member's own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
         return await media.describe(
             self._writes,
             self.id,
@@ -69,7 +69,7 @@ class Uploads(Acting):
         )
 
     async def discard(self, which: AnyMedia) -> None:
-        """Delete media with their files. Raises `NotFound`, and `Unfit` for media of a post or scheduled post."""
+        """Delete media with their files. Raises `NotFound`, and `Unfit` for media that a post or scheduled post uses."""
         await discard_media(self._writes, self.id, id_of(which))
 
 
@@ -88,7 +88,7 @@ class SeesAlbums(Seeing):
         return await feed.of_member(self._reads, self._viewer, await self._resolve(who), at, limit)
 
     async def album(self, which: AnyAlbum, offset: int = 0, limit: int = feed.PHOTOS) -> AlbumPage:
-        """Return a range of an album, in its order. Raises `NotFound`, `Gone`, and `InvalidInput` for a limit below 1."""
+        """Return some photos of an album, in its order. Raises `NotFound`, `Gone`, and `InvalidInput` for a limit below 1."""
         return await feed.page(self._reads, self._viewer, _id(which), offset, limit)
 
 
@@ -124,7 +124,7 @@ class OwnAlbums(Owned):
         await albums.take_out(self._writes, self._owner, _id(which), [id_of(file) for file in media])
 
     async def arrange(self, which: AnyAlbum, *media: AnyMedia) -> None:
-        """Move photos of an album to its beginning, in this order. Raises `NotFound`."""
+        """Move these photos to the beginning of an album, in this order. Raises `NotFound`."""
         await albums.arrange(self._writes, self._owner, _id(which), [id_of(file) for file in media])
 
 

@@ -46,7 +46,7 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Return the total likes and shares of a member's posts that the viewer may see. Raises `NotFound`, `Gone`."""
+        """Return the total likes and shares of a member's posts, among those the viewer may find. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await member_queries.received(self._reads, self._viewer, member.id)
 
@@ -56,7 +56,7 @@ class SeesProfiles(Seeing):
         return await pinned(self._reads, self._viewer, member.id)
 
     async def featured_by(self, who: AnyMember) -> list[Featured]:
-        """Return the featured tags of a profile, with the number of posts with each. Raises `NotFound`, `Gone`."""
+        """Return the featured tags of a profile, each with the number of the member's posts. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await tag_queries.featured(self._reads.graph, member.id)
 
@@ -69,7 +69,7 @@ class HasProfile(SeesProfiles, Acting):
         return await self.profile_of(self.id)
 
     async def received(self) -> Received:
-        """Return the total likes and shares of everything this member posted, in O(1). Raises `Gone` for a suspended member."""
+        """Return the total likes and shares of all of this member's posts, in O(1). Raises `Gone` for a suspended member."""
         return await self.received_by(self.id)
 
     async def update_profile(
@@ -187,7 +187,7 @@ class LogsIn(Acting):
         await credentials.change_password(self._writes, self.id, current, new)
 
     async def second_factor_key(self) -> str:
-        """Return a new key for an authenticator app and `turn_on_second_factor`. It is not stored."""
+        """Return a new key for an authenticator app, to pass to `turn_on_second_factor`. It is not stored."""
         return new_key()
 
     async def turn_on_second_factor(self, password: str, key: str, code: str) -> list[str]:
@@ -199,7 +199,7 @@ class LogsIn(Acting):
         return await second_factor.turn_on(self._writes, self.id, password, key, code)
 
     async def turn_off_second_factor(self, password: str, code: str) -> None:
-        """Turn the second factor off. Raises `InvalidInput` for a wrong password or code (of the app, or a recovery code)."""
+        """Turn the second factor off. Raises `InvalidInput` for a wrong password or code. The code may be a recovery code."""
         await second_factor.turn_off(self._writes, self.id, password, code)
 
     async def new_recovery_codes(self, code: str) -> list[str]:
@@ -238,14 +238,14 @@ class LogsIn(Acting):
 
 
 class FindsContacts(Acting):
-    """Searches for contacts from other networks. Their arguments are not stored."""
+    """Searches for a member's contacts from other networks. The contacts are not stored."""
 
     async def contact_salt(self) -> str:
         """Return the salt for hashes of e-mail addresses (`shoal.hash_address`) on this server, in hexadecimal."""
         return await member_commands.contact_salt(self._writes)
 
     async def find_contacts(self, hashes: Sequence[str]) -> ContactsFound:
-        """Find members who allow it (`update_profile(findable_by_email=True)`) by hashes of their e-mail addresses.
+        """Find members by hashes of their email addresses, if they allow it (`update_profile(findable_by_email=True)`).
 
         Raises `InvalidInput` for an invalid hash, and `TooLarge` for more than 2,000.
         """
@@ -259,7 +259,7 @@ class FindsContacts(Acting):
         return await member_queries.followees_in_archive(self._reads, self.id, archive)
 
     async def find_handles(self, handles: Sequence[str]) -> ContactsFound:
-        """Find members by accounts elsewhere, such as `ann@mastodon.social` or `https://instagram.com/ann`.
+        """Find members by their accounts on other networks, such as `ann@mastodon.social` or `https://instagram.com/ann`.
 
         Raises `TooLarge` for more than 10,000.
         """

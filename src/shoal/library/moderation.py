@@ -55,9 +55,9 @@ class Complains(Acting):
 
 
 class Moderation:
-    """Moderation of a network. It does not check roles: the application decides who may use it.
+    """Moderation of a network. Roles are not checked: the application decides who may use it.
 
-    The audit log attributes the actions to a program, or for `Handle.moderation` to the member.
+    The audit log names as actor the application or, for `Handle.moderation`, the member.
     """
 
     def __init__(self, network: Network, actor: Actor = SYSTEM_ACTOR) -> None:
@@ -191,8 +191,8 @@ class Moderation:
     ) -> Reports:
         """Return a page of open (or `resolved`) reports, newest first. It may have fewer than `limit` although `next` is set.
 
-        `waiting`: only reports about posts that are hidden from public lists until a moderator resolves a report.
-        Raises `NotFound` for an unknown user name.
+        With `waiting`, only reports about posts that are removed from public lists until a moderator resolves a report. Raises
+        `NotFound` for an unknown user name.
         """
         requested = ReportFilter(
             resolved=resolved,
@@ -212,16 +212,16 @@ class Moderation:
         return await hydrate_reported(self._reads.graph, report.post_ids)
 
     async def assign(self, which: AnyReport, to: AnyMember | None) -> Report:
-        """Assign a report to a member, or to none. Raises `NotFound`."""
+        """Assign a report to a member; None unassigns it. Raises `NotFound`."""
         member = 0 if to is None else await resolve(self._network, to)
         return await reports.assign(self._writes, id_of(which), member)
 
     async def resolve(self, which: AnyReport, by: AnyMember, *, upheld: bool | None = None) -> Report:
         """Close a report as `upheld` or not, and notify the reporter. Raises `NotFound`.
 
-        Posts that were hidden from public lists until this decision return there unless the report is upheld. If `upheld` is None,
-        it is upheld if an action was taken against the member or the posts, or one of these is gone. A closed report does not
-        change.
+        Posts that were removed from public lists pending the decision return there, unless the report is upheld. If `upheld` is
+        None, it is upheld if moderators acted on the member or the posts, or if one of them was deleted. A closed report does
+        not change.
         """
         by_id = await resolve(self._network, by)
         return await reports.resolve(self._writes, id_of(which), by_id, upheld=upheld)
@@ -277,15 +277,15 @@ class NetworkBlocklists(Blocklists):
         return await blocklists.block_digest(self._writes, digest)
 
     async def refusing(self, address: str) -> Sequence[CanonicalEmailBlock]:
-        """Return the blocks of an e-mail address by its hash. Raises `InvalidInput` for an invalid address."""
+        """Return the blocks that match an email address. Raises `InvalidInput` for an invalid address."""
         return await blocklists.matching_email_blocks(self._writes.graph, address)
 
     async def domain(self, block_id: int) -> EmailDomainBlock:
-        """Return a blocked domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
+        """Return a blocked email domain by the id of its block, with the sign-ups it refused. Raises `NotFound`."""
         return await get_object(self._writes.graph, EmailDomainBlock, block_id)
 
     async def address(self, block_id: int) -> CanonicalEmailBlock:
-        """Return a blocked address by the id of its block. Raises `NotFound`."""
+        """Return a blocked email address by the id of its block. Raises `NotFound`."""
         return await get_object(self._writes.graph, CanonicalEmailBlock, block_id)
 
     async def network(self, block_id: int) -> IpBlock:
@@ -301,7 +301,7 @@ class NetworkBlocklists(Blocklists):
         comment: str | None = None,
         seconds: int | None = None,
     ) -> IpBlock:
-        """Change the given values of a block; None keeps a value. Raises `NotFound`, `InvalidInput` and `Taken`."""
+        """Change the given values of an IP block; None keeps a value. Raises `NotFound`, `InvalidInput` and `Taken`."""
         changes = IpBlockChanges(
             network,
             None if severity is None else one_of(IpSeverity, severity, "severity"),

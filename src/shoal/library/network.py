@@ -175,14 +175,14 @@ class Shoal:
         return Handle(self.network, made)
 
     async def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:
-        """Return the member with this password, and with this code if they have a second factor.
+        """Return the member with this password and, if they have a second factor, this code.
 
         Raises `Unauthenticated`, `CodeNeeded` if a code is missing, and `NotAllowed` for a member who may not log in.
         """
         return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password, code=code))
 
     async def member(self, who: AnyMember) -> Handle:
-        """Return a handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""
+        """Return a handle to act as a member. Raises `NotFound` and, for the id of a suspended member, `Gone`."""
         if isinstance(who, Handle):
             return who
         if isinstance(who, str):
@@ -205,17 +205,17 @@ class Shoal:
         await credentials.forgot(self.network.writes, name_or_email, language)
 
     async def reset_password(self, proof: str, password: str) -> Handle:
-        """Replace a forgotten password, which ends all sessions. `proof` is the end of the link `/reset/<proof>`.
+        """Set a new password by a reset link, which ends all sessions. `proof` is the end of the link `/reset/<proof>`.
 
         Raises `Gone` for an expired or used link, `TooShort` and `TooLarge`.
         """
         return Handle(self.network, await credentials.reset_password(self.network.writes, proof, password))
 
     async def confirm_email(self, proof: str) -> Handle:
-        """Confirm a member's new or existing address. `proof` is the end of the link `/confirm/<proof>`.
+        """Confirm a member's new or current email address by a link. `proof` is the end of the link `/confirm/<proof>`.
 
-        Raises `Gone` for an expired or used link, `Taken` if another member has the address by now, and `NotAllowed` if the member
-        changed theirs too often.
+        Raises `Gone` for an expired or used link, `Taken` if another member has the address by now, and `NotAllowed` if the
+        member changed theirs too often.
         """
         return Handle(self.network, await credentials.confirm(self.network.writes, proof))
 
@@ -252,7 +252,7 @@ class Shoal:
         return await account_deletions.dismiss(self.network.writes, await resolve(self.network, who), days)
 
     async def keep_member(self, who: AnyMember) -> Handle:
-        """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` if the deletion has begun."""
+        """Undo `Handle.leave` or `delete_member`. Raises `NotFound`, and `NotAllowed` if the deletion has begun."""
         return Handle(self.network, await account_deletions.keep(self.network.writes, await resolve(self.network, who)))
 
     async def suspend(self, who: AnyMember) -> None:

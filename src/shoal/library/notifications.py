@@ -77,7 +77,7 @@ class OwnNotifications(Owned):
         return await feed.grouped(self._reads, self._owner, part(before, limit), query, together)
 
     async def group(self, which: Group) -> list[Notification]:
-        """Return the notifications of a group, newest first. Raises `NotFound` for an empty one."""
+        """Return the notifications of a group, newest first. Raises `NotFound` if there are none."""
         return await feed.of_group(self._reads, self._owner, which)
 
     async def get(self, which: AnyNotification) -> Notification:
@@ -89,7 +89,7 @@ class OwnNotifications(Owned):
         return await feed.unread(self._reads, self._owner, limit, await self._query(kinds))
 
     async def unread_groups(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
-        """Count the groups after the read marker, up to `limit`. Raises `InvalidInput` for an unknown kind."""
+        """Count the groups of notifications after the read marker, up to `limit`. Raises `InvalidInput` for an unknown kind."""
         return await feed.unread(self._reads, self._owner, limit, await self._query(kinds), GROUPED)
 
     async def dismiss(self, which: AnyNotification) -> None:
@@ -105,7 +105,7 @@ class OwnNotifications(Owned):
         await notifications.clear(self._writes, self._owner)
 
     async def policy(self) -> NoticePolicy:
-        """Return the rules by which notifications are held back or dropped. Raises `Gone` for a suspended member."""
+        """Return the policy by which notifications are held back or dropped. Raises `Gone` for a suspended member."""
         return (await access_member(self._reads.graph, self._owner)).notices
 
     async def change_policy(
@@ -117,7 +117,7 @@ class OwnNotifications(Owned):
         private_mentions: Treatment | TreatmentName | None = None,
         limited_accounts: Treatment | TreatmentName | None = None,
     ) -> NoticePolicy:
-        """Change the given rules; None keeps a rule. Raises `InvalidInput` for an unknown treatment."""
+        """Change the given rules of the policy; None keeps a rule. Raises `InvalidInput` for an unknown treatment."""
         given = {
             "not_following": not_following,
             "not_followers": not_followers,
@@ -137,7 +137,7 @@ class OwnNotifications(Owned):
         return await notification_queries.requests_page(self._reads, self._owner, part(before, limit))
 
     async def request(self, sender: AnyMember) -> NoticeRequest:
-        """Return a sender of held notifications. Raises `NotFound`."""
+        """Return a sender's held notifications in summary. Raises `NotFound`."""
         return await notification_queries.sender_request(self._reads, self._owner, await resolve(self._network, sender))
 
     async def accept(self, *senders: AnyMember) -> None:
@@ -153,7 +153,7 @@ class OwnNotifications(Owned):
         return await marks(self._reads.graph, self._owner, (HOME, NOTIFICATIONS))
 
     async def mark_read(self, *, home: int | None = None, notifications: int | None = None) -> dict[str, Mark]:
-        """Set the read markers: the id of the newest entry of home, and the `time` of the newest notification.
+        """Set the read markers: the id of the newest entry read at home, and the `time` of the newest notification read.
 
         Raises `Unavailable`.
         """

@@ -90,7 +90,7 @@ class SeesPosts(Seeing):
 
 
 class WritesPosts(Acting):
-    """Posts as their author writes them."""
+    """Writing, editing and deleting a member's own posts."""
 
     async def create(
         self,
@@ -117,9 +117,9 @@ class WritesPosts(Acting):
             place: Stored with the precision that the member chose (`update_profile`).
             request: A key that makes the call idempotent: a repeated key within an hour returns the existing post.
 
-        Raises `InvalidInput` (`TooLarge`) for values above the limits, `NotFound`, `NotAllowed` or `Unfit` for media that cannot be
-        used, `Gone` if the author is suspended or the post of this `request` was deleted, and `Unavailable` while deliveries are
-        behind.
+        Raises `InvalidInput` (`TooLarge`) for values above the limits, `NotFound`, `NotAllowed` or `Unfit` for media that
+        cannot be used, `Gone` if the author is suspended or the post of this `request` was deleted, and `Unavailable` while
+        fan-out is too far behind.
         """
         self._writes.pressure.check()
         draft = draft_of(
@@ -229,7 +229,7 @@ class WritesPosts(Acting):
         return await reactions.unpin(self._writes, self.id, post_id(post))
 
     async def mute_thread(self, post: AnyPost) -> Post:
-        """Mute notifications of the thread of a post. Raises `NotFound`."""
+        """Mute notifications about the thread of a post. Raises `NotFound`."""
         return await reactions.mute_thread(self._writes, self.id, post_id(post))
 
     async def unmute_thread(self, post: AnyPost) -> Post:
@@ -285,7 +285,7 @@ class SeesReactions(Seeing):
         return await self._reacting(post, SHARED_BY, before, limit)
 
     async def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
-        """Count the members who reacted with each emoji, in O(1) each, and return the newest of them. Raises `NotFound`."""
+        """Count the members who reacted with each emoji, in O(1) each, and return the newest members. Raises `NotFound`."""
         return await member_queries.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
 
     async def reacted_by(
@@ -328,7 +328,7 @@ class Reacts(SeesReactions, Acting):
     async def share(self, post: AnyPost, *, visibility: Visibility | VisibilityName = Visibility.PUBLIC) -> Share:
         """Share a post with this member's followers. A repeated call returns the existing share.
 
-        Raises `NotFound` if the post may not be shared, `InvalidInput`, and `Unavailable` while deliveries are behind.
+        Raises `NotFound` if the post may not be shared, `InvalidInput`, and `Unavailable` while fan-out is too far behind.
         """
         self._writes.pressure.check()
         shown = one_of(Visibility, visibility, "visibility")
@@ -422,7 +422,7 @@ class OwnScheduled(Owned):
         return await own_object(self._reads.graph, ScheduledPost, self._owner, id_of(which))
 
     async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
-        """Change the time of a scheduled post. Raises `NotFound`, and `InvalidInput` for a moment that `create` would refuse."""
+        """Change the time of a scheduled post. Raises `NotFound`, and `InvalidInput` for a time that `create` would refuse."""
         return await scheduled_posts.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
 
     async def cancel(self, which: AnyScheduled) -> None:

@@ -30,7 +30,7 @@ _ARGUMENT_BYTES = 8 << 20
 
 
 class RemoteCall(msgspec.Struct, array_like=True):
-    """A call of a method, such as `create` of the noun `member.lists`, with its arguments as plain values."""
+    """A call of a library method in another process: for example `create` of the noun `member.lists`, with plain values."""
 
     noun: str
     method: str
@@ -45,7 +45,7 @@ _decode_plain = msgspec.msgpack.Decoder(strict=True).decode
 
 
 class OwnedNetwork:
-    """The network of this process, with its methods by name."""
+    """The network that this process owns, with the methods that other processes may call, by name."""
 
     def __init__(self, shoal: Any, network: Network, nouns: Nouns, values: Values) -> None:
         self.shoal = shoal
@@ -57,13 +57,13 @@ class OwnedNetwork:
         return handle_for(self._network, id_, name)
 
     def target(self, noun: str, member: tuple[int, str] | None) -> Any:
-        """Return the library object of a noun such as `member.lists` or `shoal.tags`. A noun of a member needs `member`."""
+        """Return the library object for a noun, such as `member.lists` (of the member `member`) or `shoal.tags`."""
         root, _, attribute = noun.partition(".")
         thing = self.shoal if root == "shoal" else self._handle(*(member or (0, "")))
         return getattr(thing, attribute) if attribute else thing
 
     def serving(self, path: Path) -> AbstractAsyncContextManager[None]:
-        """Answer calls at `path` until the block ends. Call only while holding the store's lock."""
+        """Answer calls on the socket at `path` until the block ends. Call it only while holding the store's lock."""
         service = Service(
             self._answer,
             self._items,
@@ -102,7 +102,7 @@ def _most_bytes(settings: Settings) -> int:
 
 
 class Call(NamedTuple):
-    """A call of a library method by the application."""
+    """A method call that the application made on a library object."""
 
     noun: str
     name: str
@@ -113,21 +113,21 @@ class Call(NamedTuple):
 
 
 class RemoteNetwork:
-    """The network of another process. Raises `PeerGone` if that process ends before it answers."""
+    """The network owned by another process. Calls raise `PeerGone` if that process ends before it answers."""
 
     def __init__(self, client: Client, values: Values) -> None:
         self.client = client
         self._values = values
 
     async def call(self, call: Call) -> Any:
-        """Return the result of the method in the owner process, or raise its error."""
+        """Run a method in the owner process; return its result, or raise its error."""
         answer = await self.client.call(self._encoded(call))
         if call.method.decoder is not None:
             return call.method.decoder.decode(answer)
         return self._values.made(_decode_plain(answer))
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield the items of the method in the owner process. Items are computed on demand."""
+        """Run a streaming method in the owner process, and yield its items as they are requested."""
         async with aclosing(self.client.stream(self._encoded(call))) as items:
             async for item in items:
                 yield self._values.made(_decode_plain(item))

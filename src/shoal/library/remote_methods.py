@@ -28,7 +28,7 @@ from shoal.library.handle import Handle
 
 
 class _Elsewhere:
-    """A placeholder for the network of another process. Library objects can be created with it, but must not use it."""
+    """Stands for the network of another process when library objects are created. It cannot be used."""
 
     def __getattr__(self, name: str) -> _Elsewhere:
         if name.startswith("__"):
@@ -40,7 +40,7 @@ ELSEWHERE = cast("Network", _Elsewhere())
 
 
 class Method(NamedTuple):
-    """A public method, as it can be called from another process."""
+    """A public library method, with what is needed to call it from another process."""
 
     function: Callable[..., Any]
     signature: inspect.Signature
@@ -54,7 +54,7 @@ class Method(NamedTuple):
     """A decoder of its results; None if they are sent as plain values (handles, and items of streams)."""
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """Return arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not take."""
+        """Return the arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not accept."""
         found = self.signature.bind(None, *args, **kwargs)
         for name in self.paths & found.arguments.keys():
             found.arguments[name] = Path(found.arguments[name]).absolute()
@@ -89,7 +89,7 @@ def _method(function: Callable[..., Any]) -> Method | None:
 
 
 def nouns_of(thing: object) -> dict[str, type]:
-    """Return the classes of the nouns that an object has, such as `handle.lists`, by attribute."""
+    """Return the classes of an object's nouns (attributes with methods of their own, such as `handle.lists`), by attribute."""
     return {name: type(value) for name, value in vars(thing).items() if name[0] != "_" and _is_noun(type(value))}
 
 
@@ -98,12 +98,12 @@ def _is_noun(kind: type) -> bool:
 
 
 def handle_for(network: Network, id_: int, name: str) -> Handle:
-    """Return a handle of the library itself, which calls this network. It needs only the id and name of the member."""
+    """Return a `Handle` for calls to this network. Only the member's id and name are needed."""
     return Handle(network, cast("Member", Identity(id_, name)))
 
 
 def kinds_of(shoal: object) -> dict[str, type]:
-    """Return the classes of a network, of its members and of their nouns: `shoal`, `shoal.tags`, `member`, `member.lists`."""
+    """Return the classes of a network, a member and their nouns, by noun: `shoal`, `shoal.tags`, `member`, `member.lists`."""
     kinds: dict[str, type] = {}
     for name, root in (("shoal", shoal), ("member", handle_for(ELSEWHERE, 0, ""))):
         kinds[name] = type(root)
@@ -112,7 +112,7 @@ def kinds_of(shoal: object) -> dict[str, type]:
 
 
 def surface(kinds: Mapping[str, type]) -> Nouns:
-    """Return the methods of each class by name, by the noun of the class."""
+    """Return the public methods of each class by name, by noun."""
     return {noun: methods_of(kind) for noun, kind in kinds.items()}
 
 
@@ -121,9 +121,9 @@ _SEQUENCES: tuple[type, ...] = (tuple, set, frozenset)
 
 
 class Values:
-    """The types in calls by number, and the conversion of their values to plain values and back.
+    """The types that occur in remote calls, by number, for converting values to plain values and back.
 
-    `identity` creates the representation of a member in this process.
+    `identity` creates the object that represents a member in this process.
     """
 
     def __init__(self, nouns: Nouns, identity: Callable[[int, str], object]) -> None:
@@ -142,20 +142,20 @@ class Values:
         """A digest that is equal on both sides if their versions are."""
 
     def with_handles(self, identity: Callable[[int, str], object]) -> Values:
-        """Return a copy of these types with another representation of members."""
+        """Return a copy of this object that represents members by other objects (`identity`)."""
         other = copy(self)
         other.identity = identity
         return other
 
     def plain(self, value: Any) -> Any:
-        """Encode a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too many levels."""
+        """Encode a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too deep nesting."""
         try:
             return self._plain(value)
         except RecursionError:
             raise InvalidInput("the value is nested too deeply") from None
 
     def made(self, plain: Any) -> Any:
-        """Decode a value from the plain values that another process sent. Raises `ValueError` for invalid ones."""
+        """Decode a value that another process sent. Raises `ValueError` if it is invalid."""
         try:
             return self._made(plain)
         except (LookupError, TypeError, RecursionError) as error:
@@ -186,7 +186,7 @@ class Values:
         return [self._plain(getattr(value, field)) for field in _fields(kind)]
 
     def _near(self, value: Any) -> Any:
-        """Encode a value of a subclass of a known class (such as a handle), or of a similar type, as plain values."""
+        """Encode a value of a subclass of a known type, such as a handle, or of a similar type."""
         if isinstance(value, Identity):
             return {self._numbers[Identity]: [value.id, value.name]}
         for kind in _PLAIN[1:]:
@@ -228,7 +228,7 @@ class Values:
 
 
 def _shape(method: Method) -> str:
-    """Return the arguments and the result of a method as text, which is identical in every process."""
+    """Describe the arguments and result of a method as text, to compare two processes."""
     given = method.signature.parameters.values()
     arguments = [
         (parameter.name, parameter.kind.name, str(parameter.annotation), parameter.default is parameter.empty)
@@ -252,7 +252,7 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 def _collect(hint: Any, found: set[type]) -> None:
-    """Add the structured types that a type names, and the types named by their fields."""
+    """Add the structured types in a type hint, and those in their fields, to `found`."""
     for part in get_args(hint):
         _collect(part, found)
     if not isinstance(hint, type) or hint in found:

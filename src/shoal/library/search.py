@@ -104,7 +104,7 @@ class Tags:
         self._reads = reads
 
     async def cloud(self, order: CloudOrder = "all", limit: int = MAX_WORDS) -> Shown:
-        """Return at most 200 tags by `all` uses, by uses in the last `hour`, `day` or `week`, or `rising`.
+        """Return at most 200 tags of the cloud, ordered by `all` uses, those of the last `hour`, `day` or `week`, or `rising`.
 
         Raises `InvalidInput` for an unknown order or another limit.
         """
@@ -127,12 +127,12 @@ class Tags:
         return self._reads.tags.versions()
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
-        """Return rising tags, filled up with the top tags of the day, the week and all time. Raises `Unavailable`."""
+        """Return rising tags; if they are too few, then the top tags of the day, the week and all time. Raises `Unavailable`."""
         return await trends.trending(self._reads, limit, offset)
 
 
 class FollowsTags(Acting):
-    """The tags of a member."""
+    """The tags that a member follows."""
 
     async def follow_tag(self, tag: str) -> str:
         """Follow a tag, whose public posts then appear in the home timeline. Return its canonical form.

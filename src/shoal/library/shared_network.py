@@ -45,7 +45,7 @@ _KILLED = "the process that owns the store exited on every attempt of this call"
 
 
 class SharingSession:
-    """Calls methods of the library on the network of a store, in the process that owns it."""
+    """Calls library methods on a store's network in the process that owns it: this one or another."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class SharingSession:
         return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
 
     async def _current_side(self) -> OwnedNetwork | RemoteNetwork:
-        """Wait for an owner. Raises `Unavailable` after `patience` seconds."""
+        """Return the owner or the connection to it, waiting if there is none. Raises `Unavailable` after `patience` seconds."""
         if not self._open:
             raise RuntimeError(_CLOSED)
         if isinstance(self._side, RemoteNetwork) and self._side.client.ended.done():
@@ -162,7 +162,7 @@ class SharingSession:
         self._found.clear()
 
     async def _run(self) -> None:
-        """Connect to the owner, or become the owner, again and again until this process stops."""
+        """Connect to the owner, or become the owner, repeatedly, until this process stops."""
         pause = 0.0
         while not self._ending.is_set():
             try:
@@ -172,7 +172,7 @@ class SharingSession:
             except Unavailable as error:
                 self._reason = str(error)
             except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
-                # A ValueError is an invalid setting.
+                # The caller reports these errors: a `ValueError` names an invalid setting.
                 if not isinstance(error, ShoalError | ValueError):
                     _log.exception("cannot open the shared store")
                 self._broken = error
@@ -230,7 +230,7 @@ def _position(call: Call) -> str:
 
 
 def _resumed(call: Call, position: str) -> Call:
-    """Return the call with `position` as the point to resume after, if its method has such an argument."""
+    """Return the call changed to resume after `position`, if its method can resume."""
     if "after" not in call.method.signature.parameters:
         return call
     bound = call.method.bound(call.args, call.kwargs)
@@ -242,7 +242,7 @@ _NO_NETWORK = "a shared network may be in another process: only its methods are 
 
 
 class SharedNetwork:
-    """A shared store for one application. `root` creates the library's object for a network, such as `Shoal`.
+    """A store that the processes of one application share. `root` creates the library's object for a network, such as `Shoal`.
 
     `shoal` may be created before a process is forked; `opened` belongs to one process and its event loop.
     """
@@ -275,7 +275,7 @@ class SharedNetwork:
         return handle
 
     def _proxy(self, root: str, member: tuple[int, str] | None) -> Any:
-        """Create a network or a handle with its nouns, without running its `__init__`."""
+        """Create a network or handle with its nouns, without running `__init__`, so that its methods can be replaced."""
         thing = self._bare(root, member)
         for noun in self._kinds:
             if noun.startswith(f"{root}."):

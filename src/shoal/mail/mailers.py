@@ -48,7 +48,7 @@ class Mailer(Protocol):
 
 
 def in_ascii(address: str) -> str:
-    """Return an address with its domain in ASCII form: then only a non-ASCII local part requires RFC 6531."""
+    """Return an email address with its domain in ASCII, so that only a non-ASCII local part requires SMTPUTF8 (RFC 6531)."""
     name, _, domain = address.rpartition("@")
     return f"{name}@{ascii_domain(domain)}"
 
@@ -88,7 +88,7 @@ class SmtpServer(NamedTuple):
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Parse a URL. Raises `InvalidInput`. A password is never sent in clear over the network, except to this machine."""
+    """Parse the URL of an SMTP server. Raises `InvalidInput`, also if a password would be sent unencrypted to another machine."""
     parts = urlsplit(url)
     more = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     tls = more.pop("tls", "")
@@ -168,13 +168,13 @@ class SmtpMailer:
 
 
 def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException) -> Unavailable | Undeliverable:
-    """Interpret a response of the server: codes from 500 on are permanent (RFC 5321, 4.2.1)."""
+    """Return the error for a response of the mail server: codes from 500 on are permanent (RFC 5321, 4.2.1)."""
     if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
         refused = error.recipients[0]
         code, reply = refused.code, refused.message
     else:
         code, reply = error.code, error.message
-    # A response before the mail was sent says nothing about it: a server that greets with 554 may recover.
+    # An error response before the mail was sent does not concern this mail: a server that greets with 554 may recover.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
     if not about_letter or code == _CLOSING:
         return Unavailable(f"the mail server is not accepting mail: {code} {reply}")
@@ -188,7 +188,7 @@ _MOST = 1_000_000
 
 
 class FolderMailer:
-    """Writes mails to a folder, which is created with the first one."""
+    """Writes mails to a folder, which is created for the first one."""
 
     def __init__(self, folder: Path, sender: str) -> None:
         self._folder = folder

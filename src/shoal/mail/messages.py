@@ -14,7 +14,7 @@ from shoal.mail.mailers import Letter
 
 
 class Stationery(NamedTuple):
-    """The name of the network and the root of its links, common to all mails."""
+    """The data that all mails contain: the name of the network, and the root of its links."""
 
     title: str
     base_url: str
@@ -48,7 +48,7 @@ class _Content(NamedTuple):
 
 
 def write(stationery: Stationery, about: About, language: str) -> Letter:
-    """Return a mail, in English if `language` (a code such as "de") is not available."""
+    """Write a mail in a language (a code such as "de"), or in English if it is not available."""
     words = words_in(language if language in LANGUAGES else "en")
     content, foot = _content_of(words, about, stationery.title), _foot(words, about, stationery)
     return _letter(stationery, words, about.to, content, foot)

@@ -24,7 +24,7 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 120.0
 
 
 class MailSender:
-    """A queue of tasks that each write and send one mail, four at a time."""
+    """A queue of tasks, each of which writes and sends one mail; four run concurrently."""
 
     def __init__(self, mailer: Mailer, stationery: Stationery) -> None:
         self.stationery = stationery
@@ -47,7 +47,8 @@ class MailSender:
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
         """Queue the task of a mail; the future ends with it.
 
-        Raises `NotYet` if the queue is full, or during the backoff of the server or of this mail. The future may raise it too.
+        Raises `NotYet` if the queue is full, or during the backoff after a failure of the server or of this mail. The future
+        may raise it too.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
@@ -82,5 +83,5 @@ class MailSender:
         self._server.reset(_SERVER)
 
     async def close(self) -> None:
-        """Cancel pending mails, which are sent after the next start of the process."""
+        """Cancel pending mails. They are sent after the next start of the process."""
         await self._queue.close()

@@ -92,7 +92,7 @@ async def lookup(context: Context, params: Lookup) -> object:
 
 
 async def account_named(app_context: AppContext, name: str) -> Member:
-    """Return a member by user name. Raises `NotFound`, or `Gone` if they are suspended."""
+    """Return a member by user name. Raises `NotFound`, or `Gone` for a suspended member."""
     member = await members.find(app_context.writes, name)
     if member is None or member.pending:
         raise NotFound("Record not found")
@@ -152,7 +152,7 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
 
 @router.get("/api/shoal/v1/accounts/{id}/received", auth="optional", scope="read:accounts", answer=Received)
 async def received(context: Context, params: One) -> object:
-    """Count the likes and shares of the posts of an account that the caller can find: `{"likes": n, "shares": n}`."""
+    """Return the total likes and shares of an account's posts that the caller can find: `{"likes": n, "shares": n}`."""
     app_context = context.app
     await access_member(app_context.graph, params.id)
     found = await member_queries.received(app_context.reads, context.caller.member_id, params.id)

@@ -86,7 +86,7 @@ class PartOfAlbum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewPhotos(msgspec.Struct, frozen=True, kw_only=True):
-    """The media of an own status to add to an album; all of them if none are named."""
+    """Media of one of the caller's statuses to add to an album; all of its media if none are listed."""
 
     id: Id
     status_id: Id
@@ -100,7 +100,7 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def list_albums(context: Context, params: PageOf) -> object:
-    """List the albums of an account with photos that the caller may see, newest first; of the caller, all albums."""
+    """List the albums of an account, newest first: those with photos that the caller may see, and all of the caller's own."""
     app_context = context.app
     cursor = cursor_of(params, queries.PAGE, 40)
     found = await queries.of_member(app_context.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
@@ -110,7 +110,7 @@ async def list_albums(context: Context, params: PageOf) -> object:
 
 @router.get("/api/shoal/v1/albums/{id}", auth="optional", scope="read:statuses", answer=AlbumWithPhotos)
 async def get_album(context: Context, params: PartOfAlbum) -> object:
-    """Show an album with a page of its photos, in the order of the album."""
+    """Show an album, with a page of its photos in their order."""
     app_context, viewer = context.app, context.caller.member_id
     limit, offset = page_size(params.limit, queries.PHOTOS, 80), min(max(0, params.offset), _MOST_OFFSET)
     found = await queries.page(app_context.reads, viewer, params.id, offset, limit)
@@ -167,7 +167,7 @@ async def remove_photos(context: Context, params: SomePhotos) -> object:
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def reorder_photos(context: Context, params: SomePhotos) -> object:
-    """Move media to the start of one of the caller's albums, in this order; the others keep their order."""
+    """Move these media to the start of one of the caller's albums, in this order; the others keep their order."""
     await albums.arrange(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 

@@ -46,20 +46,20 @@ class Browser:
     def form_token(self) -> str:
         """Return a token that a form must send back, bound to the browser and its login (CSRF).
 
-        It differs on every call: it is masked with random bytes, which it begins with, so that the size of a compressed
-        page reveals nothing about it (the BREACH attack: https://breachattack.com).
+        The token is masked with random bytes, with which it begins, so it differs on every call and the size of a compressed
+        page does not leak it (the BREACH attack: https://breachattack.com).
         """
         mask = secrets.token_bytes(_MAC_BYTES)
         return (mask + _masked(self._mac(), mask)).hex()
 
     @property
     def is_new(self) -> bool:
-        """Whether the browser has no key yet; `keep` sends it one."""
+        """Whether the browser has no key cookie yet; `keep` sets it."""
         return not self._known
 
     @property
     def name(self) -> str:
-        """Return an opaque name of the browser and its login. It changes whenever form tokens become invalid."""
+        """Return an opaque identifier of the browser and its login. It changes whenever form tokens become invalid."""
         return sha256(self._mac()).hexdigest()
 
     def sent(self, form_token: str) -> bool:
@@ -81,12 +81,12 @@ class Browser:
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
 
     def postpone(self, response: Response, action: str) -> None:
-        """Store an action until the visitor has logged in; an empty text deletes the stored one."""
+        """Remember an action in a cookie until the visitor has logged in; an empty text deletes the cookie."""
         if action or self.pending:
             self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
 
     def log_out(self, response: Response) -> None:
-        """End the login of the browser, and clear everything that it has stored of the member's pages."""
+        """Log the browser out, and clear all pages and data that it has stored."""
         self._set(response, _LOGIN, "", 0)
         self.postpone(response, "")
         response.headers["Clear-Site-Data"] = '"cache", "storage"'

@@ -48,7 +48,7 @@ class FoundContact(msgspec.Struct, kw_only=True):
 
 
 class FoundContacts(msgspec.Struct, kw_only=True):
-    """Matching accounts: those that the caller does not follow first, then the more reliable matches."""
+    """Matching accounts: first those that the caller does not follow, then by reliability of the match."""
 
     contacts: list[FoundContact]
     asked: int
@@ -69,7 +69,7 @@ class HashesParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FollowListParams(msgspec.Struct, frozen=True):
-    """The accounts that the caller follows on another network: a file of its archive, or handles."""
+    """Accounts that the caller follows on another network: a file from its archive, or a list of handles."""
 
     file: Upload | None = None
     """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of

@@ -52,7 +52,7 @@ from shoal.streaming.hub import Hub
 
 
 class PhotoCredit(NamedTuple):
-    """The title, author, source and license of a photograph. `source` and `license_url` are addresses; the latter may be empty."""
+    """The title, author, source and license of a photograph. `source` and `license_url` are URLs; `license_url` may be empty."""
 
     title: str
     author: str
@@ -100,7 +100,7 @@ class AppParts:
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The services that a handler finds in `context.app`. See `AppParts` for the fields that both have."""
+    """The services available to a handler as `context.app`. `AppParts` documents the fields that both have."""
 
     settings: Settings
     graph: Graph
@@ -135,7 +135,7 @@ class AppContext:
     archives: ArchiveStorage | None = None
 
     async def close(self) -> None:
-        """Finish and cancel the background work of these services."""
+        """Finish or cancel the background work of these services."""
         async with AsyncExitStack() as closing:
             # Closed in reverse order, all of them even if one fails.
             for part in (self.ledger, self.network_totals, self.background, self.uses):
@@ -143,7 +143,7 @@ class AppContext:
 
     @property
     def push_key(self) -> str:
-        """Return the public key of web push, in base64url; empty without web push."""
+        """The public key for web push, in base64url; empty if web push is disabled."""
         return self.server_key.public if self.server_key else ""
 
 
@@ -293,7 +293,7 @@ async def entries_page(
 ) -> Reply:
     """Return a page of statuses, with their data if it is requested (see `WithData`).
 
-    `filters_applied`: the entries already list the filters of the caller that match them.
+    `filters_applied` means that the entries already list the caller's filters that match them.
     """
     body = await context.app.present.page(
         context.caller.member_id, page.entries, listed_data(with_data=with_data), filters_applied=filters_applied
@@ -323,13 +323,13 @@ def paged(context: Context, body: object, cursors: Sequence[int], after: int | N
 
 
 def offset_page(context: Context, body: object, offset: int, limit: int, *, more: bool) -> Reply:
-    """Return a page of a list that is paged by position, with its Link header."""
+    """Return a page of a list that clients page by offset, with its Link header."""
     link = offset_links(address_of(context), offset, limit, more=more)
     return Reply(body, headers=(("Link", link),) if link else ())
 
 
 def address_of(context: Context) -> str:
-    """Return the URL of the request below this server's own root, regardless of proxies."""
+    """Return the URL of the request under this server's configured root, regardless of proxies."""
     scope = context.request.scope
     return f"{context.app.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
 
@@ -348,7 +348,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status that the caller deletes or takes back a reaction to, even if it is hidden from them. Raises `NotFound`."""
+    """Return a status whose deletion or unliking the response reports, even if the caller may not see it. Raises `NotFound`."""
     app_context = context.app
     entry = await hydrate_taken_back(app_context.graph, actor(context), id_)
     if entry is None:

@@ -116,7 +116,7 @@ class ChangedFilter(FilterParams, frozen=True, kw_only=True):
 
 
 class KeywordOf(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword. `id` is the id of the filter when a keyword is added, and the id of the keyword when it is changed."""
+    """A keyword with the id of its filter when it is added, and with its own id when it is changed."""
 
     id: Id
     keyword: _Text | None = None
@@ -129,7 +129,7 @@ class StatusOf(msgspec.Struct, frozen=True):
 
 
 def _seconds(expires_in: int | UnsetType | None) -> int | None:
-    """Convert an expiry for `FilterChange`: None if omitted, -1 for never, else seconds."""
+    """Convert an expiry for `FilterChange`: None if omitted, -1 for none, otherwise seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in
@@ -236,7 +236,7 @@ async def add_status(context: Context, params: StatusOf) -> object:
 
 @router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
 async def get_status(context: Context, params: One) -> object:
-    """Show a status of a filter. `id` is the id of the `FilterStatus`, not of the status itself."""
+    """Show the entry of a status in a filter, by the id of the entry (`FilterStatus`), not of the status itself."""
     return status_entity((await filters.filter_of_post(context.app.graph, actor(context), params.id))[1])
 
 

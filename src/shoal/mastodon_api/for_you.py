@@ -50,7 +50,7 @@ class RankingChoices(msgspec.Struct, kw_only=True):
 
 
 class CatchUp(msgspec.Struct, kw_only=True):
-    """The best of what a member's followees posted and shared during the member's absence."""
+    """The best posts and shares of a member's followees during the member's absence."""
 
     since: str
     """When the member was last here."""
@@ -78,7 +78,7 @@ class Interest(msgspec.Struct, kw_only=True):
 
 
 class FeedbackGiven(msgspec.Struct, kw_only=True):
-    """The effect of feedback (more or less like this) on the value of a term and its contribution to the score."""
+    """The effect of feedback (more or less like this) on one term of a score: its value and contribution."""
 
     account_id: str | None
     """The author that the feedback is about; null if it is about a tag."""
@@ -116,7 +116,7 @@ class Feedback(msgspec.Struct, kw_only=True):
 
 
 class WhyNot(msgspec.Struct, kw_only=True):
-    """The position of a status in a member's ranked feed, or what excludes it."""
+    """The position of a status in a member's ranked feed, or the rule that excludes it."""
 
     stage: str
     """`sources`, `filter` or `score`; `shown` for a status in the feed."""
@@ -169,7 +169,7 @@ class CatchUpQuery(WithData, frozen=True, kw_only=True):
 
 
 class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe: a preset with changes, or a link and nothing else."""
+    """A recipe to set: a preset with changes, or only the link to a recipe."""
 
     link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
     """The link to a recipe on any server, or only its query string."""
@@ -196,7 +196,7 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
 
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
-    """List the statuses most likely to interest the caller, best first; newest first if they could not be ranked."""
+    """List the statuses most likely to interest the caller, best first. If ranking fails, they are listed newest first."""
     app_context = context.app
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
@@ -216,7 +216,7 @@ def _feed_header(by_time: str) -> Header:
 
 
 async def as_list(context: Context, params: StatusesOf) -> Reply:
-    """Return a page of the ranked feed for clients that request it as the timeline of a list."""
+    """Return a page of the ranked feed, for clients that read it as the timeline of the list "For you"."""
     cursor = cursor_of(params)
     page, by_time = await feed.list_page(context.app.reads, actor(context), cursor)
     reply = await entries_page(context, page, cursor, with_data=params.with_data)
@@ -225,7 +225,7 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
 
 @router.get("/api/shoal/v1/timelines/catch_up", scope="read:statuses", answer=CatchUp)
 async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
-    """Return the best of what the caller's followees posted and shared since the caller was last here."""
+    """Return the best posts and shares of the caller's followees since the caller's last visit."""
     app_context, viewer = context.app, actor(context)
     since = moment_of_text(params.since) if params.since else None
     if params.since and since is None:
@@ -307,7 +307,7 @@ async def report_seen(context: Context, params: SeenStatuses) -> object:
 
 @router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)
 async def why_not(context: Context, params: One) -> object:
-    """Return the stage and rule that exclude a status from the caller's ranked feed, or its position there."""
+    """Return the position of a status in the caller's ranked feed, or the stage and rule that exclude it."""
     found = await feed.why_not(context.app.reads, actor(context), params.id)
     return WhyNot(stage=found.stage, rule=found.rule, place=found.place, words=found.words)
 
@@ -322,7 +322,7 @@ class OffersQuery(msgspec.Struct, frozen=True):
 
 
 class PickedTags(msgspec.Struct, frozen=True, kw_only=True):
-    """Tags to keep as interests, with or without their `#`."""
+    """Tags to set as interests, with or without their `#`."""
 
     tags: Annotated[tuple[_TagName, ...], Meta(max_length=MOST_PICKED)]
 

@@ -141,7 +141,7 @@ def _document(context: Context, text: str) -> ExtendedDescription:
 @router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 @router.delete("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
-    """Return an empty object: there are no other servers to block."""
+    """Return an empty list: this server does not federate, so it blocks no other servers."""
     return b"{}"
 
 
@@ -236,7 +236,7 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether sign-ups through apps need approval: if all do, or if proof of work is required, which apps do not send."""
+    """Return whether sign-ups through apps need approval: if all do, or if the server requires a proof of work, which apps lack."""
     return settings.approval or settings.signup_work > 0
 
 

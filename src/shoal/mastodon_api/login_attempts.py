@@ -24,7 +24,7 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Leave the admission gate during the block, and hold one of the few slots for password hashing.
+    """Hold a slot for password hashing during the block, outside the admission limit for requests.
 
     Raises `Unavailable` if no slot is free.
     """
@@ -34,11 +34,11 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class LockedOut(TooMany):
-    """Too many wrong passwords were tried for an account, from any address. Its owner may not know about the attempts."""
+    """Too many wrong passwords were tried for an account, from any address, perhaps by someone other than its owner."""
 
 
 class Attempt:
-    """An attempt to prove an identity from one address. It implements `Asker` of `commands/authentication.py`."""
+    """An attempt to log in from one IP address. Implements `Asker` of `commands/authentication.py`."""
 
     def __init__(self, limiter: Limiter, address: str, site: Site) -> None:
         self._limiter = limiter
@@ -55,7 +55,7 @@ class Attempt:
         await self._take(RateKey(limit_class, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
-        """Revert the counts of `begin` after a successful attempt."""
+        """Undo the counts of `begin` after a successful attempt."""
         while self._counted:
             await self._limiter.give_back(*self._counted.pop())
 
@@ -141,7 +141,7 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
-    """Count a requested mail by address range, and by `member_id` or else the `account` as typed. Raises `TooManyMails`."""
+    """Count a requested mail by address range, and by `member_id` or, if 0, by the `account` as typed. Raises `TooManyMails`."""
     address = address_of(context.request.scope)
     # The typed text is hashed, so that it cannot collide with the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]

@@ -62,7 +62,7 @@ def _in_circle(x: int, y: int, center_x: int, center_y: int, radius: int) -> boo
 
 
 def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
-    """Encode a two-color PNG, drawn in blocks of eight by two pixels, which is fine enough for a placeholder."""
+    """Encode a two-color PNG of blocks of eight by two pixels; `is_figure` returns the color of a block."""
     rows = []
     for y in range(0, height, 2):
         row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))
@@ -101,7 +101,7 @@ class ShownFiles:
         self._until: Recent[str, float] = Recent(_REMEMBERED)
 
     async def check(self, key: str) -> None:
-        """Raise `NotFound` for a file that is no longer visible."""
+        """Raise `NotFound` for a file that viewers may no longer see."""
         until = self._until.get(key)
         if until is not None and self._clock() < until:
             return
@@ -169,7 +169,7 @@ def is_file(path: str) -> bool:
 
 
 class Files:
-    """The ASGI application of the paths for which `is_file` holds."""
+    """The ASGI application that serves media files: paths for which `is_file` is true."""
 
     def __init__(self, media: MediaLibrary, shown: ShownFiles) -> None:
         self._media = media
@@ -200,7 +200,7 @@ class Files:
             raise NotFound("Record not found") from None
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
-        """Return the file, or its smaller variant if the `Accept` header names that type."""
+        """Return the file, or its smaller variant if the `Accept` header accepts that variant's type."""
         copy = copy_of(key)
         if not copy:
             return await self._stored(key, asked)
@@ -237,7 +237,7 @@ class Files:
 
 
 def _takes(accepted: Iterable[str], content_type: str) -> bool:
-    """Return whether an `Accept` header names a content type and does not rule it out (RFC 9110, 12.5.1)."""
+    """Return whether an `Accept` header explicitly accepts a content type (RFC 9110, 12.5.1)."""
     for kind in ",".join(accepted).lower().split(","):
         name, *parameters = (part.strip() for part in kind.split(";"))
         if name == content_type:

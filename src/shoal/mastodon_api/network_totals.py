@@ -47,7 +47,7 @@ class Totals(NamedTuple):
 
 
 class NetworkTotals:
-    """The totals of the network. A call counts them again if they are older than ten minutes."""
+    """The totals of the network, such as members and posts. A call counts them again if they are older than ten minutes."""
 
     def __init__(self, store: Scanner) -> None:
         self._store = store

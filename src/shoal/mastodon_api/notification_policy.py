@@ -34,7 +34,7 @@ _OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ 
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to the rules: accept, filter or drop. A rule that is None keeps its value."""
+    """Changes to a notification policy. Each rule is accept, filter or drop; None keeps it."""
 
     for_not_following: Treatment | None = None
     for_not_followers: Treatment | None = None
@@ -44,7 +44,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to the rules in the format of API v1: true for filter, false for accept."""
+    """Changes to a notification policy in the format of API v1: each rule is true (filter) or false (accept)."""
 
     filter_not_following: bool | None = None
     filter_not_followers: bool | None = None

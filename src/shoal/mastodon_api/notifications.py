@@ -56,7 +56,7 @@ class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """Notifications to count, and the maximum count."""
+    """Which notifications to count, and up to how many."""
 
     types: Types = ()
     exclude_types: Types = ()
@@ -114,7 +114,7 @@ async def clear(context: Context, _params: None) -> object:
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_count(context: Context, params: Unread) -> object:
-    """Count the notifications since the `notifications` marker, up to `limit` (default 100)."""
+    """Count the notifications after the `notifications` marker, up to `limit` (default 100)."""
     return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params)))
 
 
@@ -149,7 +149,7 @@ def reported(app_context: AppContext, item: queries.Notification) -> moderation_
 
 
 def key_of(group: Group | None, time: int) -> str:
-    """Return the key of a group. If `group` is None, it is the key of the ungrouped notification of this time."""
+    """Return the key of a notification group or, if `group` is None, of the single notification with this time."""
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
@@ -165,7 +165,7 @@ Expand = Literal["full", "partial_avatars"]
 
 
 class GroupsPage(NotificationsQuery, frozen=True, kw_only=True):
-    """A page of groups. `partial_avatars` returns complete accounts only for the first of each group."""
+    """A page of notification groups. With `partial_avatars`, only the first account of each group is complete."""
 
     grouped_types: Types = ()
     expand_accounts: Expand = "full"
@@ -221,7 +221,7 @@ async def dismiss_group(context: Context, params: OneGroup) -> object:
 
 @router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
 async def unread_group_count(context: Context, params: UnreadGroups) -> object:
-    """Count the groups of notifications since the `notifications` marker, up to `limit` (default 100)."""
+    """Count the groups of notifications after the `notifications` marker, up to `limit` (default 100)."""
     kinds = _kinds(params.grouped_types)
     return UnreadCount(await queries.unread(context.app.reads, actor(context), params.most(), query_of(params), kinds))
 
@@ -239,7 +239,7 @@ async def _found(context: Context, text: str) -> tuple[Group | None, list[querie
 
 
 def _parsed(text: str) -> Group | int:
-    """Parse a key as a group, or as the time of an ungrouped notification. Raises `NotFound` for an invalid key."""
+    """Parse the key of a notification group, or of a single notification. Raises `NotFound` for an invalid key."""
     if match := _UNGROUPED.fullmatch(text):
         return int(match[1])
     if match := _GROUPED.fullmatch(text):
@@ -285,7 +285,7 @@ def _group(app_context: AppContext, found: queries.Grouped, sample: Sequence[Pro
 
 
 def _people(items: Sequence[queries.Notification]) -> list[Profile]:
-    """Return each account once, newest first."""
+    """Return the accounts in these notifications, each once, newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
@@ -308,7 +308,7 @@ class MarkersQuery(msgspec.Struct, frozen=True):
 
 
 class MarkerPosition(msgspec.Struct, frozen=True):
-    """The newest item that the caller has read."""
+    """The id of the newest item that the caller has read."""
 
     last_read_id: Id | None = None
 

@@ -113,27 +113,27 @@ def issuer_of(at: Addresses) -> str:
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Return whether responses may be sent to this URI: it is registered exactly so, and its host is unambiguous."""
+    """Return whether responses may be sent to this URI: it equals a registered one, and its host is unambiguous."""
     return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
 
 
 def leads_where_it_seems(redirect_uri: str) -> bool:
-    """Return whether all programs parse the host of a URI identically.
+    """Return whether all programs find the same host in a URI.
 
-    Browsers treat a backslash as a slash, other programs do not; and `https://bank.example@evil.example/` appears to
-    name one host but leads to another.
+    Browsers treat a backslash as a slash, other programs do not; and `https://bank.example@evil.example/` appears to name one
+    host but leads to another.
     """
     return "\\" not in redirect_uri and "@" not in _authority(redirect_uri)
 
 
 def _authority(uri: str) -> str:
-    """Return the part between `//` and the path; empty if there is none."""
+    """Return the authority of a URI, between `//` and the path; empty if there is none."""
     rest = uri.partition(":")[2]
     return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
 
 
 def address_of(at: Addresses, params: Authorization) -> str:
-    """Return the URL of the authorize page with this request, to return to after login."""
+    """Return the URL of the authorization page for this request, to return to after a login."""
     # Copy only the fields of `Authorization`: the class of `params` may be a subclass with a password. The login that
     # follows satisfies `force_login`.
     names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
@@ -202,7 +202,7 @@ async def register_app(context: Context, params: AppForm) -> object:
 
 @router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
 async def verify_app(context: Context, _params: None) -> object:
-    """Show the app of the access token."""
+    """Show the app to which the access token was issued."""
     app_context = context.app
     return serializers.application(await app_of(app_context, context.caller.app_id), app_context.push_key)
 
@@ -274,7 +274,7 @@ async def issue_token(context: Context, params: TokenRequest) -> object:
 
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """Exchange an authorization code for a token with the scopes that the member approved, whatever the request says."""
+    """Exchange an authorization code for a token. Its scopes are those the member approved; scopes in the request are ignored."""
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -320,7 +320,7 @@ def grant_types(settings: Settings) -> list[str]:
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
 async def revoke_token(context: Context, params: Revocation) -> object:
-    """Revoke an access token. An unknown token is reported as revoked; an app cannot revoke a token of another app."""
+    """Revoke an access token. Unknown tokens count as revoked; an app cannot revoke the tokens of another app."""
     app_context = context.app
     app = await _client(app_context, context.request, params)
     if not params.token:

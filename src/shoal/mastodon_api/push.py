@@ -26,7 +26,7 @@ _WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.REPORT_RESOLVED, Kind.UNPUBLISHE
 
 
 class PushKeys(msgspec.Struct, frozen=True):
-    """Keys of the app, in base64, with which messages to it are encrypted."""
+    """The app's keys for encrypting messages to it, in base64."""
 
     p256dh: _Word = ""
     """The public key: an uncompressed P-256 point of 65 bytes."""
@@ -35,7 +35,7 @@ class PushKeys(msgspec.Struct, frozen=True):
 
 
 class PushTarget(msgspec.Struct, frozen=True):
-    """The endpoint that messages are sent to."""
+    """The push service endpoint of an app, and its keys."""
 
     endpoint: Annotated[str, Meta(max_length=MAX_ENDPOINT)] = ""
     """An https URL on the public internet."""
@@ -60,7 +60,7 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
     @property
     def kinds(self) -> list[Kind]:
-        """The kinds to push.
+        """The kinds of notifications to push.
 
         Emoji reactions are pushed if favourites are, because clients cannot select emoji reactions.
         """
@@ -81,7 +81,7 @@ class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up"
 
 
 class PushData(msgspec.Struct, frozen=True):
-    """Types of notifications to push, and senders to include."""
+    """Which types of notifications to push, and from which senders."""
 
     alerts: PushAlerts | None = None
     policy: PushPolicy | None = None
@@ -147,7 +147,7 @@ async def unsubscribe(context: Context, _params: None) -> object:
 
 
 def _key(app_context: AppContext) -> ServerKey:
-    """Return the VAPID key. Raises `NotFound` if web push is disabled."""
+    """Return the server's VAPID key. Raises `NotFound` if web push is disabled."""
     if app_context.server_key is None:
         raise NotFound("Record not found")
     return app_context.server_key

@@ -67,7 +67,7 @@ def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
 
 
 def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocType, limit_class: str = "api") -> None:
-    """Add the route that withdraws a reaction of the caller, even if the status is now hidden from them."""
+    """Add the route that removes a reaction of the caller, even if the status is now hidden from the caller."""
 
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, limit_class=limit_class, answer=Status, what=what)
     async def end(context: Context, params: One) -> object:
@@ -102,7 +102,7 @@ _add_end(
 
 @router.post("/api/v1/statuses/{id}/reblog", scope="write:statuses", answer=Status, delivers=True)
 async def reblog(context: Context, params: Reblog) -> object:
-    """Share a status, and return the share with the status inside. A repeated call returns the existing share."""
+    """Share a status, and return the share, which contains the status. A repeated call returns the existing share."""
     visibility = VISIBILITY[params.visibility]
     share = await reactions.share(context.app.writes, actor(context), params.id, visibility)
     return await show(context, share.id)
@@ -161,7 +161,7 @@ async def _saved(context: Context, params: StatusesQuery, atype: AssocType) -> o
 
 @router.get("/api/shoal/v1/statuses/{id}/likers", auth="optional", scope="read:accounts", answer=Likers)
 async def likers(context: Context, params: One) -> object:
-    """Return the number of accounts that like a status, and the newest five: `{"count": n, "newest": [Account]}`."""
+    """Return how many accounts like a status, and the five that liked it last: `{"count": n, "newest": [Account]}`."""
     app_context = context.app
     found = await members.likers(app_context.reads, context.caller.member_id, params.id)
     return b'{"count":%d,"newest":%b}' % (found.total, app_context.present.accounts(found.newest))
@@ -187,7 +187,7 @@ async def unreact(context: Context, params: OnStatus) -> object:
     "/api/v1/pleroma/statuses/{id}/reactions", auth="optional", scope="read:accounts", answer=list[EmojiReactors]
 )
 async def emoji(context: Context, params: One) -> object:
-    """List the emoji on a status, oldest first, each with the ten accounts that added it last."""
+    """List the emoji reactions to a status, first used first, each with the ten accounts that added it last."""
     app_context = context.app
     found = await members.emoji_reactors(app_context.reads, context.caller.member_id, params.id, _NEWEST)
     return [
@@ -208,7 +208,7 @@ async def emoji(context: Context, params: One) -> object:
     answer=list[EmojiReactors],
 )
 async def emoji_by(context: Context, params: PageOfEmoji) -> object:
-    """List the accounts that added an emoji to a status, newest first, in an array with one emoji or none."""
+    """List the accounts that reacted to a status with an emoji, newest first, in an array with one emoji or none."""
     app_context = context.app
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)

@@ -51,11 +51,11 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
-    """Return whether a new member from this address needs approval. Raises `NotAllowed` if sign-up is closed.
+    """Return whether a new member needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their address
-    says so. Any other person also needs approval if the server requires it for all, or if it requires a proof of work
-    and `proven` is false.
+    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their address says so.
+    Any other person also needs approval if the server requires it for all, or if it requires a proof of work and `proven` is
+    false.
     """
     app_context = context.app
     if not (app_context.settings.registrations or invited):
@@ -107,7 +107,7 @@ async def join(context: Context, form: Joining) -> Member:
 
 
 async def _check_proof(app_context: AppContext, form: Joining) -> None:
-    """Raise `InvalidInput` for a wrong or expired proof, so that the client can retry instead of waiting for approval."""
+    """Raise `InvalidInput` for a wrong or expired proof of work, so that the client can retry instead of waiting for approval."""
     domain, bits, now = app_context.at.netloc, app_context.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(
@@ -151,7 +151,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
 
 
 def _validated(errors: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """Return the value as it will be stored. If it is invalid, append the error to `errors` and return an empty text."""
+    """Return the value of a form field as stored. If it is invalid, add the error to `errors` and return an empty text."""
     if not text.strip():
         errors.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
@@ -322,7 +322,7 @@ class ReceiptPath(msgspec.Struct, frozen=True):
 
 
 class DepartureEntity(msgspec.Struct, frozen=True):
-    """The deletion of an account: when it was requested, is due, began and finished, and counts of deleted objects."""
+    """The deletion of an account: when it was requested, is due, began and finished, and how many objects were deleted."""
 
     username: str
     asked_at: str
@@ -334,7 +334,7 @@ class DepartureEntity(msgspec.Struct, frozen=True):
 
 
 class FarewellEntity(DepartureEntity, frozen=True):
-    """A deletion that was just requested. `receipt` is the text that opens its receipt; it cannot be retrieved later."""
+    """An account deletion that was just requested. `receipt` is needed to read its receipt later, and is returned only once."""
 
     receipt: str
 
@@ -351,14 +351,14 @@ async def delete_account(context: Context, params: OwnPassword) -> object:
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
 async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
-    """Cancel the deletion of an account, which can then log in again."""
+    """Cancel the deletion of an account, so that its owner can log in again."""
     await login_attempts.come_back(context, params.username, params.password)
     return {}
 
 
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)
 async def get_receipt(context: Context, params: ReceiptPath) -> object:
-    """Show the deletion of an account to the holder of its receipt, for a year."""
+    """Show the state of an account deletion to the holder of its receipt, for a year."""
     return DepartureEntity(**_fields(await account_deletions.receipt(context.app.writes, params.receipt)))
 
 

@@ -111,7 +111,7 @@ _add(f"{_REQUEST}/reject", relationships.reject_request, "write:follows", "Rejec
 
 @router.post("/api/v1/accounts/{id}/follow", scope="write:follows", answer=Relationship)
 async def follow(context: Context, params: FollowParams) -> object:
-    """Follow an account, or send a request if it is locked. A repeated call updates the options that are given."""
+    """Follow an account, or send a follow request if it is locked. A repeated call changes the given options."""
     await _check_exists(context, params.id)
     options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
     relation = await relationships.follow(context.app.writes, actor(context), params.id, options)
@@ -193,7 +193,7 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 
 @router.get("/api/v1/accounts/familiar_followers", scope="read:follows", answer=list[FamiliarFollowers])
 async def familiar(context: Context, params: AccountIds) -> object:
-    """List, for each account, its followers whom the caller follows; none if the account hides its followers."""
+    """List, for each account, those of its followers whom the caller follows; none if the account hides its followers."""
     app_context = context.app
     found = await members.familiar(app_context.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [

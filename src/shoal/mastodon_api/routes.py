@@ -104,7 +104,7 @@ _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
 class _Descriptions:
-    """The generated descriptions of the API. Each is generated once per root path, when it is first requested."""
+    """The API descriptions (OpenAPI document and reference page), generated for each root path on first request."""
 
     def __init__(self) -> None:
         self.groups: Sequence[RouteGroup] = ()
@@ -127,7 +127,7 @@ class _Descriptions:
 
 
 def _describing(groups: Sequence[RouteGroup], settings: Settings) -> RouteGroup:
-    """Return the group of the routes that describe the other groups and themselves."""
+    """Return the group of routes that serve the description of the API, including themselves."""
     router = Router(auth="public")
     descriptions = _Descriptions()
 
@@ -149,7 +149,7 @@ def _describing(groups: Sequence[RouteGroup], settings: Settings) -> RouteGroup:
 
 
 def parts(settings: Settings) -> tuple[RouteGroup, ...]:
-    """Return the routes by group, in the order of `docs/api.md`. The last group describes all of them."""
+    """Return the routes by group, in the order of `docs/api.md`. The last group serves the description of the API."""
     groups = tuple(
         RouteGroup(name, what, tuple(route for router in routers for route in router.routes(settings)))
         for name, what, routers in _GROUPS

@@ -111,7 +111,7 @@ async def cancel(context: Context, params: One) -> object:
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
-    """Schedule a status. If the request is repeated after the status was posted, return the posted status."""
+    """Schedule a status. If the `request` repeats an idempotency key and the status was posted since, return the posted status."""
     app_context = context.app
     at = moment_of(moment)
     made = await scheduled_posts.schedule(

@@ -132,7 +132,7 @@ def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
 
 
 def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
-    """Return whether a query asks for an account: it starts with `@`, or is the exact name of a found account."""
+    """Return whether a query is for an account: it starts with `@`, or is exactly the name of a found account."""
     if text.startswith("@"):
         return True
     match = _NAME.fullmatch(text)
@@ -152,7 +152,7 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """Return the object that a URL of this server links to, if the caller may see it; None if the text is no such URL."""
+    """Return the object at a URL of this server, if the caller may see it; None if the text is not such a URL."""
     app_context = context.app
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")

@@ -26,7 +26,7 @@ class SessionApp(msgspec.Struct):
 
 
 class SessionEntity(msgspec.Struct, kw_only=True):
-    """A login. Without an application it is a browser login."""
+    """A login of the caller. Without an `application`, it is a browser login."""
 
     id: str
     application: SessionApp | None
@@ -45,7 +45,7 @@ class SessionEntity(msgspec.Struct, kw_only=True):
 
 
 def shown(session: Session, current: int) -> SessionEntity:
-    """Return a session as seen by its member. `current` is the token id of the request."""
+    """Return a session as its member sees it. `current` is the id of the token that the request uses."""
     token, app = session
     use = token.use
     return SessionEntity(

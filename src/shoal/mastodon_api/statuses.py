@@ -70,7 +70,7 @@ class ShoalParams(msgspec.Struct, frozen=True):
 
 
 class EditedShoalParams(ShoalParams, frozen=True):
-    """Changes to the properties that Mastodon does not have."""
+    """Changes to the properties of a status that Mastodon does not have."""
 
     visibility: Literal["unlisted", "private", "direct"] | None = None
     """A narrower visibility than before."""
@@ -220,7 +220,7 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 
 
 def _refuse_quotes(params: Written) -> None:
-    """Refuse a quote, because the status would make no sense without the quoted status."""
+    """Raise an error for a quote, because the status would make no sense without the quoted one."""
     if params.quoted_status_id is not None:
         raise InvalidInput("quotes are not supported on this server", field="quoted_status_id")
 

@@ -82,7 +82,7 @@ class StreamName(WithData, frozen=True):
 
 
 class Stream(NamedTuple):
-    """A stream that the caller may listen to."""
+    """A stream that the caller is allowed to receive."""
 
     label: tuple[str, ...]
     """The name and parameter of the stream, as sent in messages to the client."""
@@ -121,7 +121,7 @@ REFRESH = "refresh"
 
 
 class StreamEvent(NamedTuple):
-    """An event. `payload` is JSON in one line, or None."""
+    """An event of a stream. `payload` is JSON on one line, or None."""
 
     name: str
     payload: bytes | None
@@ -277,7 +277,7 @@ class Sockets:
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
-        """Return the token and its caller. Browsers can send the token only in the query or as a subprotocol."""
+        """Return the caller and the token, which browsers can only send in the query or as a subprotocol."""
         if scope["path"] not in _PATHS:
             raise NotFound
         name_route(_PATHS[0])
@@ -300,7 +300,7 @@ class Sockets:
 
 
 class _Socket:
-    """An open socket. It is closed by ending its presence in the hub."""
+    """An open WebSocket. To close it, its connection to the hub is ended."""
 
     def __init__(
         self, app_context: AppContext, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
@@ -317,7 +317,7 @@ class _Socket:
         self._code, self._reason = _GOING_AWAY, ""
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
-        """Serve until either end closes. A stream named in the URL receives all events after the handshake."""
+        """Serve the socket until either side closes it. A stream named in the URL includes all events since the handshake."""
         connection = HTTPConnection(scope)
         failure = await self._subscribe_from_url(connection.query_params)
 
@@ -377,7 +377,7 @@ class _Socket:
             await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
-        """Subscribe, and return once no event can be missed. If the subscription already exists, it is kept."""
+        """Subscribe to a stream, and return once no event can be missed. An existing subscription is kept."""
         key = _key(asked)
         if key in self._streams:
             return
@@ -432,7 +432,7 @@ class _Socket:
         await self._send_json(body)
 
     async def _send_json(self, body: object) -> None:
-        """Send a message. Raises `OSError` if the client is gone or does not read."""
+        """Send a message. Raises `OSError` if the client has disconnected or does not read."""
         async with asyncio.timeout(self._app_context.streams.pace.patience):
             await self._send({"type": "websocket.send", "text": encode(body).decode()})
 
@@ -474,7 +474,7 @@ async def _count(app_context: AppContext, who: int | str) -> None:
 
 
 async def _refuse(reply: Reply, scope: Scope, send: Send) -> None:
-    """Refuse the handshake with an HTTP response if the server supports it, else by closing the socket."""
+    """Refuse a WebSocket handshake: with an HTTP response if the server supports that, otherwise by closing the socket."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
         return

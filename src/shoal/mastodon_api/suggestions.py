@@ -113,7 +113,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     by_owner=True,
 )
 async def trending(context: Context, params: TrendingQuery) -> object:
-    """List statuses that many different members react to now."""
+    """List statuses to which many different members are reacting."""
     app_context = context.app
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id

@@ -86,7 +86,7 @@ class Extent(NamedTuple):
 
 
 def shown(word: str, most: int = 28) -> str:
-    """Return a word as it is drawn: truncated with an ellipsis, and with at most two combining marks per letter."""
+    """Return a word as the image shows it: shortened with an ellipsis, and with at most two combining marks per letter."""
     visible: list[str] = []
     marks = 0
     for character in word:
@@ -144,7 +144,7 @@ _GAP_X, _GAP_Y = 7, 4
 
 
 class PlacedWord(NamedTuple):
-    """The position of a word in the image: its index, font size, left end, baseline and width, in pixels."""
+    """A word in the image: its index, font size, left edge, baseline and width, in pixels."""
 
     at: int
     size: float
@@ -156,7 +156,7 @@ class PlacedWord(NamedTuple):
 
 
 def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
-    """Place words with their levels (1 to 9), most important first. Words that do not fit are omitted."""
+    """Lay out words with their levels (1 to 9), most important first. Words that do not fit are omitted."""
     extents = [extent(word) for word, _ in words]
     sizes = _sizes(extents, [level for _, level in words])
     order = sorted(range(len(words)), key=lambda index: (-sizes[index], index))
@@ -166,7 +166,7 @@ def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
 
 
 def _sizes(extents: Sequence[Extent], levels: Sequence[int]) -> list[float]:
-    """Return font sizes in pixels. They are larger if there are fewer words; no word is wider than the image allows."""
+    """Return the font size of each word in pixels: larger for fewer words, and never so large that a word exceeds the image."""
     relative = [_STEPS ** ((level - 1) / 8) for level in levels]
     area = sum(
         (space.width + 40) * (space.above + space.below + 20) / 10_000 * size * size
@@ -232,7 +232,7 @@ class Pictures:
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
-        """Return the image of a cloud.
+        """Return the image of a tag cloud, from the cache if possible.
 
         A cached image of the same order and `limit` is used unless one of its tags was denied since.
         """
@@ -260,7 +260,7 @@ class LaidOutWord(NamedTuple):
 
 
 class NamedLevel(NamedTuple):
-    """The fields of a tag that determine the image: its canonical name, displayed form and level (1 to 9)."""
+    """The fields of a tag on which the image depends: its canonical name, displayed form and level (1 to 9)."""
 
     name: str
     form: str
@@ -277,7 +277,7 @@ class Frame(NamedTuple):
 
 
 def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
-    """Return the positions and styles of the words, in their order, and the frame around them."""
+    """Return the positions and styles of the words, in their order, and the area that they cover."""
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
@@ -291,7 +291,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
 
 
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
-    """Return an SVG document; `href` returns the URL of a tag. The document is deterministic."""
+    """Return an SVG image of the words. `href` returns the URL of a tag. Equal words give an equal image."""
     frame, rendered = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
     body = "".join(_word(rendered_word, words[rendered_word.place.at], href) for rendered_word in rendered)
     if not rendered:
@@ -320,7 +320,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """Assign each word, by index, the color whose nearest earlier word is farthest away, so that colors do not form clusters."""
+    """Return a color for each word, by index: the color whose nearest use among earlier words is farthest away."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for word in placed:
@@ -335,7 +335,7 @@ def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[i
 
 
 def _away(x: float, y: float) -> float:
-    """Return a squared distance that counts horizontal gaps less, because words are wide."""
+    """Return a squared distance for choosing colors, in which horizontal gaps count less, because words are wide."""
     return x * x / 6 + y * y
 
 

@@ -40,7 +40,7 @@ class NewTag(msgspec.Struct, frozen=True):
 
 @router.get("/api/v1/tags/{name}", auth="optional", scope="read:follows", answer=Tag, cached=True, by_owner=True)
 async def get_tag(context: Context, params: ByName) -> object:
-    """Show a tag, used or unused."""
+    """Show a tag, even one that no status uses."""
     return await _shown(context, tag_named(params.name))
 
 
@@ -159,7 +159,7 @@ async def remove_featured(context: Context, params: One) -> object:
 
 @router.get("/api/v1/featured_tags/suggestions", scope="read:accounts", answer=list[Tag])
 async def suggestions(context: Context, _params: None) -> object:
-    """List the tags that the caller used most lately and does not feature."""
+    """List the tags that the caller used most recently and does not feature."""
     return await shown_tags(context, await tag_queries.suggested(context.app.reads, actor(context)))
 
 

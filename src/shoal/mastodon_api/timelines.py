@@ -31,7 +31,7 @@ class Public(StatusesQuery, frozen=True, kw_only=True):
 
     @property
     def only_remote(self) -> bool:
-        """Whether only remote statuses are requested, of which there are none."""
+        """Whether only statuses of other servers are requested, of which there are none."""
         return self.remote and not self.local
 
 

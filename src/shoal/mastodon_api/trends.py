@@ -45,7 +45,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 @router.get("/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
 @router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
-    """List trending tags; if there are too few, also the top tags of the day, the week and all time."""
+    """List trending tags; if they are too few, then the top tags of the day, the week and all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
     words = await trends.rising(context.app.reads, limit, offset)
     body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})
@@ -71,7 +71,7 @@ async def cloud_image(context: Context, params: CloudQuery) -> object:
 
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], cached=True, by_owner=True)
 async def related_tags(context: Context, params: RelatedQuery) -> object:
-    """List tags that are used together with a tag."""
+    """List tags that often occur together with a tag."""
     app_context = context.app
     found = await tag_queries.related(
         app_context.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)

@@ -76,7 +76,7 @@ class _Stream(msgspec.Struct):
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser plays this stream unchanged: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
+        """Whether every browser plays this stream as it is: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
         if self.codec_type == "audio":
             plain = self.codec_name == "aac" and self.profile == "LC"
             return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
@@ -104,7 +104,7 @@ class _Probed(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of a clip. `width` is 0 without a video stream; `cover` is set for a sound with a cover picture."""
+    """Properties of a clip (video or sound). `width` is 0 without video; `cover` means that a sound has a cover picture."""
 
     duration: float
     """In seconds; 0 if the file does not specify it."""
@@ -125,7 +125,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound_plays: bool = False
 
     def check(self, limits: ClipLimits) -> None:
-        """Raise `InvalidInput` or `TooLarge` for a clip that is not accepted."""
+        """Raise `InvalidInput` or `TooLarge` for a clip that the limits exclude."""
         if not self.width and self.sound is None:
             raise InvalidInput("this file has neither video nor audio")
         if self.duration > limits.max_duration:
@@ -142,8 +142,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             and min(self.width, self.height) * min(1, limits.edge / max(self.width, self.height)) < _LEAST_EDGE
         ):
             raise InvalidInput(
-                f"a video of {self.width} x {self.height} pixels is too small: it needs at least {_LEAST_EDGE} pixels"
-                f" in each direction once it fits into {limits.edge}"
+                f"a video of {self.width} x {self.height} pixels is too small: scaled to fit into a square of"
+                f" {limits.edge} pixels, it must have at least {_LEAST_EDGE} pixels in each direction"
             )
         if self.frame_rate > limits.max_frame_rate:
             raise TooLarge(
@@ -152,7 +152,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_whole(self, source: Facts) -> None:
-        """Raise `InvalidInput` if the source is truncated: the conversion is much shorter than the source claims to be."""
+        """Raise `InvalidInput` if the source is truncated: its conversion is much shorter than the duration it states."""
         if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
             raise InvalidInput(
                 f"this file is incomplete: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
@@ -265,7 +265,7 @@ def _reading(clip: Clip) -> tuple[str, ...]:
 
 
 async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
-    """Run a command within the limits and return its output. Raises `InvalidInput` on failure."""
+    """Run a program with limits, and return its output. Raises `InvalidInput` if it fails."""
     confined = (ceil(limits.seconds * limits.threads), limits.memory, limits.max_made)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -327,7 +327,7 @@ _TIMES_BITS: Final = 2
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a conversion, in a temporary file. `poster` is its picture, or empty."""
+    """The result of a conversion, in a temporary file. `poster` is its preview picture, or empty."""
 
     kind: MediaKind
     content_type: str
@@ -342,7 +342,7 @@ class Clips:
         self.limits = limits or ClipLimits()
 
     def kind_of(self, data: bytes) -> Clip | None:
-        """Return the clip type of an upload, judged by its first bytes; None for pictures and other files."""
+        """Return the type of clip that an upload's first bytes indicate; None for pictures and other files."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
     @asynccontextmanager
@@ -423,7 +423,7 @@ class Clips:
         )
 
     def _film_fits(self, facts: Facts) -> bool:
-        """Return whether the video stream can be copied: encoding it again would only take time."""
+        """Return whether the video stream can be copied as it is, without encoding it again."""
         return (
             facts.film_plays
             and max(facts.width, facts.height) <= self.limits.edge

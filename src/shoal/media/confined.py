@@ -14,7 +14,7 @@ OPEN_FILES = 64
 
 
 def main() -> None:
-    """Replace this process by the program."""
+    """Set the limits, then replace this process by the program to run."""
     seconds, memory, size = map(int, sys.argv[1:4])
     program = sys.argv[4:]
     confine(seconds, memory, size)

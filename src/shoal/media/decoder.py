@@ -80,14 +80,14 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class FairSlots:
-    """A concurrency limit of `places` slots, which waiting members get round-robin; each member's jobs stay in order.
+    """A limit of `slots` concurrent jobs. Slots are given to waiting members in turn; a member's jobs stay in order.
 
     An instance belongs to one event loop.
     """
 
-    def __init__(self, places: int, most_waiting: int, most_of_one: int) -> None:
-        self._places = places
-        self._free = places
+    def __init__(self, slots: int, most_waiting: int, most_of_one: int) -> None:
+        self._slot_count = slots
+        self._free = slots
         self._most_waiting = most_waiting
         self._most_of_one = most_of_one
         # The waiting jobs by member. The member who is served next comes first.
@@ -100,7 +100,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def taken(self, member: str) -> AsyncIterator[None]:
-        """Hold a slot. Raises `Unavailable` at once if too many jobs wait, of this member or in total."""
+        """Hold a slot during the block. Raises `Unavailable` at once if too many jobs wait, for this member or in total."""
         self._check_capacity(member)
         await self._take(member)
         try:
@@ -109,8 +109,8 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, after the callers that already wait."""
-        for _ in range(self._places):
+        """Take all slots permanently, once callers that already wait have had theirs."""
+        for _ in range(self._slot_count):
             await self._take("")
 
     def _check_capacity(self, member: str) -> None:
@@ -134,7 +134,7 @@ class FairSlots:
             raise
 
     def _give(self) -> None:
-        """Pass a slot to the next waiting member, skipping jobs that were cancelled. If no job waits, free the slot."""
+        """Give a free slot to the next waiting member; jobs that were cancelled are skipped."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
@@ -148,7 +148,7 @@ class FairSlots:
 
 
 class Decoder:
-    """An async context manager; inside it, `render` and `crop` may be called from any task of an event loop."""
+    """Decodes pictures in child processes. An async context manager; `render` and `crop` may be called from any task."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ HEADER: Final = (1500, 500)
 
 
 class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture in the store; fields are named as in `core.model.Media`."""
+    """The result of storing a picture. Fields are named as in `core.model.Media`."""
 
     content_type: str
     key: str
@@ -66,7 +66,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture of a video or sound; fields are named as in `core.model.Media`."""
+    """The preview picture of a video or sound. Fields are named as in `core.model.Media`."""
 
     preview_key: str = ""
     preview_width: int = 0
@@ -75,8 +75,8 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
     blurhash: str = ""
 
 
-class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
-    """A converted clip in the store."""
+class StoredClip(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of storing a converted clip."""
 
     kind: MediaKind
     content_type: str
@@ -107,7 +107,7 @@ class MediaLibrary:
         """Return a library of these files with another decoder, for imports."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
-    async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
+    async def store_picture(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Create and store the sizes of a posted picture.
 
         They are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
@@ -140,16 +140,16 @@ class MediaLibrary:
             details=cleaned(made.details),
         )
 
-    async def place_avatar(self, user_name: str, data: bytes) -> str:
+    async def store_avatar(self, user_name: str, data: bytes) -> str:
         """Crop the middle of a picture to a square, store it, and return the key for `Member.avatar`.
 
         The caller removes the previous avatar.
         """
-        return await self._place_crop(user_name, "avatar", data, AVATAR)
+        return await self._store_crop(user_name, "avatar", data, AVATAR)
 
-    async def place_header(self, user_name: str, data: bytes) -> str:
+    async def store_header(self, user_name: str, data: bytes) -> str:
         """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
-        return await self._place_crop(user_name, "header", data, HEADER)
+        return await self._store_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
         """Return a stored file and its content type. Raises `NotFound`."""
@@ -157,7 +157,7 @@ class MediaLibrary:
         return await self._store.get(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """Return a stored file, or a range of it, in pieces. `first` and `last` are described at `MediaStore.part`."""
+        """Return a stored file, or a range of it, in pieces. For `first` and `last` see `MediaStore.part`."""
         _check_shown(key)
         return await self._store.part(key, first, last)
 
@@ -184,7 +184,7 @@ class MediaLibrary:
         await self._store.put(key, data, RAW)
         return key
 
-    async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
+    async def store_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
         """Store an uploaded picture as the poster of a video or sound, under a new key each time.
 
         A poster is small, so a lossless picture stays lossless.
@@ -192,8 +192,8 @@ class MediaLibrary:
         self._check(data)
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
-    async def place_clip(self, original_key: str) -> PlacedClip:
-        """Convert a stored upload, and store the result. Doing so twice gives equal keys."""
+    async def store_clip(self, original_key: str) -> StoredClip:
+        """Convert a stored upload, and store the result. Converting it again gives equal keys."""
         if self.clips is None:
             raise Unavailable("this server cannot process video or audio")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -201,7 +201,7 @@ class MediaLibrary:
             poster = await self._poster_of(stem, made)
             key = f"{stem}-{await asyncio.to_thread(_hash_of_file, made.file)}{SUFFIXES[made.content_type]}"
             await self._store.put(key, made.file, made.content_type)
-            return PlacedClip(
+            return StoredClip(
                 kind=made.kind,
                 content_type=made.content_type,
                 key=key,
@@ -255,7 +255,7 @@ class MediaLibrary:
         """Return the sizes of these files in bytes; missing ones are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
-    async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
+    async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
         # The random part gives each upload of a picture its own key, so that removing one upload never removes another.
@@ -272,7 +272,7 @@ class MediaLibrary:
         return key
 
     def _check(self, data: bytes) -> None:
-        """Reject an upload that can be rejected without a child process."""
+        """Raise an error for an upload that is invalid even without decoding it in a child process."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
 
@@ -287,7 +287,7 @@ def _check_known(data: bytes) -> None:
 
 
 def _check_shown(key: str) -> None:
-    """Raise `NotFound` for an original upload. It is never served: it may contain locations, names and other metadata."""
+    """Raise `NotFound` for the key of an uploaded original: originals are never served, because of their metadata."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
 
@@ -333,7 +333,7 @@ class _Wait(NamedTuple):
 
 
 class Workshop:
-    """The library with its background tasks. A task is identified by a number, and never runs twice concurrently.
+    """Runs background tasks of a `MediaLibrary`, such as conversions. A task has a number, and never runs twice concurrently.
 
     Waiting tasks are scheduled fairly: the member who was served longest ago is next.
     """
@@ -353,7 +353,7 @@ class Workshop:
 
     @property
     def waiting(self) -> int:
-        """Number of waiting tasks, including tasks that were not retried for a few seconds."""
+        """Number of waiting tasks, including those that have to be retried first."""
         return len(self._waiting)
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
@@ -376,12 +376,12 @@ class Workshop:
         return done
 
     def _next(self, number: int, member: int) -> int:
-        """Return the member to serve next, after recording this attempt."""
+        """Record an attempt of this member, and return the member to serve next."""
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The oldest attempt comes first. Forget tasks that are not retried: another process has done them, or their job
-        # is gone.
+        # The oldest attempt comes first. Drop tasks that are not retried any more: another process has completed them, or their job
+        # no longer exists.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
                 break

@@ -38,7 +38,7 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """JPEG and WebP quality, 1..95."""
 
     def keeping_originals(self) -> UploadLimits:
-        """Return limits with twice the memory and time, which keeping pictures in full resolution requires."""
+        """Return these limits with twice the memory and time, as needed for keeping pictures in full resolution."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property

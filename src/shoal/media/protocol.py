@@ -56,14 +56,14 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """The picture was rejected. The uploader may see the `message`."""
+    """The child process rejected the picture. The uploader may see the `message`."""
 
     kind: str
     message: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The child is up and its limits are set."""
+    """The child process is running, and its limits are set."""
 
 
 class RenderJob(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ Color = tuple[float, float, float]
 
 
 def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) -> str:
-    """Return the blurhash of `width * height * 3` bytes, sRGB by rows, with `across` x `down` components (1..9 each)."""
+    """Return the blurhash of an sRGB picture, given as bytes by rows, with `across` x `down` components (1 to 9 each)."""
     channels = [_transform(rgb[start::3], width, height, across, down) for start in range(3)]
     first, *rest = zip(*channels, strict=True)
     loudest = max((abs(value) for color in rest for value in color), default=0.0)
@@ -88,7 +88,7 @@ def _average(color: Color) -> int:
 
 
 def _detail(color: Color, scale: float) -> int:
-    """Quantize each channel to 0..18 around 9, and combine them to a number. The square root spends more steps on faint detail."""
+    """Quantize the channels of a coefficient to 0..18 around 9, and combine them. The square root favors faint detail."""
     red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in color)
     return (red * 19 + green) * 19 + blue
 
@@ -135,7 +135,7 @@ _LOSSLESS: Final[dict[str, dict[str, Any]]] = {
 
 
 class Style(NamedTuple):
-    """The format of all sizes of a picture."""
+    """The image format in which all sizes of a picture are encoded."""
 
     content_type: Made
     lossless: bool
@@ -153,7 +153,7 @@ def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind:
 
 
 def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True) -> Picture:
-    """Return the encoded picture. A JPEG includes a smaller copy in another format, if that saves enough."""
+    """Encode a picture. A JPEG gets a smaller copy in another format, if that saves enough."""
     image.info = {}
     data = _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
     picture = Picture(data=data, width=image.width, height=image.height)
@@ -194,7 +194,7 @@ def _flatness(image: Image.Image) -> float:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """Put a transparent picture on white; return any other unchanged."""
+    """Put a transparent picture on a white background; return any other unchanged."""
     if image.mode != "RGBA":
         return image
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -306,7 +306,7 @@ def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int
 
 
 def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
-    """Return the longer edge at which all frames together are within the pixel limit."""
+    """Return the length of the longer edge at which all frames of an animation together are within the pixel limit."""
     pixels = image.width * image.height * image.n_frames  # type: ignore[attr-defined]  # animations have it
     shrink = sqrt(min(1.0, limits.animated_pixels / pixels))
     return max(1, int(min(limits.animated_edge, max(image.size) * shrink)))
@@ -343,7 +343,7 @@ def _loop(image: Image.Image) -> int:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Convert any error of a codec to the same message, because codecs raise dozens of error types, few of them documented."""
+    """Convert any exception of a codec to one error: codecs raise dozens of types, few of them documented."""
     try:
         yield
     except (ShoalError, MemoryError):
@@ -355,7 +355,7 @@ def _damage_named() -> Iterator[None]:
 
 
 def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
-    """Open a picture: only the header is read, so a decompression bomb has cost nothing yet."""
+    """Open a picture by reading only its header, so that a decompression bomb has cost nothing so far."""
     content_type = sniff(data[:HEAD])
     if content_type == HEIC:
         _register_heic()
@@ -368,10 +368,10 @@ def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
 
 
 def _ended(data: bytes) -> bytes:
-    """Return a JPEG with its missing end marker. Raises `InvalidInput` if pixels are missing as well.
+    """Return a JPEG that lacks its end marker with the marker. Raises `InvalidInput` if pixels are missing as well.
 
-    The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips
-    the filler and both results are equal; otherwise it decodes the filler as pixels.
+    The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips the filler
+    and both results are equal; otherwise it decodes the filler as pixels.
     """
     seen = set()
     for filler in (b"", _FILLER):

@@ -62,7 +62,7 @@ def is_lossless(data: bytes) -> bool:
 
 
 def _pixels_of_webp(data: bytes) -> bytes:
-    """Return the name of the first chunk with pixels: `VP8L` if they are lossless. Profiles and alpha may precede it."""
+    """Return the name of the first chunk of a WebP that has pixels: `VP8L` if they are lossless."""
     at = 12
     for _ in range(_MOST_CHUNKS):
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")

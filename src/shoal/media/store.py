@@ -163,11 +163,10 @@ class MediaStore:
                 await asyncio.to_thread(copy.write, piece)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
-        """Return a file in pieces, from byte `first` to byte `last` inclusive, as in HTTP.
+        """Return the bytes `first` to `last` (inclusive) of a file in pieces, with the semantics of HTTP ranges.
 
-        Without `first`, these are the last `last` bytes; without `last`, all bytes from `first` on. A range beyond the
-        end is empty:
-        `first` is then greater than `last`. Raises `NotFound`.
+        Without `first`, these are the last `last` bytes; without `last`, all bytes from `first` on. A range beyond the end is
+        empty: `first` is then greater than `last`. Raises `NotFound`.
         """
         check_key(key)
         with _in_our_words():
@@ -211,7 +210,7 @@ class MediaStore:
         return [prefix.rstrip("/") for prefix in found["common_prefixes"]]
 
     async def files(self, prefix: str = "") -> AsyncIterator[Sequence[StoredFile]]:
-        """Iterate over pages of files, in the whole store or below a directory-like prefix, unordered."""
+        """Yield pages of files, in no order, from the whole store or below a prefix."""
         if prefix:
             check_key(prefix)
         with _in_our_words():
@@ -281,7 +280,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> tuple[str, bool]:
-    """Return a description of an error, without internals of the library, and whether the error is permanent."""
+    """Describe an error without internals of the client library; return also whether it is permanent."""
     if found := _CERTIFICATE.search(str(error)):
         name = found[1]
         if name.startswith("Expired"):
@@ -295,7 +294,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
 
 @cache
 def _end_in_order() -> None:
-    """Wait for `_LAST_SECONDS` at the exit of a process that has used a store."""
+    """At the exit of a process that has used a store, wait `_LAST_SECONDS` for the client library's threads."""
     atexit.register(time.sleep, _LAST_SECONDS)
 
 

@@ -55,7 +55,7 @@ class _Histogram:
 
 
 class PauseTimes:
-    """A histogram of pauses in seconds since the start of the process, and the longest pause of the last minute."""
+    """A histogram of pauses since the start of the process, in seconds, with the longest one of the last minute."""
 
     def __init__(self) -> None:
         self._all = _Histogram(_PAUSE_EDGES)
@@ -184,7 +184,7 @@ class DeliveryLag:
 
 
 async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metric]:
-    """Return the metrics of deliveries. Metrics of a store are left out while it does not answer."""
+    """Return the metrics of fan-out and other jobs. Those of a store are left out while it does not answer."""
     families = Families()
     lag.add_to(families)
     runner, counting, store = network.runner, network.counting, network.store
@@ -243,7 +243,7 @@ _ENTRY_BYTES = 8
 
 
 async def holding_metrics(network: Network) -> Iterable[Metric]:
-    """Return the metrics of caches and other state of this process, without a request to any engine."""
+    """Return the metrics of this process's caches and other state, without a request to any engine."""
     families = Families()
     timelines = network.timelines
     if isinstance(timelines, MemoryTimelines):
@@ -276,7 +276,7 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
 
 
 async def process_metrics(role: str, pauses: ProcessPauses, readiness: Readiness) -> Iterable[Metric]:
-    """Return the metrics of this process, with its role: web or worker."""
+    """Return the metrics of this process. `role` is web or worker."""
     families = Families()
     families.add("shoal_info", 1, version("shoal"), role)
     pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")

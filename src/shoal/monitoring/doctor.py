@@ -42,7 +42,7 @@ _MOST_BODY = 4 << 20
 
 
 class Destination(NamedTuple):
-    """The target of a request."""
+    """Where to send a request: host, port, name for TLS, and scheme."""
 
     host: str
     port: int
@@ -124,7 +124,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard ad
 class RunningServer(NamedTuple):
     """The address of the server, and its response to `GET /ready`; None if there was none."""
 
-    place: Destination
+    destination: Destination
     ready: Answer | None
 
 
@@ -145,7 +145,7 @@ async def find(settings: Settings) -> RunningServer:
 
 async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
     """Check whether the server of these settings runs and is ready."""
-    where = f"{found.place.host}:{found.place.port}"
+    where = f"{found.destination.host}:{found.destination.port}"
     door = await _door(settings)
     if found.ready is None:
         if door:
@@ -164,7 +164,7 @@ async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis
 
 
 async def _door(settings: Settings) -> bool | None:
-    """Return whether a server listens at the control socket; None for a store without files."""
+    """Return whether a server listens at the control socket; None for a store that has no files."""
     path = control_path(settings)
     if path is None:
         return None
@@ -206,7 +206,7 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
 async def _broker_is_empty(settings: Settings) -> bool:
     """Return whether the broker lacks the queues of this network.
 
-    The caller must not open the outboxes then, because that would create the queues.
+    In that case the caller must not open the outboxes, which would create the queues.
     """
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
@@ -218,7 +218,7 @@ async def _broker_is_empty(settings: Settings) -> bool:
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Request the metrics as Prometheus does."""
+    """Request the metrics page as Prometheus does, and check the response."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so no alerts are sent", "set metrics_port (docs/metrics.md)")]
     destination = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
@@ -319,7 +319,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
         message = f"{settings.base_url} returned status {response.status}, and the response is not from Shoal"
         return [*found, bad("proxy", message, _PROXY)]
     if running.ready is not None and not await _is_ours(response, running):
-        message = f"{settings.base_url} and {running.place.host}:{running.place.port} are different servers"
+        message = f"{settings.base_url} and {running.destination.host}:{running.destination.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
     # Run this check alone, because it counts requests.
     found += await _bounded(_forwarded(destination, running))
@@ -333,16 +333,16 @@ async def _addresses(name: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
-async def _first(places: Sequence[Destination]) -> tuple[Destination, Answer]:
+async def _first(destinations: Sequence[Destination]) -> tuple[Destination, Answer]:
     """Return the first address that answers, with its response. Raises the last error, or a certificate error at once."""
-    for destination in places[:-1]:
+    for destination in destinations[:-1]:
         try:
             return destination, await ask(destination, _INSTANCE)
         except ssl.SSLCertVerificationError:
             raise
         except OSError:
             continue
-    return places[-1], await ask(places[-1], _INSTANCE)
+    return destinations[-1], await ask(destinations[-1], _INSTANCE)
 
 
 async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
@@ -409,14 +409,14 @@ def _unchunked(response: Answer) -> bytes:
 async def _is_ours(response: Answer, running: RunningServer) -> bool:
     try:
         async with asyncio.timeout(SECONDS):
-            ours = await ask(running.place, _INSTANCE)
+            ours = await ask(running.destination, _INSTANCE)
     except (OSError, ValueError, TimeoutError):
         return True
     return ours.status != 200 or _identity(ours) == _identity(response)
 
 
 async def _forwarded(destination: Destination, running: RunningServer) -> Iterable[Diagnosis]:
-    """Check that the rate limit of a client does not depend on `X-Forwarded-For` claims."""
+    """Check that a client cannot evade its rate limit by sending `X-Forwarded-For`."""
     first, second = [await _left(destination, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "skipped: rate_limits is off")]
@@ -428,7 +428,7 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
     if running.ready is not None:
         # This request goes directly to the server, from the machine of the proxy. If the server sees only the proxy's
         # address, it counts toward the limit that all clients share.
-        await _left(running.place, {})
+        await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
             return [_ALL_ONE]
@@ -460,7 +460,7 @@ def _claimed() -> dict[str, str]:
 
 
 class _Left(NamedTuple):
-    """The remaining rate limit of a client, and when it resets."""
+    """How much of a client's rate limit is left, and when it resets."""
 
     requests: int
     until: str
@@ -473,7 +473,7 @@ async def _left(destination: Destination, headers: dict[str, str]) -> _Left | No
 
 
 async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
-    """Check that the proxy passes WebSockets: the server rejects a WebSocket without a token differently from a plain request."""
+    """Check that the proxy passes WebSockets: without a token, the server answers one otherwise than a plain request."""
     response = await ask(destination, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"
@@ -502,7 +502,7 @@ _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
 
 
 async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
-    """Return the findings of all checks, in order. Nothing is changed."""
+    """Run all checks, and return their findings in order. Nothing is changed."""
     os.environ.setdefault(*_RESOLVER)
     found, settings = preflight.read(environ, overrides)
     if settings is None:

@@ -63,16 +63,16 @@ async def answering(
 
     At most `most` connections are open concurrently, each for at most `seconds`.
     """
-    places = _Places(page, most, seconds)
-    server = await asyncio.start_server(places.meet, sock=listener, limit=_HEAD_BYTES)
+    connections = _Connections(page, most, seconds)
+    server = await asyncio.start_server(connections.meet, sock=listener, limit=_HEAD_BYTES)
     try:
         yield
     finally:
         server.close()
-        await places.close()
+        await connections.close()
 
 
-class _Places:
+class _Connections:
     def __init__(self, page: Callable[[], Awaitable[bytes]], most: int, seconds: float) -> None:
         self._page = page
         self._most = most
@@ -137,7 +137,7 @@ class _Places:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request has been read before this call: closing earlier would discard the response.
+    # The request was read before this call: if the connection were closed with unread data, the client would not get the response.
     return _answer(503)
 
 
@@ -207,10 +207,10 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
 
 @asynccontextmanager
 async def telling(network: Network, running: RunningApp | None = None) -> AsyncIterator[None]:
-    """Serve `GET /metrics` until the block ends, with the metrics of a web process if `running` is given, else of a worker.
+    """Serve `GET /metrics` until the block ends: of a web process if `running` is given, otherwise of a worker.
 
-    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process
-    runs without metrics: the commands check the address before they start it.
+    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
+    without metrics: the commands check the address before they start it.
     """
     listener = _listener(network.settings)
     if listener is None:

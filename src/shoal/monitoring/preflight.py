@@ -87,7 +87,7 @@ _NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ReadSettings(NamedTuple):
-    """Findings about the settings, and the settings; None if they cannot be read."""
+    """The settings, or None if they cannot be read, with findings about them."""
 
     findings: list[Diagnosis]
     settings: Settings | None
@@ -221,13 +221,13 @@ _LEAST_SQLITE = (3, 38)
 
 def disks(settings: Settings) -> Iterator[Diagnosis]:
     """Check free space, free inodes and write permission of each file system in use."""
-    places: dict[int, tuple[Path, list[str]]] = {}
+    folders: dict[int, tuple[Path, list[str]]] = {}
     for what, path in _written(settings):
         there = _existing(path)
         if not os.access(there, os.W_OK | os.X_OK):
             yield bad("disk", f"no permission to write to {there} ({what})", "run this as the user of the server")
-        places.setdefault(there.stat().st_dev, (there, []))[1].append(what)
-    for path, names in places.values():
+        folders.setdefault(there.stat().st_dev, (there, []))[1].append(what)
+    for path, names in folders.values():
         yield _free_space(path, " and ".join(dict.fromkeys(names)))
     temporary = Path(tempfile.gettempdir())
     if _is_in_memory(temporary):
@@ -272,7 +272,7 @@ def _is_in_memory(path: Path) -> bool:
 
 
 def files(settings: Settings) -> Diagnosis:
-    """Check the limit on open files of the running server, or of this process if no server runs."""
+    """Check the limit on open files: of the running server or, without one, of this process."""
     most, whose = _files_of_server(settings)
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
@@ -296,7 +296,7 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
 
 
 def memory(settings: Settings) -> Diagnosis:
-    """Compare the memory of this machine, or of its control group, with the maximum need of a process."""
+    """Compare the memory of this machine, or of its control group, with the most that the server may need."""
     has = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
@@ -399,7 +399,7 @@ _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|log
 
 
 async def engines(settings: Settings) -> list[Diagnosis]:
-    """Query each engine named in the settings."""
+    """Query each engine in the settings, and report findings about it."""
     probes = [probe for probe in engine_probes(settings) if probe.engine != "SQLite"]
     answers = await asyncio.gather(*map(_asked, probes))
     return [finding for answer in answers for finding in answer]

@@ -58,7 +58,7 @@ class ChildProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process can take messages, as far as the event loop knows."""
+        """Whether the process is known to be running and can receive messages."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def send(self, message: object) -> None:
@@ -70,7 +70,7 @@ class ChildProcess:
             raise ChildDied(repr(error)) from error
 
     async def receive(self, decoder: msgspec.msgpack.Decoder[T], most: int) -> T:
-        """Return the next message. Raises `ChildDied`, also if it is malformed or has more than `most` bytes."""
+        """Return the next message. Raises `ChildDied`, also for a malformed message or one of more than `most` bytes."""
         try:
             size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
             if size > most:

@@ -23,7 +23,7 @@ def frame(message: object) -> bytearray:
 
 
 def read_frame(source: BinaryIO) -> bytes:
-    """Return the next encoded message; empty if the other side has closed the pipe or is gone."""
+    """Return the next encoded message; empty if the other side has closed the pipe or exited."""
     prefix = source.read(PREFIX)
     size = int.from_bytes(prefix, "big")
     data = source.read(size)

@@ -41,7 +41,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @contextmanager
 def at(path: Path) -> Iterator[str]:
-    """Yield a short address for `path`, which may be longer than the 107 bytes of a socket address."""
+    """Yield a short address for the socket `path`, which may exceed the 107 bytes of a socket address."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"
@@ -100,7 +100,7 @@ def connect(path: Path) -> socket.socket:
 
 
 def is_trusted(sock: socket.socket) -> bool:
-    """Return whether the process at the other end runs as our operating-system user or as root, or we are root."""
+    """Return whether to trust the process at the other end: it runs as our user or as root, or we run as root."""
     return os.geteuid() == 0 or user_of(sock) in {0, os.geteuid()}
 
 
@@ -143,9 +143,10 @@ def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> byte
 
 
 class Link:
-    """One end of a connection, on the running event loop. Messages have at most `most` bytes.
+    """One end of a socket connection to another process. Messages have at most `most` bytes.
 
-    `received` is called with each decoded message and its descriptor, which it must close (-1: none), and `ended` once.
+    `received` is called with each decoded message and its file descriptor, which it must close (-1: none). `ended` is called
+    once, at the end.
     """
 
     def __init__(
@@ -275,7 +276,7 @@ class Link:
                 return
 
     def _take(self, descriptors: list[int]) -> bool:
-        """Process the complete frames of the buffer. Return False if a frame is malformed."""
+        """Process the complete frames in the buffer. Return False if a frame is malformed."""
         self._descriptors += descriptors
         while len(self._buffer) >= _HEADER and self._sock.fileno() >= 0:
             header = int.from_bytes(self._buffer[:_HEADER], "big")
@@ -298,7 +299,7 @@ class Link:
         return len(self._descriptors) <= 1
 
     def shut(self) -> None:
-        """Stop sending and receiving. Data that has arrived is still read; then the link ends."""
+        """Stop sending and receiving. Data that has already arrived is still processed before the link ends."""
         if not self.open:
             return
         self.open = False

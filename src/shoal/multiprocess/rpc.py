@@ -90,7 +90,7 @@ class Response(msgspec.Struct, tag="response", array_like=True):
 
 
 class Failure(msgspec.Struct, tag="failure", array_like=True):
-    """An error, with the names of its classes in method resolution order. The id is 0 if the connection is refused."""
+    """An error as a message, with the names of its classes in method resolution order. Id 0 refuses the connection."""
 
     id: int
     kinds: list[str]
@@ -130,7 +130,7 @@ def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
 
 
 class ServedCall:
-    """A request at the server."""
+    """A request as the server handles it."""
 
     def __init__(self, id_: int, peer: Peer) -> None:
         self.peer = peer
@@ -138,7 +138,7 @@ class ServedCall:
         self._begun = False
 
     async def begin(self) -> None:
-        """Announce that the request starts to change something. After `LinkClosed`, the request must not change anything."""
+        """Tell the client that the request begins to change something. If this raises `LinkClosed`, change nothing."""
         if not self._begun:
             self.peer.link.send(Begun(self._id))
             await self.peer.link.flushed()
@@ -155,7 +155,7 @@ def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, No
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The functions with which a server answers requests, and its limits. Bodies and responses are MessagePack."""
+    """The functions by which a server answers requests, with its limits. Bodies and responses are MessagePack."""
 
     answer: Callable[[msgspec.Raw, ServedCall], Awaitable[bytes]]
     items: Callable[[msgspec.Raw, ServedCall], AsyncGenerator[bytes, None]] = _no_items
@@ -250,7 +250,7 @@ class _Server:
 
 
 class Peer:
-    """The server's end of a connection."""
+    """The server's end of a connection to a client."""
 
     def __init__(self, server: _Server, sock: socket.socket) -> None:
         self._server = server
@@ -312,7 +312,7 @@ class Peer:
                 await self._fail(request.id, error)
 
     async def _fail(self, id_: int, error: Exception) -> None:
-        """Send an error. If that is impossible, end the link: the client must not wait for an answer forever."""
+        """Send an error to the client. If that fails, close the link, so that the client does not wait forever."""
         try:
             await self._send(_failure(id_, error))
         except LinkClosed:
@@ -337,7 +337,7 @@ class Peer:
 
 
 class PeerGone(Unavailable):
-    """The server ended or became silent before it answered. `begun` says whether it had announced that it changes something."""
+    """The server ended or became silent before it answered. `begun` means that it had begun to change something."""
 
     def __init__(self, *, begun: bool, silent: float = 0.0) -> None:
         what = (
@@ -350,7 +350,7 @@ class PeerGone(Unavailable):
 
 
 class _Waiting:
-    """A call, or a step of a stream, that waits for the server."""
+    """A call, or a request for the next item of a stream, that waits for the server's reply."""
 
     def __init__(self, notice: Callable[[msgspec.Raw], None] | None = None) -> None:
         self.begun = False
@@ -363,7 +363,7 @@ class _Waiting:
 
 
 class Client:
-    """The client's end of a connection, which any number of calls share."""
+    """The client's end of a connection to a server, shared by concurrent calls."""
 
     def __init__(self, sock: socket.socket, silence: float, take: Take | None) -> None:
         loop = asyncio.get_running_loop()
@@ -380,7 +380,7 @@ class Client:
         self._watching = asyncio.create_task(self._watch())
 
     async def greeted(self, fingerprint: str) -> None:
-        """Wait for the server's first message. Raises `Unavailable` for another version, and if the server refuses."""
+        """Wait for the server's first message. Raises `Unavailable` if its version differs, or if it refuses the connection."""
         match await self._hello:
             case Hello() as hello if (hello.protocol, hello.fingerprint) == (PROTOCOL, fingerprint):
                 self.link.most = hello.most
@@ -408,7 +408,7 @@ class Client:
                 self._waiting.pop(id_, None)
 
     async def stream(self, body: bytes) -> AsyncGenerator[msgspec.Raw, None]:
-        """Yield the server's items, each computed on demand. Raises the errors of `call`."""
+        """Yield the server's items, each computed when it is requested. Raises the errors of `call`."""
         id_, waiting = next(self._ids), _Waiting()
         message: Request | Next = Request(id_, msgspec.Raw(body), streams=True)
         over = False
@@ -427,7 +427,7 @@ class Client:
                 self._cancel(id_)
 
     def tell(self, body: bytes) -> None:
-        """Send a request whose answer does not matter. Raises `Unavailable` if it was not sent."""
+        """Send a request without waiting for its response. Raises `Unavailable` if it was not sent."""
         self.link.send(Request(next(self._ids), msgspec.Raw(body)))
 
     async def close(self) -> None:

@@ -50,7 +50,7 @@ TAG_UPDATES = 7
 
 
 class SharedMemory:
-    """A mapping of the shared file. `create` creates the file, and `attach` maps a file created by another process."""
+    """Shared memory as a mapped file. `create` creates the file, and `attach` maps the file of another process."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -102,7 +102,7 @@ class SharedMemory:
 
     @classmethod
     def attach(cls, number: int) -> SharedMemory:
-        """Map the file with this descriptor, which this process has inherited."""
+        """Map the shared file whose descriptor (`number`) this process has inherited."""
         os.set_inheritable(number, False)
         return cls(number)
 

@@ -226,7 +226,7 @@ METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in me
 
 
 class Families:
-    """The samples of a scrape, by metric. Raises `KeyError` or `ValueError` for a name or label that is not in the catalog."""
+    """The samples of one scrape, by metric. Raises `KeyError` or `ValueError` for a name or label outside the catalog."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}

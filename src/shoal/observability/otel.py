@@ -34,7 +34,7 @@ _SERVICE = "shoal"
 
 
 class OpenTelemetrySpans:
-    """Exports spans in the background. Spans beyond `OTEL_BSP_MAX_QUEUE_SIZE` are dropped."""
+    """Exports spans to OpenTelemetry in the background. Spans beyond `OTEL_BSP_MAX_QUEUE_SIZE` are dropped."""
 
     def __init__(self) -> None:
         resource = Resource.create()

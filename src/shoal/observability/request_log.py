@@ -43,7 +43,7 @@ class TimedSpan(NamedTuple):
 
 
 class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Fields of both kinds of entries."""
+    """The fields that log entries of requests and of jobs have in common."""
 
     time: str
     """Time of the end: UTC, to the millisecond."""
@@ -59,7 +59,7 @@ class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag_field="kind"):
-    """A request that was answered or aborted."""
+    """The log entry of a request that was answered or aborted."""
 
     id: str
     method: str
@@ -94,7 +94,7 @@ class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag
 
 
 class LoggedJob(_Entry, omit_defaults=True, kw_only=True, tag="job", tag_field="kind"):
-    """A run of a job."""
+    """The log entry of a run of a job."""
 
     job: str
     """The store and the number of the job, as shown by `shoal jobs`."""
@@ -172,7 +172,7 @@ def moment(seconds: float) -> str:
 
 
 def _common(record: Record, *, slow: bool) -> dict[str, Any]:
-    """Return the fields of both kinds of entries."""
+    """Return the fields that log entries of requests and of jobs have in common."""
     seconds = record.ended - record.began
     fields: dict[str, Any] = {
         "time": moment(record.began_ns / 1e9 + seconds),
@@ -277,7 +277,7 @@ def log_to_stderr(level: str, format_: LogFormat) -> None:
 
 
 def read_entry(line: bytes) -> AnyEntry | None:
-    """Return the request or job in a line of a JSON log; None for any other line."""
+    """Parse a line of a JSON log as a request or job; None for any other line."""
     try:
         return _entry.decode(line)
     except msgspec.MsgspecError:

@@ -58,10 +58,9 @@ class SpanSink(Protocol):
 
 
 class Recorder:
-    """A recorder of requests and jobs.
+    """Records requests and jobs for the log, the statistics and traces.
 
-    With the log `off` and without a `spans` exporter, it records only requests and jobs that belong to a caller's
-    trace.
+    With the log `off` and without a `spans` exporter, it records only requests and jobs that belong to a caller's trace.
     """
 
     def __init__(self, log: RequestLog = "off", slow_ms: float = 500.0, spans: SpanSink | None = None) -> None:
@@ -77,7 +76,7 @@ class Recorder:
     def begin(
         self, id_: str, method: str, headers: Sequence[tuple[bytes, bytes]], *, traced: bool = True
     ) -> Record | None:
-        """Begin the record of a request; None if it is not to be recorded. `traced`: the headers have a `traceparent`."""
+        """Begin the record of a request; None if it is not recorded. `traced` means that its headers have a `traceparent`."""
         parent = trace_of(headers) if traced else None
         if self.log == "off" and parent is None and self._spans is None:
             return None
@@ -163,7 +162,7 @@ Each is also the end of one of the 80 finer steps, rounded to three digits."""
 
 
 class Stages(NamedTuple):
-    """Milliseconds until a request was admitted, from then until its response was ready, and from then until that was sent."""
+    """How long a request took in milliseconds: until admitted, then until its response was ready, then until that was sent."""
 
     admitted: float
     handled: float
@@ -209,7 +208,7 @@ class Slot(NamedTuple):
 
 @dataclass(slots=True)
 class RequestCounts:
-    """Counts of requests, with a histogram of their latencies."""
+    """Counts of requests by status, with a histogram of their latencies."""
 
     steps: MutableSequence[int]
     """Number of requests per step of latency; the last step has no upper end."""
@@ -253,7 +252,7 @@ def _total() -> RequestCounts:
 
 
 class Meter:
-    """Statistics of requests by route, for the last ten minutes and since the start of the process.
+    """Collects statistics of requests by route, for the last ten minutes and since the start of the process.
 
     Routes are named by their templates, so their number is bounded by the route table.
     """
@@ -284,7 +283,7 @@ class Meter:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
     def totals(self) -> dict[str, RequestCounts]:
-        """Return the requests since the start of the process, by route. The returned counts do not change."""
+        """Return the counts since the start of the process, by route, as a copy."""
         summed = {route: totals.copy() for route, totals in self._totals.items()}
         for route, counted in self._slots[-1][2].items() if self._slots else ():
             _add_to_total(summed.setdefault(route, _total()), counted)
@@ -297,7 +296,7 @@ class Meter:
         return [_slot(found.get(slot)) for slot in range(now - _SLOTS + 1, now + 1)]
 
     def routes(self) -> list[RouteFigures]:
-        """Return the routes of the last ten minutes, those with the highest total time first."""
+        """Return the statistics of routes in the last ten minutes, those with the highest total time first."""
         now = int(self._clock()) // _SLOT_SECONDS
         sums: dict[str, RequestCounts] = {}
         for slot, _, routes in self._slots:

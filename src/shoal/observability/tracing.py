@@ -32,7 +32,7 @@ SAMPLED = 1
 
 
 class TraceContext(NamedTuple):
-    """A span of a trace: 16 bytes of the trace, 8 bytes of the span, and the flags."""
+    """A span of a trace (W3C Trace Context): 16 bytes of trace id, 8 bytes of span id, and the flags."""
 
     trace_id: bytes
     span_id: bytes
@@ -116,7 +116,7 @@ class TimedStatement(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """One request or one run of a job. It is not changed once it is closed."""
+    """The record of one request or one run of a job. It does not change once it is closed."""
 
     id: str
     method: str
@@ -166,7 +166,7 @@ class Record:
         self.closed, self.ended = True, perf_counter()
 
     def before_sending(self) -> float:
-        """Return the seconds until the response began. Sending is left out, because its duration depends on the client."""
+        """Return the seconds until the response began. The time for sending depends on the client, and is left out."""
         return next((began for stage, began in self.stages if stage == SEND), self.ended) - self.began
 
     def totals(self) -> dict[str, tuple[int, float]]:
@@ -199,7 +199,7 @@ end_recording = _CURRENT.reset
 def for_many() -> Iterator[None]:
     """Detach tasks started in the block from the current record, because they work for many callers.
 
-    Each caller records its own wait.
+    Each caller records separately how long it waits for them.
     """
     token: Token[Record | None] = _CURRENT.set(None)
     try:

@@ -36,7 +36,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at`: when it was first published (Unix ms); `delays_left`: remaining delay in ms after this queue."""
+    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` the delay after this queue (ms)."""
 
     store: int
     seq: int
@@ -73,7 +73,7 @@ class Queues:
         self.census = f"{namespace}.census"
 
     def after(self, delay_ms: int) -> tuple[str, int]:
-        """Return the queue for a delayed job, and its remaining delay after that queue."""
+        """Return the queue for a job to be delayed, and the delay that is left after that queue."""
         if delay_ms <= 0:
             return self.work, 0
         step = max((delay for delay in DELAYS_MS if delay <= delay_ms), default=DELAYS_MS[0])
@@ -104,8 +104,8 @@ Key = tuple[int, int, AnyEvent]
 class Delivery(NamedTuple):
     """One delivered message, with its channel and delivery tag.
 
-    `job` is None if this version cannot read it. `at`: when it was first published (Unix ms). `delays_left`: remaining delay in ms.
-    `before`: number of earlier deliveries. `alone`: the job is suspected of killing its workers.
+    `job` is None if this version cannot read it. `at` is when it was first published (Unix ms), `delays_left` the remaining
+    delay in ms, and `before` the number of earlier deliveries. `alone` means that the job is suspected of killing its workers.
     """
 
     channel: AbstractChannel
@@ -127,7 +127,7 @@ class Receipt(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _ClaimedJob:
     job: Job
     at: int
     deliveries: list[Delivery]
@@ -140,14 +140,14 @@ def key_of(job: Job) -> Key:
 
 
 class InFlight:
-    """Unacknowledged deliveries in arrival order, and the claimed jobs, by key."""
+    """The unacknowledged deliveries in arrival order, and the claimed jobs by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.arrived: deque[Delivery] = deque()
         # For each channel, its deliveries in the order of their tags, and since when (Unix ms) their jobs wait.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
-        self._held: dict[Key, _Held] = {}
+        self._claimed: dict[Key, _ClaimedJob] = {}
         # No lease expires before this time. After it, all claimed jobs are searched, which are few.
         self._soonest = math.inf
         self.taken = 0
@@ -157,14 +157,14 @@ class InFlight:
 
     @property
     def oldest(self) -> int:
-        """Since when (Unix ms) the oldest unacknowledged job waits; 0 if there is none."""
+        """Return since when (Unix ms) the oldest unacknowledged job has been waiting; 0 if there is none."""
         return min((at for tags in self._open.values() for at in tags.values()), default=0)
 
     def clear(self) -> None:
         """Forget everything, because the connection has ended."""
         self.arrived.clear()
         self._open.clear()
-        self._held.clear()
+        self._claimed.clear()
 
     def arrive(self, delivery: Delivery) -> None:
         self.taken += 1
@@ -180,11 +180,11 @@ class InFlight:
 
         All deliveries of a claimed job are acknowledged together.
         """
-        entry = self._held.get(key := key_of(job))
+        entry = self._claimed.get(key := key_of(job))
         if entry is not None:
             entry.deliveries.append(delivery)
             return False
-        self._held[key] = entry = _Held(job, delivery.at, [delivery])
+        self._claimed[key] = entry = _ClaimedJob(job, delivery.at, [delivery])
         self._lend(entry, lease)
         return True
 
@@ -193,35 +193,35 @@ class InFlight:
         now = self._clock()
         if now < self._soonest:
             return []
-        ended = [entry for entry in self._held.values() if entry.deadline <= now][:limit]
+        ended = [entry for entry in self._claimed.values() if entry.deadline <= now][:limit]
         for entry in ended:
             self._lend(entry, lease)
-        self._soonest = min((entry.deadline for entry in self._held.values()), default=math.inf)
+        self._soonest = min((entry.deadline for entry in self._claimed.values()), default=math.inf)
         return [entry.job for entry in ended]
 
-    def _lend(self, entry: _Held, seconds: float) -> None:
+    def _lend(self, entry: _ClaimedJob, seconds: float) -> None:
         entry.deadline = self._clock() + seconds
         self._soonest = min(self._soonest, entry.deadline)
 
     def since(self, job: Job) -> int | None:
         """Return when a claimed job was first published; None if it is not claimed any more."""
-        entry = self._held.get(key_of(job))
+        entry = self._claimed.get(key_of(job))
         return None if entry is None else entry.at
 
     def take_out(self, job: Job) -> list[Delivery]:
-        """Forget a job that is being put back, and return its deliveries. A later delivery of it counts as a new job."""
-        entry = self._held.pop(key_of(job), None)
+        """Forget a job that is put back, and return its deliveries. If it is delivered again, it counts as a new job."""
+        entry = self._claimed.pop(key_of(job), None)
         return entry.deliveries if entry is not None else []
 
     def restore(self, job: Job, deliveries: Iterable[Delivery], seconds: float) -> None:
-        """Restore a job that could not be put back, to be returned by `due` after `seconds`."""
+        """Restore a claimed job that could not be put back; `due` returns it after `seconds`."""
         for delivery in deliveries:
             if delivery.channel in self._open:
                 self.hold(job, delivery, seconds)
 
     def release(self, jobs: Iterable[Job]) -> list[Receipt]:
         """Forget completed jobs, and return as few acknowledgments as possible for their deliveries."""
-        entries = [self._held.pop(key_of(job), None) for job in jobs]
+        entries = [self._claimed.pop(key_of(job), None) for job in jobs]
         return self.settle([delivery for entry in entries if entry is not None for delivery in entry.deliveries])
 
     def settle(self, deliveries: Sequence[Delivery]) -> list[Receipt]:
@@ -256,9 +256,10 @@ _AWAY_SECONDS = 1.0
 
 
 class RabbitOutbox:
-    """The jobs of a network on a broker. With `taking`, this process runs jobs; without, it relays, lists and replays them.
+    """The outbox of a network on a RabbitMQ broker.
 
-    `prefetch` limits unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
+    With `taking`, this process runs jobs; otherwise it only publishes, lists and replays them. `prefetch` limits unacknowledged
+    deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
     def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int) -> None:
@@ -351,10 +352,10 @@ class RabbitOutbox:
         await self._tell(self._in_flight.settle(deliveries))
 
     def _next(self, delivery: Delivery) -> tuple[str, bytes]:
-        """Return the queue to which a delivery is moved instead of being run, and the body of the new message."""
+        """Return the queue to which to move a delivery that is not run now, and the body of the new message."""
         job = delivery.job
         if job is None:
-            # A newer version of Shoal wrote the job. Its workers can run it.
+            # A newer version of Shoal wrote the job: put it back for a worker of that version.
             return self._queues.waiting[_UNREADABLE_MS], delivery.body
         if delivery.alone:
             return self._queues.parked, write(job, delivery.at, error=f"its worker died or hung {self._deaths} times")
@@ -368,7 +369,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release(jobs))
 
     async def _tell(self, receipts: Sequence[Receipt]) -> None:
-        """Acknowledge deliveries. If the connection has ended, their jobs are delivered again, which is harmless."""
+        """Send acknowledgments. If the connection has ended, the jobs are delivered again, which is harmless."""
         if self._taking is None or not self._taking.up:
             return
         with suppress(Unavailable):
@@ -381,7 +382,7 @@ class RabbitOutbox:
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         at = self._in_flight.since(job)
         if at is None:
-            # The connection has ended since: the broker delivers the job again unchanged.
+            # The connection has been closed in the meantime: the broker redelivers the unchanged job.
             return
         queue, delays_left = self._queues.after(round(delay * 1000))
         # The broker may deliver the new message before it confirms the publication. The new delivery must not be
@@ -400,7 +401,7 @@ class RabbitOutbox:
         await self._tell(self._in_flight.release([job]))
 
     async def backlog(self) -> int:
-        """Count jobs that are queued, delayed, or claimed by any worker. A silent worker counts as one job."""
+        """Count the jobs that are queued, delayed or claimed. A worker that does not reply counts as having one job."""
         before = await self.figures()
         # Count the queues in the order in which jobs move, so that a moving job is counted twice rather than missed.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]

@@ -53,7 +53,7 @@ class Relay:
             await self._task
 
     async def run_once(self) -> int:
-        """Relay one batch; return its number of jobs. Raises `Unavailable` if the broker remains unreachable."""
+        """Relay one batch of events to the broker; return their number. Raises `Unavailable` if the broker stays unreachable."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
             await self._sent(jobs)
@@ -61,7 +61,7 @@ class Relay:
         return len(jobs)
 
     async def _sent(self, jobs: Sequence[Job]) -> None:
-        """Send jobs, and retry while the broker is unreachable. Jobs that are put back can only be claimed again one by one."""
+        """Send jobs to the broker, retrying while it is unreachable. Jobs put back can only be claimed again one by one."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._lease * _PART_OF_LEASE
         while True:

@@ -39,7 +39,7 @@ _NEWEST_WEIGHT = 0.3
 
 
 class ExpectedWait:
-    """An estimate of how long a job enqueued now would wait. Times are seconds of any clock."""
+    """Estimates how long a job that is enqueued now will wait. Times are seconds of any clock."""
 
     __slots__ = ("_began", "_each", "_next_count", "_size", "seconds")
 
@@ -82,10 +82,10 @@ _MOST_SHARES = 12.0
 
 
 class LoopShare:
-    """How long jobs may run before requests get the event loop. Times are seconds of any clock.
+    """Decides how long jobs may run before requests get the event loop. Times are seconds of any clock.
 
-    Under load, jobs and requests each have half of the time. Jobs that are behind get more: otherwise posts could be
-    accepted faster than they are delivered.
+    Under load, jobs and requests each have half of the time. Jobs that are behind get more: otherwise posts could be accepted
+    faster than they are delivered.
     """
 
     __slots__ = ("_seconds", "_since")
@@ -129,11 +129,11 @@ _GRAIN_SECONDS = 0.01
 
 
 class Runner(Generic[E]):
-    """Runs the consequences of an outbox in this process.
+    """Runs the consumers of an outbox's events in this process.
 
-    A consequence that takes longer than `step_seconds` counts as failed. `finished` counts the jobs that are done, and
-    `done` is called with each; `failed` counts attempts that failed by their own error, and `parked` the jobs that were
-    parked. The `recorder` records each run of a job, with its outcome.
+    A consequence that takes longer than `step_seconds` counts as failed. `finished` counts the jobs that are done, and `done`
+    is called with each; `failed` counts attempts that failed by their own error, and `parked` the jobs that were parked. The
+    `recorder` records each run of a job, with its outcome.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Runner(Generic[E]):
         self.finished = self.failed = self.parked = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
-        # Number of jobs whose work is done except for a future.
+        # Number of jobs that are complete except for a future.
         self._waiting = 0
         self._work = asyncio.Event()
         self._at_work = False
@@ -220,7 +220,7 @@ class Runner(Generic[E]):
                     return
 
     async def _generation(self, *, busy: bool) -> bool:
-        """Wait until no event is left or, with `busy`, none from before the call. Return whether no event at all is left."""
+        """Wait until no event is left or, with `busy`, no event older than this call. Return whether none is left at all."""
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
@@ -233,7 +233,7 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all remaining jobs wait for futures of consequences, so that no job will join the batch they wait for."""
+        """Return whether all remaining jobs wait for futures of their consumers, so that the batches of these may be written."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def run_once(self) -> int:
@@ -262,9 +262,9 @@ class Runner(Generic[E]):
     def behind(self) -> float:
         """Return how many seconds this runner is behind; 0 if no event is known to wait.
 
-        This is the expected wait of a new event, or the longest that an event may have waited that is not started yet,
-        whichever is larger. Events start in the order of their commits. The age of jobs that were put back does not
-        count, because each has its own reason to wait.
+        This is the larger of two times: the expected wait of a new event, and the longest possible wait of an event that has
+        not started. Events start in the order of their commits. The age of jobs that were put back does not count, because each
+        has its own reason to wait.
         """
         age = 0.0 if self._begun is None else time.monotonic() - self._begun
         return max(age, self._expected.seconds)
@@ -284,11 +284,16 @@ class Runner(Generic[E]):
             if await self._step(job):
                 self._finished.append(job)
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
-            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception(
+                "%s %d stays in the outbox until it is redelivered",
+                type(job.event).__name__,
+                job.seq,
+                name=type(job.event),
+            )
 
     async def _settle(self) -> None:
-        """Wait until a running job ends or, if there is capacity, until new jobs arrive; then acknowledge all completed jobs."""
-        # No job is running if the last one ended while earlier ones were acknowledged.
+        """Wait until a running job ends or, if there is capacity, new jobs arrive; then acknowledge all finished jobs."""
+        # There may be no running job: the last one may have ended while earlier ones were acknowledged.
         if self._in_hand:
             await self._wait()
             # Jobs that end in one iteration of the event loop are acknowledged together.
@@ -341,7 +346,7 @@ class Runner(Generic[E]):
         await self._finish()
 
     async def _some(self) -> int:
-        """Start as many jobs as possible, and wait until one of them ends; return 0 if there was nothing to do.
+        """Start as many jobs as the limits allow, and wait until one of them ends; return 0 if there was nothing to do.
 
         Therefore a slow job occupies only its own slot.
         """
@@ -353,7 +358,7 @@ class Runner(Generic[E]):
         return 1
 
     async def _step(self, job: Job) -> bool:
-        """Run one job until it is done or one of its consequences stops after a page. Return whether the whole job is done."""
+        """Run a job until it is finished, or until one of its consumers stops after a page. Return whether it is finished."""
         run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
         with run as record:
             outcome = await self._run_job(job)
@@ -422,7 +427,12 @@ class Runner(Generic[E]):
         try:
             await self._failed(job, error)
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
-            self._outage.exception("%s %d left for redelivery", type(job.event).__name__, job.seq, name=type(job.event))
+            self._outage.exception(
+                "%s %d stays in the outbox until it is redelivered",
+                type(job.event).__name__,
+                job.seq,
+                name=type(job.event),
+            )
 
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)

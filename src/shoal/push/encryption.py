@@ -60,7 +60,7 @@ def check_key(point: bytes) -> bytes:
 def seal(plain: bytes, key: bytes, secret: bytes, *, standard: bool) -> Sealed:
     """Encrypt a message of at most `MAX_PLAIN` bytes for a public key and a secret, with a new key and a new salt.
 
-    If `standard` is true, it follows RFC 8291, else the fourth draft.
+    With `standard`, the encryption follows RFC 8291, otherwise its fourth draft.
     """
     return sealed_with(
         plain, key, secret, ec.generate_private_key(ec.SECP256R1()), os.urandom(_SALT), standard=standard
@@ -115,7 +115,7 @@ _HEAD = in_url(b'{"typ":"JWT","alg":"ES256"}')
 
 
 class ServerKey:
-    """A private key of P-256; `contact` is the address (`mailto:` or `https:`) reported to push services."""
+    """The server's private key for web push (P-256). `contact` is the address (`mailto:` or `https:`) told to push services."""
 
     def __init__(self, private: bytes, contact: str) -> None:
         self._key = ec.derive_private_key(int.from_bytes(private), ec.SECP256R1())

@@ -118,7 +118,7 @@ _EXCERPT = 140
 
 
 class NoticeToSend(NamedTuple):
-    """A notification with everything that its message contains."""
+    """A notification, with all data that its push message contains."""
 
     notice: Notice
     time: int

@@ -93,7 +93,7 @@ def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = (
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """A backend that connects only to public addresses and to the `allowed` ranges."""
+    """A network backend that connects only to public IP addresses and to the `allowed` ranges."""
 
     def __init__(self, allowed: Sequence[Network] = ()) -> None:
         self._allowed = allowed
@@ -115,8 +115,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except OSError as error:
             raise httpcore.ConnectError("the host name does not resolve") from error
-        places = dict.fromkeys(str(info[4][0]) for info in found)
-        good = [address for address in places if is_public(ip_address(address.partition("%")[0]), self._allowed)]
+        addresses = dict.fromkeys(str(info[4][0]) for info in found)
+        good = [address for address in addresses if is_public(ip_address(address.partition("%")[0]), self._allowed)]
         trouble: Exception = httpcore.ConnectError("the host has no public address")
         for address in good:
             try:
@@ -154,7 +154,7 @@ _REMEMBERED = 1_000
 
 
 class Sent(Enum):
-    """The outcome of a message."""
+    """The outcome of sending a push message."""
 
     DONE = "done"
     """Accepted by the push service."""
@@ -165,7 +165,7 @@ class Sent(Enum):
 
 
 class PushSender:
-    """A queue of tasks that each send one message: 32 concurrently, and half as many per push service."""
+    """A queue of tasks that send one push message each: 32 concurrently, and half as many per push service."""
 
     def __init__(self, key: ServerKey, root: str, allowed: Sequence[Network] = ()) -> None:
         self.key = key
@@ -180,9 +180,9 @@ class PushSender:
         """Attempts since the start of the process that are retried."""
 
     def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
-        """Queue the task that sends a message, and return a future that is done when the task is.
+        """Queue a task that sends a push message, and return a future that is done when the task is.
 
-        The call and the future raise `NotYet` if the queue is full, or during the backoff of the push service.
+        The call and the future raise `NotYet` if the queue is full, or during the backoff after a failure of the push service.
         """
         service = origin_of(endpoint)
         return self._queue.begin(service, lambda: self._check_backoff(service), work)
@@ -233,7 +233,7 @@ class PushSender:
             headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
         headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
         async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
-            # The body is irrelevant, and may be endless.
+            # Do not read the response body: only the status is used, and a body may be endless.
             return int(answer.status)
 
     def _postpone(self, service: str) -> None:
@@ -241,7 +241,7 @@ class PushSender:
         self._backoff.extend(service)
 
     async def close(self) -> None:
-        """Cancel pending messages: they are sent after the next start."""
+        """Cancel pending push messages. They are sent after the next start of the process."""
         await self._queue.close()
         await self._pool.aclose()
 

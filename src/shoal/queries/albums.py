@@ -28,7 +28,7 @@ _COVERS = 4
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """An album in a list: the number of photos that the viewer may see, and the first few."""
+    """An album as shown in a list: how many of its photos the viewer may see, and the first few of them."""
 
     album: Album
     photos: int
@@ -82,7 +82,7 @@ async def of_member(reads: Reads, viewer: int | None, member_id: int, before: in
 async def page(reads: Reads, viewer: int | None, album_id: int, offset: int = 0, limit: int = PHOTOS) -> AlbumPage:
     """Return a page of the photos of an album, in the album's order, with at most thirteen reads.
 
-    Raises `NotFound` for another member's album without visible photos, and `Gone` if its owner is suspended.
+    Raises `NotFound` for another member's album in which the viewer may see no photo, and `Gone` if its owner is suspended.
     """
     check_limit(Cursor(limit=limit))
     album = await get_object(reads.graph, Album, album_id)

@@ -31,28 +31,28 @@ Answer = TypeVar("Answer")
 
 
 class ExpiringCache(Generic[Key, Answer]):
-    """A cache of results with a maximum number and age. Times are Unix milliseconds of the caller's clock."""
+    """A cache of results, limited in number and age. Times are Unix milliseconds of the caller's clock."""
 
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
         self._most = most
         self._keep_ms = keep_ms
-        self._held: dict[Key, tuple[int, Answer]] = {}
+        self._cached: dict[Key, tuple[int, Answer]] = {}
 
     def get(self, key: Key, now: int) -> Answer | None:
         """Return the cached result; None if it is missing or expired."""
         do_not_cache()
-        cached = self._held.get(key)
+        cached = self._cached.get(key)
         return cached[1] if cached is not None and abs(now - cached[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
-        self._held.pop(key, None)
-        self._held[key] = (now, answer)
-        while len(self._held) > self._most:
-            del self._held[next(iter(self._held))]
+        self._cached.pop(key, None)
+        self._cached[key] = (now, answer)
+        while len(self._cached) > self._most:
+            del self._cached[next(iter(self._cached))]
 
 
 class Renewed(Generic[Answer]):
-    """A result shared by all viewers, computed once a minute for all concurrent callers.
+    """A result that all viewers share, computed at most once a minute. Concurrent callers wait for one computation.
 
     A computation finishes even if all its callers have stopped waiting. Times are Unix milliseconds of the caller's clock.
     """
@@ -60,16 +60,16 @@ class Renewed(Generic[Answer]):
     def __init__(self, keep_ms: int = 60_000, most_ms: int = 600_000) -> None:
         self._keep_ms = keep_ms
         self._most_ms = most_ms
-        self._held: tuple[int, Answer] | None = None
+        self._cached: tuple[int, Answer] | None = None
         self._making: asyncio.Task[Answer] | None = None
 
     async def get(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]], *, outdated: bool = False) -> Answer:
-        """Return the result, at most a minute old, and raise the errors of computing it.
+        """Return the result, at most a minute old. Raises the errors of `make`, which computes it.
 
-        With `outdated`, return a result of up to ten minutes age without waiting for the new one.
+        With `outdated`, a result that is at most ten minutes old is returned at once while a new one is computed.
         """
         do_not_cache()
-        cached = self._held
+        cached = self._cached
         age = abs(now - cached[0]) if cached is not None else self._most_ms
         if cached is not None and age < self._keep_ms:
             return cached[1]
@@ -81,7 +81,7 @@ class Renewed(Generic[Answer]):
         return await asyncio.shield(self._making)
 
     def keep(self, answer: Answer, now: int) -> None:
-        self._held = (now, answer)
+        self._cached = (now, answer)
 
     async def _made(self, now: int, make: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
         answer = await make()
@@ -123,7 +123,7 @@ class Trending(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Friends of friends of a member, valid while `followees` and `shown` are unchanged."""
+    """The cached friends of friends of a member, valid while `followees` and `shown` are unchanged."""
 
     followees: NDArray[np.int64]
     asked: NDArray[np.int64]
@@ -135,7 +135,7 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The graph reader, and the caches in front of it."""
+    """The dependencies of every query: the graph, and the caches in front of it."""
 
     graph: RememberingReader
     lasting: Reader

@@ -81,7 +81,7 @@ async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conv
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:
-    """Find the newest existing post of each conversation, reading older posts only if the newest is gone."""
+    """Return each conversation with its newest post that still exists. Older posts are read only if the newest is gone."""
     newest = await _posts(reads, viewer, [talk.post_ids[0] for _, talk in talks])
     lacking = [talk for _, talk in talks if _last(viewer, talk, newest) is None]
     older = await _posts(reads, viewer, [id_ for talk in lacking for id_ in talk.post_ids[1:]]) if lacking else {}
@@ -99,7 +99,7 @@ def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None
 
 
 def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
-    """Return whether a post belongs to this conversation: it is direct, in this thread, and the viewer takes part.
+    """Return whether a post belongs to a conversation of the viewer: it is direct, in its thread, and the viewer takes part.
 
     The root of the thread may be public.
     """

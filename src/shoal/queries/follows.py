@@ -65,7 +65,7 @@ async def history(reads: Reads, viewer: int, other: int) -> RelationshipHistory:
 
 
 def recorded_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan]:
-    """Return the periods recorded by a live follow, if any, and by ended follows, newest first."""
+    """Return the periods recorded by associations: the live follow, if any, and the tombstones of ended ones, newest first."""
     moments = frozenset[int]().union(*(moments_until(row.time, row.data) for row in ended))
     if alive is None:
         return [period for period in periods(moments) if period.until]
@@ -84,7 +84,7 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 
 
 async def known_since(reads: Reads) -> int:
-    """Return the time (Unix milliseconds) since which every end of a follow is recorded and may be shown."""
+    """Return the time (Unix ms) from which on every end of a follow is recorded and may be shown."""
     retained_since = now_ms() - int(reads.history_days * _DAY_MS)
     # A server that was upgraded stores when it began to keep histories. Any other has kept them from its first day.
     mark = await association(reads.lasting, EVERYBODY, HISTORY_START, EVERYBODY)
@@ -103,7 +103,7 @@ _ReadPage = Callable[[int, AssocType, Cursor], Awaitable[list[Assoc]]]
 
 
 class FollowersOfDay(NamedTuple):
-    """A day (UTC): followers at its end, and the follows that began and ended in it. The last day is today so far."""
+    """A day (UTC) with the followers at its end, and the follows that began and ended during it. The last day is today."""
 
     day: date
     followers: int
@@ -112,7 +112,7 @@ class FollowersOfDay(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The newest part of a list, which is complete since `whole_since` (Unix milliseconds)."""
+    """The newest entries of a list, without gaps since `whole_since` (Unix milliseconds)."""
 
     rows: list[Assoc]
     whole_since: int
@@ -121,8 +121,8 @@ class _Part(NamedTuple):
 async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersOfDay]:
     """Return the followers of a member over the last `days` (1 to 400), oldest first.
 
-    Fewer days are returned if histories are not kept for that long, or with more than 100,000 starts or ends in that time. Of
-    repeated follows by one member, the last 20 count. Raises `InvalidInput`.
+    Fewer days are returned if histories are not kept for that long, or if more than 100,000 follows began or ended in that
+    time. Of repeated follows by one member, only the last 20 count. Raises `InvalidInput`.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InvalidInput(f"days: must be 1 to {MAX_DAYS}", field="days")
@@ -144,12 +144,12 @@ async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersO
 
 
 def _first_whole_day(moment: int) -> int:
-    """Return the first day, counted from 1970, that begins at or after this time."""
+    """Return the first day that begins at or after a time (Unix ms), as a number of days since 1970."""
     return -(-moment // _DAY_MS)
 
 
 async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) -> _Part:
-    """Read the newest entries of a list, back to `since` (Unix milliseconds) or up to the maximum number."""
+    """Read the newest entries of a list: those since a time (Unix ms), but at most the maximum number."""
     rows: list[Assoc] = []
     before = MAX_TIME
     while len(rows) < _MOST:
@@ -180,7 +180,7 @@ def _changes(begun: list[Assoc], ended: list[Assoc]) -> tuple[Counter[int], Coun
 
 
 def _day(moment: int) -> int:
-    """Return the day of a snowflake, counted from 1970. Ids of imported follows have no date and count as before all days."""
+    """Return the day of a snowflake as a number of days since 1970. An imported follow has no date, and counts as oldest."""
     milliseconds = milliseconds_of(moment)
     return (milliseconds if milliseconds >= BACKDATED_UNTIL_MS else EPOCH_MS) // _DAY_MS
 

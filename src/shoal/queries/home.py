@@ -63,7 +63,7 @@ _SHOWN_AT_ONCE = 500
 
 
 class _HomeSettings(NamedTuple):
-    """The viewer's settings that affect every entry."""
+    """The viewer's settings that determine which entries the home timeline contains."""
 
     tags: set[int]
     apart: frozenset[int]
@@ -101,7 +101,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True) -> Page:
-    """Return the page that `page` must return, computed by pulling from all sources, whatever it costs."""
+    """Return what `page` must return, by the definition: pull from all sources, at any cost. For checks and tests."""
     settings = await _settings_of(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, settings.tags)
     content_filters = await content_filters_of(reads.graph, viewer, FilterContext.HOME)
@@ -114,7 +114,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
-    """Return the rows of the home timeline with the rules that decide which belong to it and which shares are folded."""
+    """Return the `Folds` of the home timeline: its rows, and the rules for which belong to it and which shares are folded."""
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
@@ -123,7 +123,7 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSetting
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that are in the viewer's home timeline now, as `page` would show them, in the order of `ids`."""
+    """Return the entries among `ids` that are in the viewer's home timeline now, as `page` would show them, in that order."""
     with one_request():
         settings = await _settings_of(reads.graph, viewer)
         folds = _folds(reads, viewer, partial(_materialised, reads, viewer), settings)
@@ -135,20 +135,20 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 
 
 async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the ids of the newest entries from the members and tags that the viewer follows, without checking visibility."""
+    """Return the ids of the newest entries in the viewer's home timeline, without checking visibility."""
     with one_request():
         return await _materialised(reads, viewer, Cursor(limit=limit))
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the result of `newest` by pull alone, without rebuilding a materialized timeline or keeping it active."""
+    """Return the ids that `newest` would return, by pull alone: no timeline is rebuilt or kept active."""
     with one_request():
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         return await pull(reads.graph, sources, Cursor(limit=limit))
 
 
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
-    """Return the visible entries at positions `first` to `last` among all entries from the viewer and what they follow."""
+    """Return the visible entries at positions `first` to `last` of the home timeline, counting invisible entries too."""
     sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
     ids = await stored(reads.graph, sources, first, last)
     shown: list[Entry] = []
@@ -200,9 +200,9 @@ class _Opening(NamedTuple):
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
-    """Read the timeline together with the viewer's version token.
+    """Read the materialized timeline while the viewer's version token is read.
 
-    Returns None if it is unknown which sources were high-fan-out at that moment.
+    Returns None if the timeline is unavailable, or if the high fan-out sources at that moment are unknown.
     """
     if not isinstance(reads.graph, CachedGraph):
         return None
@@ -219,7 +219,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetch(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> None:
     """Prefetch the lengths of the viewer's lists, their own entries, and the materialized entries with their authors."""
     graph, at = reads.graph, read_by_page(cursor)
-    # The page and one more entry are looked at first.
+    # The first pass reads one entry more than the page has.
     first = cursor.of(cursor.limit + 1)
     window = None if opening is None else opening.window
     if opening is None:
@@ -247,8 +247,8 @@ async def _own_newest(graph: Reader, viewer: int, at: Cursor) -> list[int]:
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Read these lists before the timeline: if the demotion of a source is complete by now, the timeline contains
-        # its entries that were not pushed.
+        # Read these lists before the timeline: if a source is no longer high-fan-out by now, the timeline already contains its
+        # entries that were not pushed.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
@@ -266,7 +266,7 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Open
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | None = None) -> Window | None:
-    """Read the materialized timeline, rebuilding it if necessary; None if it is unavailable, so that all must be pulled."""
+    """Read the materialized timeline, rebuilding it if necessary; None if it is unavailable, and all entries must be pulled."""
 
     async def read() -> Window | None:
         return await reads.timelines.read(viewer, at)
@@ -285,7 +285,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
-    """Return whether the page reaches the end of the materialized part of the timeline."""
+    """Return whether the page extends below the floor of the materialized timeline."""
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
@@ -300,7 +300,7 @@ async def _high_fan_out_lists(reads: Reads, viewer: int) -> Sources:
 
 
 async def _unpushed(reads: Reads, viewer: int, high_fan_out: Sources, at: Cursor) -> list[int]:
-    """Read the entries that are never pushed: the viewer's own, which are visible immediately, and high-fan-out ones."""
+    """Read the entries that were not pushed: the viewer's own, which are visible immediately, and those of high fan-out sources."""
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
     if not high_fan_out:
@@ -345,12 +345,12 @@ def _belongs(viewer: int, row: Row, relationships: Mapping[int, Relation], setti
 
 
 def _arrives_by_tag(post: Post) -> bool:
-    """Return whether a post reaches the home timelines of its tags' followers. A held post reaches only its author's followers."""
+    """Return whether a post reaches followers of its tags. A post held because of reports reaches only its author's followers."""
     return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
 def _arrives_by_follow(row: Row, by: int, relationships: Mapping[int, Relation], settings: _HomeSettings) -> bool:
-    """Return whether a followed member brings the entry to the home timeline."""
+    """Return whether an entry belongs to the home timeline because the viewer follows this member."""
     relation = relationships[by]
     if not relation.following or by in settings.apart:
         return False

@@ -52,27 +52,27 @@ async def emoji_counts(
 ) -> dict[int, tuple[EmojiCount, ...]]:
     """Return the emoji of each post with their counts, in the order of their first use; two reads.
 
-    `mine` are the viewer's `REACTS` associations with the posts.
+    `mine` has the viewer's `REACTS` association with each post, if any.
     """
-    found = await placed_counts(graph, post_ids, mine)
+    found = await emoji_counts_by_post(graph, post_ids, mine)
     return {post: tuple(count for _, count in counts) for post, counts in found.items()}
 
 
-async def placed_counts(
+async def emoji_counts_by_post(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
-    """Return the result of `emoji_counts`, and the `EmojiPosition` of each emoji."""
+    """Return the emoji counts of each post (see `emoji_counts`), each with its `EmojiPosition`."""
     there = await emoji_positions(graph, post_ids)
-    ids = [position.id for places in there.values() for position in places]
+    ids = [position.id for positions in there.values() for position in positions]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
     chosen = {position.id for assoc in mine.values() for position in chosen_of(assoc)}
     return {
         post: [
             (position, EmojiCount(position.emoji, n, position.id in chosen))
-            for position in places
+            for position in positions
             if (n := counts.get(position.id))
         ]
-        for post, places in there.items()
+        for post, positions in there.items()
     }
 
 
@@ -106,14 +106,14 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class SharedBy(msgspec.Struct, frozen=True):
-    """Other members who shared the post. Their shares are folded into this entry."""
+    """The other members who shared a post, whose shares are folded into this entry."""
 
     first: tuple[Profile, ...]
     number: int
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry of a feed: a post, with its sharer if it is a share."""
+    """An entry of a feed: a post, or a share of it by the `sharer`."""
 
     id: int
     """Id of the post or share, which is also the cursor."""
@@ -155,7 +155,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def viewer_counts(viewer: int | None) -> list[tuple[Sequence[int], Sequence[AssocType]]]:
-    """Return the counts to prefetch for a viewer, which tell which of their lists are empty; none for a visitor."""
+    """Return the counts to prefetch for a viewer. They show which of the viewer's lists are empty. None for a visitor."""
     return [] if viewer is None else [((viewer,), (FOLLOWS, *VIEWER_LISTS))]
 
 
@@ -175,7 +175,7 @@ _MANY = 200
 
 
 class ViewerState:
-    """Entries as a viewer sees them, read in two steps.
+    """Reads entries as a viewer sees them, in two steps.
 
     `look` reads the data that decides which entries are shown; `entries` hydrates these. Relations and members from one call of
     `look` are kept for the next, so a page may call it several times.
@@ -244,16 +244,15 @@ class ViewerState:
 def viewer_state(
     graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None
 ) -> ViewerState:
-    """Return the viewer's `ViewerState`.
+    """Return a `ViewerState` for this viewer.
 
-    With `unasked`, entries are for a timeline or list, without muted authors; otherwise the viewer requested specific
-    entries.
+    `unasked` means that the viewer did not request these entries one by one, as in a timeline: then muted authors are excluded.
     """
     return ViewerState(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Return the entries that the viewer may see, in the order of `ids`; with `unasked`, without muted authors.
+    """Return the entries that the viewer may see, in the order of `ids`. `unasked` excludes muted authors (see `viewer_state`).
 
     At most seven reads, one more with polls, and two more with emoji.
     """
@@ -261,7 +260,7 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """Return the entry from which the member has just removed their own reaction; None if it no longer exists.
+    """Return an entry for the response after the member removed their own reaction from it; None if it no longer exists.
 
     An entry that they reported or may no longer see is reduced to its id and author, without content and counts.
     """
@@ -307,7 +306,7 @@ def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int,
 
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
-    """Read entries with their posts, skipping missing ones."""
+    """Read the posts and shares with these ids, skipping missing ones."""
     if len(ids) <= _AHEAD:
         await prefetch(graph, ids, ((ids, POST_COUNTS),))
     nodes = await graph.obj_get(ids)
@@ -410,7 +409,7 @@ async def _assemble(
 
 
 async def _poll_views(graph: Reader, polls: Sequence[Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
-    """Return the votes of each poll, by its id; one read."""
+    """Return each poll with its votes and the viewer's choices, by its id; one read."""
     ids = [id_ for poll in polls for id_ in (poll.id, *[option.id for option in poll.options])]
     counts = await graph.assoc_count(ids, _POLL_COUNTS)
     chosen, voters = (counts[atype] for atype in _POLL_COUNTS)
@@ -434,8 +433,8 @@ async def profiles(
 ) -> dict[int, Profile]:
     """Return members with their counts, as the viewer may see them; one read.
 
-    The number of posts includes open entries and, for the member and their followers, followers-only entries. It never
-    includes direct and hidden posts.
+    The number of posts includes posts and shares that everyone may find and, for the member and their followers, those for
+    followers only. Direct and hidden posts never count.
     """
     counts = await graph.assoc_count(list(members), MEMBER_COUNTS)
     followers, following, posted, restricted, reserved = (counts[atype] for atype in MEMBER_COUNTS)

@@ -33,7 +33,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor, *, direc
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that are in the list now, as `page` would show them, in the order of `ids`."""
+    """Return the entries among `ids` that are in the list now, as `page` would show them, in that order."""
     with one_request():
         shown = await own_object(reads.graph, MemberList, viewer, list_id)
         members = await members_of(reads.graph, shown)
@@ -43,7 +43,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
-    """Return the rows of the list with the rules that decide which belong to it and which shares are folded."""
+    """Return the `Folds` of the list: its rows, and the rules for which belong to it and which shares are folded."""
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
@@ -53,7 +53,7 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int],
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
-    """Return the members of a list whom its owner follows now (or who are the owner), newest first."""
+    """Return the members of a list, newest first, without those whom its owner no longer follows, but including the owner."""
     listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, Cursor(limit=MAX_MEMBERS))]
     followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
     return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]

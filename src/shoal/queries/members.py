@@ -49,7 +49,7 @@ from shoal.graph.schema import (
     user_name_key,
 )
 from shoal.queries.context import Reads
-from shoal.queries.hydration import EmojiCount, Profile, placed_counts, profiles, profiles_by_id, viewer_counts
+from shoal.queries.hydration import EmojiCount, Profile, emoji_counts_by_post, profiles, profiles_by_id, viewer_counts
 from shoal.queries.pagination import check_limit
 from shoal.search.contract import Order
 from shoal.search.indexing import is_listed
@@ -64,7 +64,7 @@ _FAMILIAR = 80
 
 
 class MemberPage(NamedTuple):
-    """A page of members with the cursor of each (the time of the association); `next` is None at the end."""
+    """A page of members, each with a cursor (the time of the association); `next` is None at the end."""
 
     profiles: list[Profile]
     times: list[int]
@@ -87,7 +87,7 @@ class Received(NamedTuple):
 
 
 def read_by_page(cursor: Cursor) -> Cursor:
-    """Return the range that `page` reads: two pages, and one more entry to know whether others follow."""
+    """Return the range of a list that `page` reads: two pages, and one entry to see whether there are more."""
     return cursor.of(2 * cursor.limit + 1)
 
 
@@ -152,7 +152,7 @@ async def _people(
 
 
 async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
-    """Return, for each member, the viewer's followees who follow them; none for a member who hides their connections.
+    """Return for each of these members which of the viewer's followees follow them; none if they hide their connections.
 
     Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
     """
@@ -170,7 +170,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
-    """Return the ids of the members and, in a list of sharers, of their shares."""
+    """Return the ids to read for a page of members and, in a list of sharers, of their shares too."""
     shares = [_share_id(assoc) for assoc in found] if atype is SHARED_BY else []
     return [assoc.id2 for assoc in found] + shares
 
@@ -186,7 +186,7 @@ def _named(
     members: Mapping[int, Member],
     relationships: Mapping[int, Relation],
 ) -> bool:
-    """Return whether a sharer may be named: the share exists and is open."""
+    """Return whether the viewer may learn that this member shared a post: the share exists and is open."""
     share = nodes.get(_share_id(assoc))
     if not isinstance(share, Share) or share.visibility not in OPEN:
         return False
@@ -213,7 +213,7 @@ async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest:
 
     Raises `NotFound` if the viewer may not see the post.
     """
-    found = await _placed(reads, viewer, post_id)
+    found = await _emoji_counts(reads, viewer, post_id)
     lists = await reads.graph.assoc_ranges([position.id for position, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
     members = await members_by_id(reads.graph, list({assoc.id2 for listed in lists.values() for assoc in listed}))
     relationships = await relations(reads.graph, viewer, members)
@@ -239,16 +239,16 @@ async def emoji_page(
 
     Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
     """
-    for position, counted in await _placed(reads, viewer, post_id):
+    for position, counted in await _emoji_counts(reads, viewer, post_id):
         if position.emoji == emoji:
             return counted, await page(reads, viewer, position.id, EMOJI_PUT_BY, cursor)
     return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
 
 
-async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
+async def _emoji_counts(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPosition, EmojiCount]]:
     post = await access_post(reads.graph, viewer, post_id)
     mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
-    return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])
+    return (await emoji_counts_by_post(reads.graph, (post.id,), mine)).get(post.id, [])
 
 
 async def received(reads: Reads, viewer: int | None, member: int) -> Received:
@@ -303,7 +303,7 @@ MatchKind = Literal["email", "link", "name"]
 
 
 class ContactMatch(NamedTuple):
-    """A member who may match a `given` hash or normalized handle, and the viewer's relation to them."""
+    """A member who matches a `given` hash or handle, and the viewer's relation to them."""
 
     profile: Profile
     given: str
@@ -313,7 +313,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """Members found: first members whom the viewer does not follow, then by strength of evidence."""
+    """The members who were found, first those whom the viewer does not follow, then by strength of evidence."""
 
     matches: list[ContactMatch]
     asked: int
@@ -325,14 +325,14 @@ class ContactsFound(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """A possible match, before the member is read."""
+    """A possible match of a hash or handle, before its member is read."""
 
     member_id: int
     given: ForeignHandle | str
     match: MatchKind
 
     def holds(self, member: Member) -> bool:
-        """Return whether the current member matches: the index may be slightly outdated."""
+        """Return whether the member's current data confirm the match, because the index may be outdated."""
         if isinstance(self.given, str):
             return member.email_hash == self.given
         if self.match == "name":
@@ -341,7 +341,7 @@ class _Claim(NamedTuple):
 
 
 async def contacts_by_hash(reads: Reads, viewer: int, hashes: Sequence[str]) -> ContactsFound:
-    """Find members who allow it by hashes of their email addresses. Raises the errors of `check_hashes`."""
+    """Find members by hashes of their email addresses, if they allow this. Raises the errors of `check_hashes`."""
     asked = check_hashes(hashes)
 
     async def claims(part: Sequence[str]) -> list[_Claim]:
@@ -371,7 +371,7 @@ async def _followees(reads: Reads, viewer: int, listed: FollowList) -> ContactsF
 async def _found(
     reads: Reads, viewer: int, asked: Sequence[T], claims: Callable[[Sequence[T]], Awaitable[list[_Claim]]]
 ) -> ContactsFound:
-    """Look up accounts or hashes in groups of 500, with at most six reads each.
+    """Look up handles or hashes in groups of 500, with at most six reads each.
 
     The reads bypass the cache, so that they evict no hot entries.
     """
@@ -389,7 +389,7 @@ async def _found(
 
 
 async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
-    """Return the possible matches of these accounts, earliest declarations first; two reads."""
+    """Return the possible matches of these handles, earliest declaration first; two reads."""
     by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
     lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
     declared = [_Claim(row.id2, by_id[id_], "link") for id_, rows in lists.items() for row in rows]
@@ -399,7 +399,7 @@ async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim
 
 
 def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
-    """Yield the keys of members with these user names on this server."""
+    """Yield the keys of the user names that the owners of these handles may have on this server."""
     for handle in handles:
         try:
             yield user_name_key(check_user_name(handle.user_name)), handle
@@ -408,7 +408,7 @@ def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, Foreign
 
 
 async def _shown(reads: Reads, viewer: int, claims: Sequence[_Claim]) -> list[ContactMatch]:
-    """Return the possible matches that are confirmed, for members whom the viewer may see; each member once."""
+    """Return the matches that are confirmed by the members' current data, if the viewer may see them; each member once."""
     members = await members_by_id(reads.lasting, list({claim.member_id for claim in claims} - {viewer}))
     by_member: dict[int, _Claim] = {}
     for claim in claims:

@@ -37,7 +37,7 @@ MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized",
 
 
 class Members(NamedTuple):
-    """A page, newest first. `next` is the `before` of the next page; None at the end."""
+    """A page of members, newest first. `next` is the `before` of the next page; None at the end."""
 
     members: list[Member]
     next: int | None
@@ -62,7 +62,7 @@ def is_in(member: Member, state: MemberState) -> bool:
 
 
 async def members_page(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
-    """Return a page of matching members with `after < id < before`: the newest, or the oldest (`oldest_first`)."""
+    """Return a page of matching members, with ids in the cursor's range: the newest, or the oldest with `oldest_first`."""
     return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, filter_)
 
 
@@ -110,7 +110,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
 
 
 async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
-    """Read all objects of a range up to its end, for a range of a millisecond, which cannot be halved."""
+    """Read all objects with ids above `after` and below `high`, a range that is too short to be halved."""
     found: list[AnyNode] = []
     while scanned := [node for node in await scanner.obj_scan(after, SCANNED) if node.id < high]:
         found += scanned
@@ -140,7 +140,7 @@ class ReportFilter(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A page, newest first, which may be short. `next` is the `before` of the next page; None at the end."""
+    """A page of reports, newest first, possibly shorter than the limit. `next` is the `before` of the next page, or None."""
 
     reports: list[Report]
     next: int | None
@@ -172,7 +172,7 @@ _EXPORTED = 500
 
 
 class AuditFilter(NamedTuple):
-    """Filter of audit entries by actor, target and verbs; None and an empty set match all."""
+    """A filter of audit entries by actor, target and verbs. None, and an empty set of verbs, match every entry."""
 
     actor_id: int | None = None
     """0: anonymous, or the command line."""
@@ -201,14 +201,14 @@ class DatedEntry(NamedTuple):
 
 
 class AuditPage(NamedTuple):
-    """A page, newest first, which may be short. `next` is the `before` of the next page; None at the end."""
+    """A page of audit entries, newest first, possibly shorter than the limit. `next` is the `before` of the next page, or None."""
 
     entries: list[DatedEntry]
     next: int | None
 
 
 async def audit_page(graph: Reader, cursor: Cursor, filter_: AuditFilter) -> AuditPage:
-    """Return a page of matching entries. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of matching audit entries. Raises `InvalidInput` for a limit below 1."""
     at_once = cursor.limit + 1 if filter_ == AuditFilter() else max(_SEARCHED, cursor.limit + 1)
 
     async def read(at: Cursor) -> list[Assoc]:
@@ -223,7 +223,7 @@ async def audit_page(graph: Reader, cursor: Cursor, filter_: AuditFilter) -> Aud
 
 
 async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
-    """Iterate over all entries, oldest first, with bounded memory."""
+    """Iterate over the whole audit log, oldest entry first, with bounded memory."""
     at = Cursor(limit=_EXPORTED, oldest_first=True)
     while listed := await pull_entries(graph, AUDITED, PUBLIC_LISTS, at):
         for entry in await _with_addresses(graph, [(assoc, decode_entry(assoc)) for assoc in listed]):
@@ -232,7 +232,7 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
 
 
 async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
-    """Return the audit entries in part of a member's own list, which has actions on their account and failed logins."""
+    """Return the audit entries to which these entries of the member's own list lead: account actions and failed logins."""
     addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
     public = public_list(shard_of(member_id))
     entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}
@@ -242,7 +242,7 @@ async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[Da
 
 
 async def _with_addresses(graph: Reader, found: Sequence[tuple[Assoc, AuditEntry]]) -> list[DatedEntry]:
-    """Return entries with their addresses; one concurrent read per member concerned."""
+    """Return audit entries, each with its IP address if kept. One read for each member concerned, concurrently."""
     entry_ids: dict[int, list[int]] = {}
     for assoc, entry in found:
         if entry.holder_id:

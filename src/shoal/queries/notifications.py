@@ -66,14 +66,14 @@ class NotificationPage(NamedTuple):
 
 
 class Grouped(msgspec.Struct, frozen=True):
-    """A group of similar notifications on a page, newest first; `group` is None for a single one."""
+    """Similar notifications shown as one item, newest first; `group` is None for a single notification."""
 
     group: Group | None
     items: list[Notification]
 
 
 class GroupedPage(NamedTuple):
-    """A page of groups, the one with the newest notification first; `items` are all notifications in them."""
+    """A page of notification groups, the one with the newest notification first. `items` has all notifications in them."""
 
     groups: list[Grouped]
     items: list[Notification]
@@ -110,9 +110,9 @@ async def one(reads: Reads, viewer: int, time: int) -> Notification:
 async def grouped(
     reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL, kinds: Collection[Kind] = GROUPED
 ) -> GroupedPage:
-    """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
+    """Return a page of `cursor.limit` groups. Notifications of other kinds than `kinds` are groups of one.
 
-    A page covers a range of the ungrouped list, so the next page may continue a group of this one.
+    Groups are formed within a page, so the next page may have more notifications of the same group.
     """
 
     def fitting(found: Sequence[Notification]) -> int:
@@ -132,7 +132,7 @@ async def grouped(
 
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
-    """Return the notifications of a group, newest first. Raises `NotFound` if it is empty."""
+    """Return the notifications in a group, newest first. Raises `NotFound` if there are none."""
     query = NotificationQuery(frozenset({group.kind}), about=group.about)
     found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), query)
     if not found.items:
@@ -143,7 +143,7 @@ async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification
 async def unread(
     reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
-    """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, count groups instead."""
+    """Count the notifications newer than the viewer's read marker, up to `limit`; with `kinds`, count groups of these kinds."""
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
     if kinds is None:
@@ -164,10 +164,9 @@ async def page(
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
-    """Return a page of the viewer's notifications. They are read in steps of `at_once` until the page is full.
+    """Return a page of the viewer's notifications, read in steps of `at_once` until it is full.
 
-    `fitting` returns how many of the notifications read so far fit on the page. Raises `InvalidInput` for a limit below
-    1.
+    `fitting` returns how many of the notifications read so far fit on the page. Raises `InvalidInput` for a limit below 1.
     """
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
@@ -210,7 +209,7 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 
 
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
-    """Return the ids of further objects that the notifications need: shares (the id is the time), reports and scheduled posts."""
+    """Return the ids of the shares, reports and scheduled posts to read for these notifications."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
     return shares | {
         notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS or notice.kind is Kind.UNPUBLISHED
@@ -244,7 +243,7 @@ def _may_show(
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
-    """Return the scheduled post that could not be published; None if it was rescheduled, published or canceled since."""
+    """Return the scheduled post that could not be published; None if its author has dealt with it since."""
     node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
     return node if isinstance(node, ScheduledPost) and node.refused else None
 
@@ -258,7 +257,7 @@ def _still_so(
     nodes: Mapping[int, AnyNode],
     relation: Relation,
 ) -> bool:
-    """Return whether the action is still in effect: a mention may have been edited out, a share deleted."""
+    """Return whether the notified action is still in effect: a mention may have been edited out, a share deleted."""
     if notice.kind is Kind.MENTION:
         return any(mention.id == viewer for mention in post.mentions)
     if notice.kind is Kind.SHARE:
@@ -292,7 +291,7 @@ Held = tuple[Assoc, Notice]
 
 
 class NoticeRequest(msgspec.Struct, frozen=True):
-    """A sender with held notifications: their number, the first and last (snowflakes), and the newest post."""
+    """The held notifications of one sender: their number, the first and last (snowflakes), and the newest post."""
 
     sender: Profile
     count: int
@@ -302,21 +301,21 @@ class NoticeRequest(msgspec.Struct, frozen=True):
 
 
 class NoticeRequests(NamedTuple):
-    """A page. `next` is the `before` of the next page; None at the end."""
+    """A page of held notifications by sender. `next` is the `before` of the next page; None at the end."""
 
     items: list[NoticeRequest]
     next: int | None
 
 
 class HeldBack(NamedTuple):
-    """The number of requests, and of notifications in them; each up to `MOST_COUNTED`."""
+    """The number of senders with held notifications, and of these notifications; each up to `MOST_COUNTED`."""
 
     requests: int
     notifications: int
 
 
 async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequests:
-    """Return a page of requests; the cursor is the time of the newest notification of each."""
+    """Return a page of the senders with held notifications. The cursor is the time of each sender's newest one."""
     check_limit(cursor)
     groups = [
         group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before
@@ -342,7 +341,7 @@ async def held_back(reads: Reads, viewer: int) -> HeldBack:
 
 
 async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
-    """Return held notifications by sender, newest first, ordered by the newest of each sender."""
+    """Return the held notifications by sender, newest first. The sender of the newest notification comes first."""
     groups: dict[int, list[Held]] = {}
     for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
         if notice := notice_of(assoc):
@@ -351,7 +350,7 @@ async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
 
 
 async def _make_requests(reads: Reads, viewer: int, groups: Sequence[Sequence[Held]]) -> list[NoticeRequest]:
-    """Return the requests of these groups, without senders who are hidden from the viewer."""
+    """Return the item for each of these senders, without senders who are hidden from the viewer."""
     newest: Mapping[int, Sequence[Held]] = {group[0][0].time: group for group in groups}
     made = []
     for item in await shown(reads, viewer, [group[0] for group in groups]):

@@ -35,10 +35,10 @@ def check_limit(at: Cursor) -> None:
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; two reads per type.
+    """Return the first `at.limit` distinct times of entries in all of these lists, in cursor order; two reads per type.
 
-    The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read
-    covers only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.
+    The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read covers
+    only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.
     """
     found: set[int] = set()
     for atype, id1s in sources.items():
@@ -48,7 +48,7 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 
 async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
-    """Return the first `at.limit` entries in the union of lists of one type, in the cursor's direction; two reads.
+    """Return the first `at.limit` entries of lists of one type, merged in cursor order; two reads.
 
     No two entries of the lists may have equal times.
     """
@@ -62,7 +62,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
     times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
-        # Nothing past the bound can be in the result.
+        # Entries past this bound cannot be in the result.
         bound = sorted(times, reverse=not at.oldest_first)[at.limit - 1]
         bounded = at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
     more = [
@@ -83,7 +83,7 @@ N = TypeVar("N", bound=Node)
 async def entries_page(
     graph: Reader, owner: int, atype: AssocType, cursor: Cursor
 ) -> tuple[Sequence[Assoc], int | None]:
-    """Return a page of the entries of a list, and the `before` of the next page; None at the end."""
+    """Return a page of list entries, and the `before` of the next page; None at the end."""
     found = await graph.assoc_range(owner, atype, cursor.of(cursor.limit + 1))
     page = found[: cursor.limit]
     if cursor.oldest_first:
@@ -110,12 +110,12 @@ async def look_through(
     at_once: int,
     read: Callable[[Cursor], Awaitable[Sequence[Assoc]]],
     sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
-    place: Callable[[Item], int],
+    position_of: Callable[[Item], int],
 ) -> tuple[list[Item], int | None]:
     """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
 
-    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `place` returns the
-    position of an item. An empty page, read oldest first, returns the position that it reached; adjacent pages begin
+    `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `position_of` returns the position
+    of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue
     there. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
@@ -131,8 +131,8 @@ async def look_through(
     here = found[: cursor.limit]
     reached = None if ended else at.after if cursor.oldest_first else at.before
     if cursor.oldest_first:
-        return here[::-1], place(here[0]) if here else reached
-    return here, place(here[-1]) if len(found) > cursor.limit else reached
+        return here[::-1], position_of(here[0]) if here else reached
+    return here, position_of(here[-1]) if len(found) > cursor.limit else reached
 
 
 Raw = TypeVar("Raw")
@@ -152,10 +152,10 @@ Fit = Callable[[Sequence[Item]], int]
 
 
 class Taking(Protocol[Row]):
-    """Rows that are read in parts."""
+    """A source of rows that are read in parts."""
 
     async def take(self, n: int) -> list[Row]:
-        """Return the next `n` rows; fewer if more would be too expensive, an empty list only at the end."""
+        """Return the next `n` rows, or fewer if more would be too expensive; an empty list only at the end."""
 
     @property
     def ended(self) -> bool:
@@ -167,18 +167,18 @@ class Taking(Protocol[Row]):
 
     @property
     def looked(self) -> int:
-        """Number of raw rows that were read."""
+        """Number of rows that were read, before filtering."""
 
     @property
     def at(self) -> Cursor:
-        """A cursor to the part of the list after the rows that were read."""
+        """The cursor at which reading would continue: after the rows that were read."""
 
 
 class RowReader(Generic[Raw, Row]):
     """The filtered rows of a list, from a cursor on, in the cursor's direction.
 
-    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `place` returns the position of a
-    raw row; `sift` filters and converts raw rows, keeping their order.
+    `read` returns up to `cursor.limit` raw rows, fewer only at the end of the list; `position_of` returns the position of a raw row
+    in the list; `sift` filters and converts raw rows, keeping their order.
     """
 
     def __init__(
@@ -186,11 +186,11 @@ class RowReader(Generic[Raw, Row]):
         cursor: Cursor,
         read: Callable[[Cursor], Awaitable[Sequence[Raw]]],
         sift: Callable[[Sequence[Raw]], Awaitable[Sequence[Row]]],
-        place: Callable[[Raw], int],
+        position_of: Callable[[Raw], int],
     ) -> None:
         self._read = read
         self._sift = sift
-        self._place = place
+        self._position_of = position_of
         self._cursor = cursor
         self._seen: Raw | None = None
         self._raw: Sequence[Raw] = ()
@@ -204,7 +204,7 @@ class RowReader(Generic[Raw, Row]):
         return self._behind(self._seen)
 
     def _behind(self, last: Raw | None) -> Cursor:
-        return self._cursor if last is None else self._cursor.past(self._place(last))
+        return self._cursor if last is None else self._cursor.past(self._position_of(last))
 
     @property
     def ended(self) -> bool:
@@ -215,7 +215,7 @@ class RowReader(Generic[Raw, Row]):
         return not self._ready
 
     async def take(self, n: int) -> list[Row]:
-        """Return the next `n` rows: fewer at the end or after `ENOUGH` raw rows, none only at the end."""
+        """Return the next `n` rows: fewer after `ENOUGH` raw rows were read, none only at the end."""
         while len(self._ready) < n and not (self._at_end and not self._raw):
             if self._ready and self.looked >= ENOUGH:
                 break
@@ -251,12 +251,12 @@ def read_by_page(cursor: Cursor) -> Cursor:
 
 
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
-    """Return all rows: the `sift` of an unfiltered list."""
+    """Return the rows unchanged: the `sift` of an unfiltered list."""
     return rows
 
 
 def likely(missing: int, looked: int, found: int) -> int:
-    """Estimate how many rows to read for the missing ones, from the hit rate so far."""
+    """Estimate how many rows to read to find the missing ones, from the fraction found among the rows read so far."""
     if not looked:
         return missing
     return min(missing * looked // max(found, 1) + 1, MOST_AT_ONCE)
@@ -266,16 +266,15 @@ async def read_items(
     cursor: Cursor,
     rows: Taking[Row],
     show: Callable[[Sequence[Row]], Awaitable[Sequence[Item]]],
-    place: Callable[[Item], int],
+    position_of: Callable[[Item], int],
     fits: Fit[Item] | None = None,
     *,
     at_once: int = 0,
 ) -> tuple[list[Item], int | None]:
     """Return the items of a page, always newest first, and the `before` of the next page; None at the end.
 
-    `show` makes items of rows, and may drop some. A page has `cursor.limit` items or, with `fits`, as many as `fits`
-    returns for all items read so far. `at_once` is the number of items per read. Raises `InvalidInput` for a limit
-    below 1.
+    `show` converts rows to items, and may drop some. A page has `cursor.limit` items or, if `fits` is given, as many of the
+    items read so far as it says. `at_once` is the number of items per read. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1
@@ -292,12 +291,12 @@ async def read_items(
         fit = min(len(collected), cursor.limit) if fits is None else fits(collected)
         if fit < len(collected):
             collected = collected[:fit]
-            after = place(collected[-1])
+            after = position_of(collected[-1])
             break
         if rows.ended or (collected and rows.looked >= ENOUGH and rows.drained):
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
         # The next page is older than the oldest item of this page, which was read first.
-        return collected[::-1], place(collected[0]) if collected else None
+        return collected[::-1], position_of(collected[0]) if collected else None
     return collected, after

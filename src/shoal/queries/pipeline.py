@@ -44,7 +44,7 @@ from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
 
 
 class Page(NamedTuple):
-    """Entries, always newest first. `next` is the `before` of the next page; None at the end."""
+    """A page of entries, always newest first. `next` is the `before` of the next page; None at the end."""
 
     entries: list[Entry]
     next: int | None
@@ -68,7 +68,7 @@ async def read_page(
 ) -> Page:
     """Return a page of visible entries: `skeleton` proposes ids, which `row_filter` and `keep` filter before they are hydrated.
 
-    `unasked` pages exclude muted members. Raises `InvalidInput` for a limit below 1.
+    With `unasked`, posts by muted members are excluded. Raises `InvalidInput` for a limit below 1.
     """
     seen = viewer_state(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
 
@@ -87,9 +87,10 @@ _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
 
 
 class ContentFilters:
-    """The viewer's active filters, applied to the entries of a context.
+    """The viewer's active filters, applied to entries shown in one context (home, public, thread ...).
 
-    Entries carry the matches of every context, since clients of the Mastodon API select by the filter's `context` themselves.
+    Entries also carry the filters of other contexts that match, because Mastodon clients select by a filter's `context`
+    themselves.
     """
 
     def __init__(self, viewer: int, filters: Iterable[Filter], context: FilterContext | None = None) -> None:
@@ -159,7 +160,7 @@ async def filtered(
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """Yield all readable text of a post, as typed."""
+    """Yield all readable text of an entry's post, such as warning and poll options, as typed."""
     post = entry.post
     yield post.text
     if post.spoiler:
@@ -193,7 +194,7 @@ class Folds(NamedTuple):
     """Followed tags, which bring posts of any author into the timeline."""
 
     async def repeats(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the shares among the rows whose post may also be in the timeline by itself or by another share."""
+        """Return the shares among the rows that may be folded, because their post may be in the timeline a second time."""
         shares = [row for row in rows if row[2] is not None]
         counts = await self.spread(shares) if shares else {}
         return [row for row in shares if counts.get(row[1].id, 0) > 1 or self._comes_itself(row[1])]
@@ -203,14 +204,14 @@ class Folds(NamedTuple):
         return author == self.seen.viewer or self.seen.relationships[author].following or bool(self.tags and post.tags)
 
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
-        """Return the number of sharers of each post."""
+        """Return how many members shared each post."""
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
 
 
 def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
-    """Return the folds of a timeline whose ids `skeleton` proposes and `keep` filters, with or without direct messages."""
+    """Return the `Folds` of a timeline. `skeleton` proposes ids, which `keep` filters; direct messages are optional."""
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
@@ -224,10 +225,10 @@ def folds_of(
 
 
 class Folding:
-    """The rows of a timeline from a cursor on, without folded shares.
+    """The rows of a timeline without folded shares, from a cursor on.
 
-    It reads beyond the page only if the page has a share whose post may be in the timeline a second time, or a post
-    with another share. With `thorough`, it always does.
+    Rows beyond the page are read only if a row of the page may be folded, or may represent a folded share: if its post may be
+    in the timeline a second time. With `thorough`, they are always read.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
@@ -281,7 +282,7 @@ class Folding:
     async def _begin(self, n: int) -> bool:
         """Read the first rows of the newest page, and return whether any is a share.
 
-        Usually none is, and no further read follows.
+        If none is, as usual, no further read is needed.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
@@ -292,7 +293,7 @@ class Folding:
 
     @property
     def at(self) -> Cursor:
-        """A cursor to the part of the timeline after the rows that have been checked for folding."""
+        """The cursor at which reading would continue: after the rows that have been checked for folding."""
         return self._cursor.past(self._rows[self._next - 1][0]) if self._next else self._cursor
 
     @property
@@ -305,7 +306,7 @@ class Folding:
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
-        """Return the rows from position `first` to before `end` that are not folded."""
+        """Return those rows at positions `first` to `end`, without `end`, that are not folded."""
         rows = self._rows[first:end]
         if not self._shares:
             self._shares = any(row[2] is not None for row in rows)
@@ -317,7 +318,7 @@ class Folding:
             repeats = shared = rows
         if (repeats or shared) and not await self._is_enabled():
             return rows
-        below, above = _places(rows, repeats, first), _places(rows, shared, first)
+        below, above = _indexes(rows, repeats, first), _indexes(rows, shared, first)
         down, up = (below, above) if self._down else (above, below)
         if down:
             await self._prefetch(down[-1] + 1 + REACH)
@@ -332,7 +333,7 @@ class Folding:
         return self._on
 
     async def _shared_by_others(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows whose post has at least one share other than the row itself."""
+        """Return the rows whose post was also shared by another member."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
@@ -355,7 +356,7 @@ class Folding:
             self._earlier += more
 
     def _stays(self, at: int) -> bool:
-        """Return whether the entry is kept, and record its other sharers in `shared_by`."""
+        """Return whether the row at this position is not folded, and record the sharers of rows folded into it in `shared_by`."""
         id_, post, share = self._rows[at]
         near = self._rows[max(0, at - REACH) : at][::-1]
         before = near + self._earlier[: REACH - len(near)]
@@ -376,8 +377,8 @@ def _duplicates(rows: Iterable[Row]) -> set[int]:
     return several
 
 
-def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Return the positions of `some` of the rows. The first row is at position `first`."""
+def _indexes(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
+    """Return the positions of some of the rows, the first of which is at position `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
@@ -400,7 +401,7 @@ def _before_the_start(cursor: Cursor) -> Cursor:
 
 
 async def read_folded(folds: Folds, cursor: Cursor, content_filters: ContentFilters, *, thorough: bool = False) -> Page:
-    """Return a page of a timeline with folded shares, after the viewer's filters."""
+    """Return a page of a timeline without folded shares and without entries that the viewer's filters hide."""
     folding = Folding(folds, cursor, thorough=thorough)
 
     async def show(rows: Sequence[Row]) -> list[Entry]:
@@ -429,7 +430,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
 
 
 async def _with_sharers(seen: ViewerState, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
-    """Return the entries, each with the other members who shared its post. They are loaded in one read, if there are any."""
+    """Return the entries, each with the other members who shared its post. They are read at most once."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries

@@ -44,10 +44,9 @@ _POINTS, _NARROWINGS = 8, 6
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
-    """Return the ids at these positions in the union of the lists, newest first.
+    """Return the ids at positions `first` to `last` of the lists merged newest first.
 
-    One more entry is read before them: if it is equal to the entry at `first`, it is returned at the earlier position
-    only.
+    One more entry is read before them: if it is equal to the entry at `first`, it is returned at the earlier position only.
     """
     begin = max(first - 1, 0)
     before, newer = await _near(graph, sources, begin)
@@ -57,7 +56,7 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time slightly newer than the entry at a position, and how many entries are not older than it: at most `position`."""
+    """Return a time just above the entry at a position, and how many entries are at or above that time: at most `position`."""
     lists = sum(map(len, sources.values()))
     if position < max(NEAR, NEWEST_PER_LIST * lists):
         return MAX_TIME, 0
@@ -65,11 +64,12 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     held, density = await _density(graph, sources)
     if density.total <= position:
         return 0, density.total
-    # Invariant: more than `position` entries are not older than `low`, and `newer`, at most `position`, than `high`.
+    # Invariant: more than `position` entries are at or above `low`; `newer` entries, at most `position`, are at or above `high`.
     low, high, newer, parts = density.oldest, density.newest + 1, 0, 1
     while position - newer >= near and high - low > 1:
         estimate = min(max(density.time_of(position - near // 2), low + 1), high - 1)
-        # If the first estimate was wrong, the range is divided as well, for entries that are concentrated at few moments.
+        # After a wrong first estimate, also try times that divide the range evenly: the entries may be concentrated at a few
+        # moments.
         times = {estimate, *(high - (high - low) * part // parts for part in range(1, parts))}
         for time, counts in await _not_older(graph, held, sorted(times, reverse=True)):
             density.cut(time, counts, position)
@@ -82,9 +82,9 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
 
 
 class _Density:
-    """An estimate of the distribution of entries over time.
+    """An estimate of how the entries of several lists are distributed over time, for finding the entry at a position.
 
-    The entries of each list between two times are assumed to be evenly distributed; counts move these times together.
+    Entries are assumed to be evenly distributed between two known times, which each exact count moves closer together.
     """
 
     def __init__(self, counts: Sequence[int], oldest: Sequence[int], newest: Sequence[int]) -> None:
@@ -94,14 +94,14 @@ class _Density:
         self._low, self._high = np.array(oldest, np.float64), np.array(newest, np.float64)
 
     def cut(self, time: int, counts: Counts, position: int) -> None:
-        """Add the number of entries of each list that are not older than a time, to find a position."""
+        """Refine the estimate around a position by exact counts: how many entries of each list are not older than a time."""
         if counts.sum() > position:
             self._not_older, self._low = counts, np.maximum(self._low, time)
         else:
             self._newer, self._high = counts, np.minimum(self._high, time)
 
     def time_of(self, position: int) -> int:
-        """Return the estimated time of a position."""
+        """Return the estimated time of the entry at a position."""
         entries = (self._not_older - self._newer) / np.maximum(self._high - self._low, 1.0)
         sought = position - self._newer.sum()
         low, high = float(self._low.min()), float(self._high.max())
@@ -109,14 +109,14 @@ class _Density:
             step = (high - low) / _POINTS
             times = low + step * np.arange(_POINTS)
             newer = entries @ (self._high[:, None] - np.clip(times, self._low[:, None], self._high[:, None]))
-            # Of these times, the last one with too many newer entries: at least `low` in exact arithmetic.
+            # The last of these times that still has too many newer entries; in exact arithmetic at least `low`.
             low += step * max(int(np.count_nonzero(newer > sought)) - 1, 0)
             high = low + step
         return int(high)
 
 
 async def _density(graph: Reader, sources: Sources) -> tuple[Sources, _Density]:
-    """Return the lists that have entries, and an estimate of their distribution: the length of each list and its two ends."""
+    """Return the lists that have entries, and the initial estimate, from each list's length, oldest and newest entry."""
     held: dict[AssocType, list[int]] = {}
     counts: list[int] = []
     oldest: list[int] = []
@@ -133,7 +133,7 @@ async def _density(graph: Reader, sources: Sources) -> tuple[Sources, _Density]:
 
 
 async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[tuple[int, Counts]]:
-    """Return for each time the number of entries of each list that are not older than it."""
+    """Count for each time the entries of each list that are not older than that time."""
     counts: list[list[int]] = []
     for atype, id1s in sources.items():
         if id1s:
@@ -143,12 +143,12 @@ async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> l
 
 
 async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> list[int]:
-    """Return the newest `limit` entries before a time, each repeated for every source that contains it."""
+    """Return the newest `limit` entries before a time. An entry that is in several lists is returned once for each."""
     part = Cursor(before=before, limit=limit)
     posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
     if not (tags := sources.get(TAG_OF, ())):
         return posted
-    # Nothing older than the last of `limit` entries can be in the result, however many sources contain them.
+    # Entries older than the `limit`-th entry of one source cannot be in the result, however many sources contain them.
     part = _down_to(part, posted)
     part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
     tagged = await graph.assoc_ranges(tags, TAG_OF, part)

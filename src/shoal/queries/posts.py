@@ -33,12 +33,12 @@ class MemberFeedQuery:
     tag: str = ""
     """Canonical; empty for any."""
     public_only: bool = False
-    placed: bool = False
+    with_place: bool = False
     only_replies: bool = False
     """Only comments on posts of others."""
 
     def admits(self, row: Row) -> bool:
-        """Return whether an entry matches. A comment on the author's own post counts as a post, since it continues it."""
+        """Return whether a row matches the query. A comment on the author's own post counts as a post, since it continues it."""
         _, post, share = row
         if self.no_shares and share is not None:
             return False
@@ -47,7 +47,7 @@ class MemberFeedQuery:
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
             return False
-        if (self.only_media and not post.media) or (self.placed and post.place is None):
+        if (self.only_media and not post.media) or (self.with_place and post.place is None):
             return False
         return not self.tag or self.tag in post.tags
 
@@ -91,7 +91,7 @@ _EVERYWHERE = Cursor()
 async def pinned(
     reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, query: MemberFeedQuery = ALL
 ) -> list[Entry]:
-    """Return all visible and matching pins between the ids of the cursor.
+    """Return the member's pinned posts that the viewer may see and the query matches, with ids in the cursor's range.
 
     The cursor's limit is not applied: a member has only a few pins.
     """
@@ -102,7 +102,7 @@ async def pinned(
 
 
 class SavedPage(NamedTuple):
-    """A page of posts with the cursor of each (the time of the association); `next` is None at the end."""
+    """A page of posts, each with a cursor (the time of the association); `next` is None at the end."""
 
     entries: list[Entry]
     times: list[int]
@@ -152,7 +152,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:
-    """Return the existing media of a revision by id, in order, with the descriptions of that time."""
+    """Return the media of a former version of a post, as far as they exist, by id and in order, with their descriptions then."""
     former = wording.descriptions if isinstance(wording, Revision) else ()
     described = dict(zip(wording.media, former, strict=False))
     return {

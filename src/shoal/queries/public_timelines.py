@@ -51,7 +51,7 @@ class TagQuery:
     only_media: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether an entry matches. A tag's list may not reflect the latest edit yet; the post does."""
+        """Return whether a row matches. The post is checked, because a tag's list may not reflect its latest edit yet."""
         tags = frozenset(row[1].tags)
         if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
             return False
@@ -71,10 +71,10 @@ async def tag_page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cu
 
 
 async def newest_around(reads: Reads, place: Place | None, near_km: float, limit: int) -> list[int]:
-    """Return the ids of the newest posts within about this distance of a place, or an empty list without a place.
+    """Return the ids of the newest posts within about `near_km` of a place; none if the place is None.
 
-    The distance is limited to the allowed radius of a `Disk`. Posts come from the map cells that cover this circle, so
-    some lie slightly outside.
+    The distance is limited to the allowed radius of a `Disk`. Posts come from the map cells that cover this circle, so some lie
+    slightly outside.
     """
     if place is None:
         return []
@@ -85,7 +85,7 @@ async def newest_around(reads: Reads, place: Place | None, near_km: float, limit
 async def newest_in_country(reads: Reads, location: Location | None, limit: int) -> list[int]:
     """Return the ids of the newest posts in the map cells of the largest towns of a location's country.
 
-    The cells extend beyond the borders. The list is empty without a location, and on a server that knows no towns.
+    The cells extend beyond the borders. Empty if the location is None, or if the server has no list of towns.
     """
     if location is None or (towns := gazetteer.installed()) is None:
         return []

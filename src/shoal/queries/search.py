@@ -39,18 +39,18 @@ _NAMED, _CALLED, _BIO = range(3)
 
 
 class _Asked(NamedTuple):
-    """A query for the index, and the circular areas in which the places of results must lie."""
+    """A query to the search index, and the circles on the map in which results must be."""
 
     ask: Ask
     near: tuple[Disk, ...]
 
     def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
-        """Return whether a post with this row matches. `shy`: the author is not indexable."""
+        """Return whether a post, with its row for the index, matches. `shy` means that its author is not indexable."""
         return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
 
 
 class ResultRange(NamedTuple):
-    """A range of the results, by position."""
+    """The range of search results to return, by position."""
 
     limit: int
     offset: int = 0
@@ -73,10 +73,10 @@ async def member_named(reads: Reads, name: str) -> Member | None:
 async def members(
     reads: Reads, viewer: int | None, text: str, part: ResultRange, *, following: bool = False
 ) -> list[Profile]:
-    """Find members: the exact user name first, then user name prefixes, words in the names, and words in the note.
+    """Find members by the exact user name, then by prefix of the user name, by words in the names, and by words in the bio.
 
-    Within each group, the viewer's followees come first, then the most followed. Except for an exact name, only members who want
-    to be found are returned; with `following`, only the viewer's followees. At most seven reads.
+    Within each group, the viewer's followees come first, then the most followed. Except for an exact name, only members who
+    want to be found are returned; with `following`, only the viewer's followees. At most seven reads.
     """
     exact = await member_named(reads, text)
     clauses = [clause for word in text.split()[:MAX_CLAUSES] if (clause := clause_of(word, open_ended=True))]
@@ -109,7 +109,7 @@ async def _followees(reads: Reads, viewer: int | None) -> list[int]:
 def _rank(
     member: Member, clauses: Sequence[Clause], text: str, relation: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
-    """Return a member's rank among the results, -1 for the exact name and 0 for the next best; None if they must not be found."""
+    """Return a member's rank among the results: -1 for the exact name, then from 0, lower is better; None to omit the member."""
     if exact is not None and member.id == exact.id:
         return -1
     if member.suspended or not (is_listed(member) or anybody) or relation.severed:
@@ -180,7 +180,7 @@ def _still_fits(asked: _Asked, seen: ViewerState, post: Post) -> bool:
 
 
 async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
-    """Return the ids of the viewer's newest posts that match the query; two reads, or three if a post has a poll or media."""
+    """Return the ids of the viewer's newest posts that match the query; two reads, or three with polls or media."""
     newest = await own_newest(reads, viewer)
     ids = dict.fromkeys(id_ for post in newest for id_ in related_ids(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
@@ -214,7 +214,7 @@ async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -
 
 
 async def _own_uses(reads: Reads, viewer: int | None, prefix: str) -> dict[str, int]:
-    """Count the viewer's own latest uses of tags with this prefix, which the index may not contain yet."""
+    """Count the viewer's own latest uses of tags with this prefix, because the index may not contain them yet."""
     uses: dict[str, int] = {}
     for post in await own_newest(reads, viewer) if viewer is not None else []:
         for name in post_row(post).tags:

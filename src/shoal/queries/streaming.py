@@ -38,7 +38,7 @@ from shoal.streaming.updates import (
 
 
 async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries that the viewer may see and that match this interest now."""
+    """Return the entries among `ids` that belong to the timeline `interest` now and that the viewer may see."""
     if not ids:
         return []
     if isinstance(interest, Home):
@@ -71,7 +71,7 @@ _GOING = (PostDeleted, PostHidden, ShareDeleted)
 
 
 class _News(msgspec.Struct, frozen=True):
-    """Base of all updates. A stream that resumes after `position` continues with the next update."""
+    """Base class of updates in a live stream. A stream that resumes after `position` continues with the next update."""
 
     position: str
 
@@ -99,7 +99,7 @@ class Refresh(_News, frozen=True):
 
 
 class Notified(_News, frozen=True):
-    """The viewer has a notification; `time` is its id among their notifications."""
+    """The viewer has a new notification; `time` identifies it."""
 
     time: int
 
@@ -119,7 +119,7 @@ OfViewer = Notified | Conversed | Refiltered
 
 
 async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
-    """Yield all updates of the viewer's home timeline from now on, or after the `position` of an earlier one.
+    """Yield the updates of the viewer's home timeline, from now on or since `after`, the `position` of an earlier update.
 
     Ends when the hub closes, or the viewer is suspended. Updates may be repeated, and may be reordered after quick successive
     actions: each reflects the state when it is read. Raises `Unavailable`.
@@ -133,7 +133,7 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
 async def everything(
     reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
 ) -> AsyncGenerator[News | OfViewer, None]:
-    """Yield all updates of the timeline `to` which a viewer subscribes, and of their notifications, conversations and filters.
+    """Yield the updates of the timeline `to`, and of the viewer's notifications, conversations and filters.
 
     Updates may be repeated or reordered. Ends when the hub closes, or the viewer is suspended. Raises `Unavailable`.
     """
@@ -146,7 +146,7 @@ async def everything(
 async def updates_for_viewer(
     reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert pending updates for a viewer, with as many reads as for a single update."""
+    """Convert pending updates into those that the viewer receives, with as many reads as for a single one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [event.update for event in heard if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]

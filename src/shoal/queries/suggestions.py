@@ -69,7 +69,7 @@ POPULAR = 100
 
 
 async def most_followed(reads: Reads) -> list[int]:
-    """Return the most followed members, regardless of activity.
+    """Return the members with the most followers, whether or not they are active.
 
     The result does not depend on the viewer. Three reads.
     """
@@ -122,7 +122,7 @@ async def likely(reads: Reads, viewer: int, personalization: Personalization) ->
 
 @dataclass
 class _Found:
-    """Facts in favor of members, by their ids."""
+    """Facts that speak for suggesting members, by member id."""
 
     near: FriendsOfFriends = field(default_factory=lambda: people.friends_of_friends({}, {}))
     followers: frozenset[int] = frozenset()
@@ -137,7 +137,7 @@ class _Found:
 
 
 async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
-    """Return facts about candidates, including authors of nearby posts and of posts with interesting tags. Seven reads."""
+    """Read the facts about candidates, including authors of nearby posts and of posts with interesting tags. Seven reads."""
     tags = sorted((tag for tag, force in interests.tags.items() if force > 0), key=lambda tag: -interests.tags[tag])
     tagged, around = await asyncio.gather(
         reads.graph.assoc_ranges([tag_id(tag) for tag in tags[:_TAGS]], TAG_OF, Cursor(limit=_TAGGED_EACH)),
@@ -166,7 +166,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
-    """Return the candidates that depend on the viewer, which do not include the most followed members."""
+    """Yield the candidates for this viewer, which do not include the most followed members of the network."""
     followed = set(interests.followees)
     near = [id_ for id_ in found.near.ids.tolist() if id_ not in followed][:FRIENDS_OF_FRIENDS]
     followers = sorted(found.followers - followed, reverse=True)[:_FOLLOWERS]
@@ -178,7 +178,7 @@ def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
 
 
 async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Found) -> Suggested:
-    """Return the best candidates; two reads."""
+    """Score the candidates, and return the best; two reads."""
     ids = [id_ for id_ in dict.fromkeys(proposed) if id_ != viewer and found.liked.get(id_, 0.0) >= 0]
     associations = await reads.graph.assoc_get(viewer, KNOWN, ids)
     ids = [id_ for id_ in ids if not is_known(associations, id_)]
@@ -222,7 +222,7 @@ MOST = 80
 
 
 class SuggestionReason(NamedTuple):
-    """A reason of `core.ranking.people.REASONS` for a suggestion: the contribution is the value times the weight."""
+    """One reason for a suggestion, from `core.ranking.people.REASONS`. Its contribution to the score is value times weight."""
 
     source: str
     number: float
@@ -244,7 +244,7 @@ class Suggestion(NamedTuple):
 
     @property
     def friends(self) -> int:
-        """Number of followees of the viewer who follow the suggested member, among those whose follows were read."""
+        """Number of the viewer's followees who follow the suggested member, among the followees that were examined."""
         return next((round(reason.number) for reason in self.reasons if reason.source == "friends"), 0)
 
 
@@ -275,7 +275,7 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
 
 
 def _contributed(candidates: Suggested, members: Mapping[int, Member]) -> Matrix:
-    """Return the contributions, without "friends" for members who hide their connections."""
+    """Return each reason's contribution to the scores: 0 for "friends" if the suggested member hides their connections."""
     contributed = people.contributions(candidates.values)
     hidden = [at for at, id_ in enumerate(candidates.ids) if id_ in members and members[id_].hides_connections]
     contributed[hidden, REASON_NAMES.index("friends")] = 0.0
@@ -283,7 +283,7 @@ def _contributed(candidates: Suggested, members: Mapping[int, Member]) -> Matrix
 
 
 def _may_be_named(associations: Associations, friend: Member) -> bool:
-    """Return whether the viewer may see that this followee follows another member."""
+    """Return whether the viewer may see that their followee `friend` follows a suggested member."""
     severed = any(friend.id in associations[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
     return friend.id in associations[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
 
@@ -291,7 +291,7 @@ def _may_be_named(associations: Associations, friend: Member) -> bool:
 def _reasons(
     candidates: Suggested, at: int, contributed: Column, names: Mapping[int, str]
 ) -> tuple[SuggestionReason, ...]:
-    """Return the reasons for the suggestion at position `at`, with the user names of followees who may be named."""
+    """Return the reasons for the suggestion at index `at`, naming only followees in `names`."""
     friends = tuple(names[id_] for id_ in candidates.friends[at].tolist() if id_ in names)
     named = {"friends": friends, "tags": candidates.tags[at], "nearby": (candidates.town,) if candidates.town else ()}
     columns = zip(REASON_NAMES, candidates.numbers[at], candidates.values[at], WEIGHTS.row(), contributed, strict=True)
@@ -328,7 +328,7 @@ _LOOKED_AT = 12
 
 
 async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each: int = 3) -> dict[int, list[Entry]]:
-    """Return up to `each` public posts with a picture for each member, newest first.
+    """Return for each member up to `each` public posts with a picture, newest first.
 
     Takes a fixed number of reads. Members without such posts are omitted.
     """

@@ -99,7 +99,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
         nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
         posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]
         for name in names:
-            # A tag's list may not reflect the latest edit yet; the post does.
+            # The list of a tag may not reflect the latest edit of a post yet, so check the post.
             found[name] += [post for post in posts if name in post.tags]
         if len(page) < _PAGE:
             break
@@ -133,7 +133,7 @@ async def _related(reads: Reads, name: str, limit: int) -> list[RelatedTag]:
 
 
 async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS) -> dict[str, list[RelatedTag]]:
-    """Return the related tags of several canonical tags, from `posts` posts of each; three reads in total."""
+    """Return the tags related to each of several canonical tags, by the newest `posts` posts of each; three reads in total."""
     now = reads.tags.clock()
     known = {name: cached for name in names if (cached := reads.related.get((name, posts), now)) is not None}
     if missing := [name for name in names if name not in known]:
@@ -218,7 +218,7 @@ class TagOffer(NamedTuple):
 
 
 async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
-    """Return the member's picked tags, followed by offered ones: `limit` in all, unless more were picked.
+    """Return the tags that the member picked as interests, then popular ones to offer: `limit` in all, or all that were picked.
 
     Five graph reads. Raises `InvalidInput` for a limit outside 1 to 200.
     """
@@ -275,7 +275,7 @@ def has_media(row: Row) -> bool:
 
 
 def is_presentable(seen: ViewerState, post: Post) -> bool:
-    """Return whether a post may represent a tag or its author: a public post with a picture, by a discoverable author."""
+    """Return whether a post is suited as an example of a tag or author: public, with a picture, by a discoverable author."""
     author = seen.members[post.author_id]
     pictures = [file for file in seen.media(post) if file.kind is MediaKind.IMAGE and file.state is MediaState.READY]
     open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)

@@ -16,7 +16,7 @@ from shoal.core.model import Post
 from shoal.graph.access import access_post, prefetch, prefetches
 from shoal.graph.cache.cached_graph import is_prefix
 from shoal.graph.contract import Cursor, Reader, find_object
-from shoal.graph.payloads.posts import ThreadPosition, authors_of, placed
+from shoal.graph.payloads.posts import ThreadPosition, authors_of, thread_position
 from shoal.graph.schema import COMMENTED_BY, LIKED_BY, MEMBER_COUNTS, POST_COUNTS, RESTRICTED_COMMENTED_BY, THREAD
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry, hydrate
@@ -55,7 +55,7 @@ async def thread(
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
-    comments = {assoc.id2: placed(assoc) for assoc in listed}
+    comments = {assoc.id2: thread_position(assoc) for assoc in listed}
     up = await _ancestors(reads, post, comments, above)
     tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
     first: Sequence[int] = ()
@@ -86,7 +86,7 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
 
 async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, cursor: Cursor) -> Post:
-    """Return the result of `access_post`, and prefetch the first page of the comments on an open post (`prefetch`)."""
+    """Return the post (see `access_post`). If it is open, the data of the first page of its comments are prefetched."""
     at = read_by_page(cursor)
     await prefetch(graph, (post_id,), (((post_id,), _POST_AND_LISTS),), ((post_id, COMMENTED_BY, at),))
     accessing = partial(access_post, graph, viewer, post_id)
@@ -95,7 +95,7 @@ async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, 
     node = (await graph.obj_get((post_id,))).get(post_id)
     if not (isinstance(node, Post) and node.open):
         return await accessing()
-    # The page and one more comment are looked at first.
+    # The first pass reads one comment more than the page has.
     listed = (await graph.assoc_range(post_id, COMMENTED_BY, at))[: cursor.limit + 1]
     comments, members = [entry.id2 for entry in listed], list({node.author_id, *authors_of(listed)})
     counts = ((comments, POST_COUNTS), (members, MEMBER_COUNTS))
@@ -106,7 +106,7 @@ async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPosition], limit: int) -> list[int]:
     """Return the ancestors of a post, root first. Ancestors above a deleted post are left out.
 
-    Each ancestor that is not in `comments`, the comments listed by the thread, costs a read.
+    An ancestor that is not in `comments`, the comments found in the thread's list, costs a read.
     """
     chain: list[int] = []
     at = post.parent_id
@@ -130,8 +130,8 @@ async def _descendants(
 ) -> dict[int, ThreadPosition]:
     """Return all comments below a post, each after its parent, older siblings first.
 
-    The list of the thread may lack old comments. If a post's comment count is higher than the number of its listed comments, its
-    own comment lists are read, with two reads per level.
+    The thread's list of comments may lack old ones. If a post has more comments than are listed, its own comment lists are
+    read, with two reads per level of the thread.
     """
     children: dict[int, set[int]] = {}
     for comment in comments.values():
@@ -147,7 +147,7 @@ async def _descendants(
 
 
 async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """Return the comments on these posts that their thread does not list."""
+    """Return the comments on these posts that are missing from the list of their thread."""
     counts = await reads.graph.assoc_count(ids, _LISTS)
     lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
     if not lacking:
@@ -172,7 +172,7 @@ def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
 
 
 async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPosition]) -> dict[int, ThreadPosition]:
-    """Return the comments with their authors, read from the posts if the thread's list lacks them."""
+    """Return the comments with their authors, from the posts themselves if the thread's list does not have them."""
     unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
     nodes = await reads.graph.obj_get(unknown) if unknown else {}
     authors = {id_: node.author_id for id_, node in nodes.items() if isinstance(node, Post)}

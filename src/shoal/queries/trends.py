@@ -31,7 +31,7 @@ from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_pub
 from shoal.graph.access import members_by_id, objects_of, relations
 from shoal.graph.cache.dependencies import compared
 from shoal.graph.contract import Assoc, Cursor, Reader
-from shoal.graph.payloads.posts import oldest_active, placed
+from shoal.graph.payloads.posts import oldest_active, thread_position
 from shoal.graph.schema import (
     ACTIVE,
     COMMENTED_BY,
@@ -63,14 +63,14 @@ Row = tuple[int, int, int]
 
 
 class Reactions(NamedTuple):
-    """Columns of equal length: posts, members who reacted (each once per post), and the time of their last reaction, as an id."""
+    """Reactions as columns of equal length: the post, the member (once per post), and the time of their last reaction, as an id."""
 
     posts: Column
     members: Column
     times: Column
 
     def only(self, chosen: npt.NDArray[np.bool_ | np.int64]) -> Reactions:
-        """Return the selected rows, by mask or index."""
+        """Return the reactions selected by a mask or by indexes."""
         return Reactions(self.posts[chosen], self.members[chosen], self.times[chosen])
 
     def active(self) -> int:
@@ -83,7 +83,7 @@ class Reactions(NamedTuple):
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
     def weights(self, now: int) -> dict[int, float]:
-        """Return the weight of the reactions to each post at a time (Unix ms). A reaction dated in the future weighs 1."""
+        """Return the total weight of the reactions to each post at a time (Unix ms). A reaction dated in the future weighs 1."""
         ids, at = np.unique(self.posts, return_inverse=True)
         ages = np.maximum(floor_at(now) - self.times, 0) / _HALF_LIFE
         return dict(zip(ids.tolist(), np.bincount(at, np.exp2(-ages)).tolist(), strict=True))
@@ -119,16 +119,15 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 
 
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
-    """Yield the post, author and time of each comment.
+    """Yield the post, author and time of each comment that everyone may find.
 
-    The comment list of a post contains the comments that everyone may find, and the thread's list contains their authors, so the
-    comments themselves are not read.
+    A post's list of comments contains only these, and the thread's list has their authors, so the comments need not be read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:
         for entry in page:
             if entry.id2 in found:
-                placement = placed(entry)
+                placement = thread_position(entry)
                 yield placement.parent_id, placement.author_id, entry.time
 
 
@@ -142,7 +141,7 @@ def _newest(found: Reactions) -> Reactions:
 
 
 def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool_]:
-    """Return which reactions are not by the author of the post."""
+    """Return for each reaction whether it is by a member other than the post's author."""
     authors = {post.id: post.author_id for post in posts}
     by: Column = np.fromiter((authors[id_] for id_ in found.posts.tolist()), np.int64, len(found.posts))
     others: npt.NDArray[np.bool_] = found.members != by
@@ -191,21 +190,21 @@ async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:
 
 
 async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float]:
-    """Return the weight of the recent reactions to each post that may trend, cached like `ids`."""
+    """Return the weight of the recent reactions to each candidate for the trending posts, cached like `ids`."""
     return (await _remembered(reads, outdated=outdated)).weights
 
 
 async def reviewed(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
-    """Return trending posts for moderators. Posts excluded from trends are included at the positions they would otherwise have."""
+    """Return the trending posts for moderators, including posts that moderators excluded, in the order of their scores."""
     found = [popular.id for popular in (await _remembered(reads)).posts]
     return await hydrate(reads.graph, None, found[offset : offset + limit])
 
 
 def threshold(active: int) -> int:
-    """Return the number of distinct members who must react for a post to trend, given the number of active members.
+    """Return how many members must react to a post before it can trend, given the number of active members.
 
-    It is max(2, log4(active)), rounded down: 2 for up to 63 members, 3 from 64, 4 from 256, and from 1,024 on the 5 that Mastodon
-    requires on a server of any size (`Trends::Statuses`, `threshold: 5`).
+    It is max(2, log4(active)), rounded down: 2 for up to 63 members, 3 from 64, 4 from 256, and from 1,024 on the 5 that
+    Mastodon requires on a server of any size (`Trends::Statuses`, `threshold: 5`).
     """
     return max(_LEAST, (active.bit_length() - 1) // 2)
 
@@ -223,7 +222,7 @@ async def _found(reads: Reads, now: int) -> Trending:
 
 
 async def _trending(reads: Reads, now: int) -> Trending:
-    """Return the trending posts. Nine reads."""
+    """Compute the trending posts. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
     least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)
@@ -239,7 +238,7 @@ async def _active(reads: Reads, now: int) -> list[int]:
 
 
 async def _liked(reads: Reads, now: int, others: Collection[int]) -> list[Popular]:
-    """Return posts with the most likes and shares for their age, except `others`. Four reads."""
+    """Return the posts with the most likes and shares for their age, without posts in `others`. Four reads."""
     newest = await reads.search.posts(Ask(), _NEWEST)
     shown = await _for_everybody(reads, [id_ for id_ in newest if id_ not in others])
     counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
@@ -258,7 +257,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
-    """Return the posts that may trend. Two reads."""
+    """Return those of these posts that are allowed to trend. Two reads."""
     posts = await objects_of(reads.graph, Post, ids)
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
     return [post for post in posts if _is_for_everybody(post, authors)]
@@ -296,7 +295,7 @@ class _Interest(NamedTuple):
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Return rising tags; if too few, followed by the top tags of the day, the week and all time; each once."""
+    """Return the rising tags; if they are too few, then the top tags of the day, the week and all time. Each tag occurs once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:
@@ -306,7 +305,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
-    """Return the same tags as `trending`, with their uses per day."""
+    """Return the tags that `trending` returns, with their uses per day."""
 
     async def ask() -> list[DailyUses]:
         return [uses_of(word) for word in await trending(reads, limit, offset)]
@@ -359,7 +358,7 @@ async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
 
 
 async def _still_seen(reads: Reads, viewer: int, posts: Sequence[Post]) -> list[Post]:
-    """Return the liked posts that the viewer may still see, without muted authors."""
+    """Return those of the liked posts that the viewer may still see, without posts by muted authors."""
     ids = {post.author_id for post in posts}
     authors, relationships = await asyncio.gather(
         members_by_id(reads.graph, list(ids)), relations(reads.graph, viewer, ids)
@@ -384,7 +383,7 @@ def _tags(posts: Sequence[Post]) -> Counter[str]:
 
 
 def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Merge the interests: strengths add up, and the reason of the stronger is kept."""
+    """Merge two sets of interests: the strengths for a tag add up, and the reason of the stronger one is kept."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first = max(one[name], other[name], key=lambda interest: interest.strength)
@@ -393,12 +392,12 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """Return a factor of at least 1 that ranks the more used of two equally interesting tags first."""
+    """Return a factor of at least 1 that grows with the uses of a tag, to rank equally interesting tags."""
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Keep only the entry with the highest weight of each tag, since merged tags have several."""
+    """Keep only the first entry of each tag, because merged tags have several."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

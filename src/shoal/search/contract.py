@@ -28,17 +28,17 @@ Order = Literal["active", "new"]
 
 
 def by(member_id: int) -> str:
-    """Return the mark of posts by this member."""
+    """Return the index term that marks posts by a member."""
     return f":by:{member_id}"
 
 
 def within(cell: str) -> str:
-    """Return the mark of posts within this cell."""
+    """Return the index term that marks posts in a map cell."""
     return f":cell:{cell}"
 
 
 def to(member_id: int) -> str:
-    """Return the mark of posts that mention this member."""
+    """Return the index term that marks posts that mention a member."""
     return f":to:{member_id}"
 
 
@@ -86,7 +86,7 @@ Making = Callable[[], IndexChange]
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A query for posts. All of `every` must match and none of `none`; a clause with a single word may be a mark.
+    """A query for posts. All clauses in `every` must match, and none in `none`. A one-word clause may be a mark (`by` ...).
 
     A post must have at least one mark of each group in `some`.
     """
@@ -116,7 +116,7 @@ class TagUses(NamedTuple):
 
 
 class FillState(NamedTuple):
-    """Progress of filling an index from the graph: objects with ids up to `filled_to` are indexed; `MAX_TIME` if all are."""
+    """Progress of filling an index from the graph: objects up to the id `filled_to` are indexed; `MAX_TIME` means all."""
 
     form: int = 0
     filled_to: int = -1
@@ -128,13 +128,13 @@ class FillState(NamedTuple):
 
 
 class SearchIndex(Protocol):
-    """A search index. Results may lag behind the graph. Raises `Unavailable` if it cannot be reached."""
+    """A search index. Results may lag behind the graph. Methods raise `Unavailable` if it cannot be reached."""
 
     keeps: bool
     """Whether the index stores anything; if not, writes can be skipped."""
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Apply a change atomically. Idempotent. A `Making` is called in the writing thread, if there is one."""
+        """Apply a change atomically. Idempotent. A function as change (`Making`) is called in the writing thread, if any."""
         ...
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
@@ -181,7 +181,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield each way in which a post can match: whether shy authors are included, and the marks of which it must have one."""
+    """Yield the ways in which a post can match: whether posts by shy authors count, and the marks of which one is needed."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:
@@ -189,7 +189,7 @@ def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 
 def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:
-    """Return whether a post matches; `shy` is the author's setting (see `MemberRow.shy`)."""
+    """Return whether a post's row matches a query. `shy` means that the author is not indexable (see `MemberRow.shy`)."""
     if not (ask.after < row.id < ask.before and ask.since <= row.written < ask.until):
         return False
     return (

@@ -35,7 +35,7 @@ IS_SENSITIVE = ":is:sensitive"
 
 
 def written_in(language: str) -> str:
-    """Return the mark of a language: `en-GB` counts as `en`. Empty for an invalid language."""
+    """Return the index term that marks posts in a language: `en-GB` counts as `en`. Empty for an invalid language."""
     main = language.partition("-")[0].partition("_")[0].lower()
     return f":in:{main}" if main.isascii() and main.isalpha() else ""
 
@@ -46,7 +46,7 @@ def related_ids(post: Post) -> tuple[int, ...]:
 
 
 def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
-    """Return the row of a post, with the poll and the media (see `related_ids`) taken from `nodes`."""
+    """Return the index row of a post, with the words of its poll and media, which are in `nodes`."""
     poll = nodes.get(post.poll_id)
     media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
     return post_row(post, poll if isinstance(poll, Poll) else None, media)
@@ -98,7 +98,7 @@ def name_words(member: Member) -> list[str]:
 
 
 def note_words(member: Member) -> list[str]:
-    """Return the words of a member's note; none for members who do not want to be found."""
+    """Return the words of a member's bio; none for members who do not want to be found."""
     return words_of(member.note) if is_listed(member) else []
 
 
@@ -134,7 +134,7 @@ class _IndexRequest(NamedTuple):
 
 
 class Filler:
-    """A writer that collects requests of a process and writes the rows into one index. `written` counts processed objects."""
+    """Collects a process's requests to update index rows, and writes the rows. `written` counts processed objects."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -142,7 +142,7 @@ class Filler:
         self._requests: deque[_IndexRequest] = deque()
         self._in_hand: _IndexRequest | None = None
         self._enough = asyncio.Event()
-        # Number of small writes that may be immediate (token bucket), and the time of its calculation.
+        # Tokens left in the token bucket for small immediate writes, and the time at which they were calculated.
         self._spare, self._at = float(_BURST), 0.0
         self._closing = False
         self._task: asyncio.Task[None] | None = None
@@ -288,7 +288,7 @@ _log = logging.getLogger(__name__)
 
 
 def _untold(_phase: str, _done: int, _total: int) -> None:
-    """Ignore the progress of an index build."""
+    """Ignore the reported progress."""
 
 
 async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
@@ -324,7 +324,7 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
 
 
 async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
-    """Index everything again, delete outdated rows, and return the number of objects. Searches continue to work."""
+    """Index every object again, delete outdated rows, and return the number of objects. Searches continue to work."""
     index: SearchIndex = filler.index
     if (await index.state()).form == FORM:
         await index.keep_state(FillState(FORM))

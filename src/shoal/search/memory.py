@@ -31,7 +31,7 @@ class MemoryIndex:
         self._posts: dict[int, PostRow] = {}
         self._members: dict[int, MemberRow] = {}
         # The ids of posts by word or mark, in ascending order.
-        self._places: defaultdict[str, list[int]] = defaultdict(list)
+        self._ids_by_word: defaultdict[str, list[int]] = defaultdict(list)
         self._public: defaultdict[int, list[int]] = defaultdict(list)
         self._uses: Counter[str] = Counter()
         self._state = FillState()
@@ -50,8 +50,8 @@ class MemoryIndex:
         found: set[int] = set()
         for mark in [mark for _, marks in ways(ask) for mark in marks]:
             # Scan the posts of the rarest word, newest first, until the limit is reached.
-            certain = [self._places.get(clause.words[0], ()) for clause in ask.every if not _is_loose(clause)]
-            lead = min((self._places.get(mark, ()), *certain, *map(self._having, ask.some)), key=len)
+            certain = [self._ids_by_word.get(clause.words[0], ()) for clause in ask.every if not _is_loose(clause)]
+            lead = min((self._ids_by_word.get(mark, ()), *certain, *map(self._having, ask.some)), key=len)
             end = bisect_left(lead, ask.before)
             chosen = (
                 id_ for id_ in reversed(lead[:end]) if fits(ask, self._posts[id_], shy=self._is_shy(self._posts[id_]))
@@ -95,7 +95,7 @@ class MemoryIndex:
         self._state = state
 
     async def clear(self) -> None:
-        for rows in (self._posts, self._members, self._places, self._public, self._uses):
+        for rows in (self._posts, self._members, self._ids_by_word, self._public, self._uses):
             rows.clear()
         self._state = FillState()
 
@@ -105,7 +105,7 @@ class MemoryIndex:
     def _put(self, row: PostRow) -> None:
         self._posts[row.id] = row
         for word in {*row.marks, *row.words}:
-            insort(self._places[word], row.id)
+            insort(self._ids_by_word[word], row.id)
         if row.public:
             insort(self._public[row.author_id], row.id)
         self._uses.update(row.tags)
@@ -116,16 +116,16 @@ class MemoryIndex:
         if row is None:
             return
         for word in {*row.marks, *row.words}:
-            _remove(self._places[word], id_)
-            if not self._places[word]:
-                del self._places[word]
+            _remove(self._ids_by_word[word], id_)
+            if not self._ids_by_word[word]:
+                del self._ids_by_word[word]
         if row.public:
             _remove(self._public[row.author_id], id_)
         self._uses.subtract(row.tags)
 
     def _having(self, group: Sequence[str]) -> list[int]:
         """Return the posts with any of these marks, sorted by id."""
-        return sorted({id_ for mark in group for id_ in self._places.get(mark, ())})
+        return sorted({id_ for mark in group for id_ in self._ids_by_word.get(mark, ())})
 
     def _is_shy(self, row: PostRow) -> bool:
         author = self._members.get(row.author_id)
@@ -149,7 +149,7 @@ class NoIndex(MemoryIndex):
 
 
 def _is_loose(clause: Clause) -> bool:
-    """Return whether a clause is a prefix of a single word."""
+    """Return whether a clause is the beginning of a single word."""
     return clause.open and len(clause.words) == 1
 
 

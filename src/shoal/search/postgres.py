@@ -109,7 +109,7 @@ class PostgresIndex(DerivedStore):
         return found
 
     async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
-        """Run the statement `newest` on more and more of the newest rows, and `everything` if they contain too few matches."""
+        """Run `newest` on ever more of the newest rows; if they have too few matches, run `everything`."""
         if newest is not None:
             for window in _WINDOWS:
                 ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)
@@ -191,10 +191,10 @@ async def _write_members(connection: asyncpg.Connection, change: IndexChange) ->
 
 def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
     """Return a tsvector literal. Words need no escaping, because they contain neither quotation marks nor backslashes."""
-    places: dict[str, list[str]] = {mark: [] for mark in marks}
+    positions: dict[str, list[str]] = {mark: [] for mark in marks}
     for at, word in enumerate(words, 1):
-        places.setdefault(word, []).append(str(at))
-    return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in places.items())
+        positions.setdefault(word, []).append(str(at))
+    return " ".join(f"'{word}'{':' if at else ''}{','.join(at)}" for word, at in positions.items())
 
 
 def _match(ask: Ask, marks: Sequence[str]) -> str:

@@ -30,11 +30,11 @@ _DAY = timedelta(days=1)
 
 
 class Question(NamedTuple):
-    """A parsed query: the part for the index, and the names that must or must not be the author.
+    """A parsed query: the part for the index, and the names of required and excluded authors.
 
-    Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the viewer's
-    own posts are excluded. The index returns posts from the cells that cover the disks in `near`. The cells extend beyond the
-    disks, so the caller must check each post's place.
+    Names in `by` and `not_by` are as typed after `from:`. `nothing` means that nothing can match, `public_only` that the
+    viewer's own posts are excluded. The index returns posts from the cells that cover the disks in `near`. The cells extend
+    beyond the disks, so the caller must check each post's place.
     """
 
     ask: Ask
@@ -50,7 +50,7 @@ def read_question(text: str) -> Question:
 
 
 def misread(text: str) -> list[str]:
-    """Return the parts of a query whose operator does not accept the value, as typed."""
+    """Return those parts of a query, as typed, whose operator does not accept the value."""
     found = []
     for match in _PART.finditer(text):
         minus, name, quoted, bare = match.groups()
@@ -69,7 +69,7 @@ class _Reading:
         self._by: list[str] = []
         self._not_by: list[str] = []
         self._since, self._until = 0, MAX_TIME
-        self._place = "all"
+        self._scope = "all"
         self._near: list[Disk] = []
         self._asked = False
         self._nothing = False
@@ -93,9 +93,9 @@ class _Reading:
             some=tuple(tuple(map(within, cover(each))) for each in self._near),
             since=self._since,
             until=self._until,
-            public=self._place != "library",
+            public=self._scope != "library",
         )
-        nothing, public_only = self._nothing or not self._asked, self._place == "public"
+        nothing, public_only = self._nothing or not self._asked, self._scope == "public"
         return Question(ask, tuple(self._by), tuple(self._not_by), nothing, public_only, tuple(self._near))
 
     def takes(self, operator: str, value: str, *, negated: bool) -> bool:
@@ -104,7 +104,7 @@ class _Reading:
             (self._not_by if negated else self._by).append(value)
             return True
         if operator == "in":
-            self._place = value
+            self._scope = value
             return not negated and value in ("all", "public", "library")
         if operator in ("before", "after", "during"):
             return not negated and self._in_time(operator, value)

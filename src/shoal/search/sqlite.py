@@ -61,7 +61,7 @@ _NOTES = _Words("member_notes", lambda row: row.note)
 
 
 class _Candidates(NamedTuple):
-    """Members to rank, and whether they are all that match."""
+    """Members to rank, and whether they include every match."""
 
     ids: dict[int, None]
     whole: bool

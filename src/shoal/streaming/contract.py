@@ -22,7 +22,7 @@ server-sent event. A position of another log, or an invalid one, results in `Gap
 
 
 class Gap(ShoalError):
-    """Messages after a position have been lost. The process that follows the channel must start again from its end."""
+    """Messages after a position were lost. A follower of the log must start again from its end."""
 
 
 class ChannelMessage(NamedTuple):
@@ -47,7 +47,7 @@ class Channel(Protocol):
         ...
 
     def reached(self, mark: Position, at: Position) -> bool:
-        """Return whether `at` is `mark` or a later position; False if they belong to different logs."""
+        """Return whether the position `at` is `mark` or later; False if they belong to different logs."""
         ...
 
     def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:
@@ -65,7 +65,7 @@ _PAGE = 500
 
 
 class MemoryChannel:
-    """A channel in memory that keeps `length` messages, and up to a quarter more before the oldest are removed."""
+    """An update log in memory that keeps `length` messages, and up to a quarter more before the oldest are removed."""
 
     def __init__(self, length: int = 10_000) -> None:
         self._length = length

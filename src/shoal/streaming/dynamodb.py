@@ -40,7 +40,7 @@ class _Log(NamedTuple):
 
 
 class DynamoChannel:
-    """A channel that keeps `length` messages, for an hour. Followers in other processes poll every `poll_seconds`."""
+    """An update log in DynamoDB that keeps `length` messages for an hour. Other processes poll it every `poll_seconds`."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class DynamoChannel:
             try:
                 await self._service.write("put_item", Item=new, **ABSENT.parameters())
             except ConditionFailed:
-                # Another process was first.
+                # Another process has used this number first.
                 continue
 
     async def end(self, back: int = 0) -> Position:
@@ -120,7 +120,7 @@ class DynamoChannel:
         return _position(log.name, log.newest)
 
     def _exists(self, item: Item) -> bool:
-        """Return whether the messages of a stored item have not expired. The service deletes expired items much later."""
+        """Return whether the messages in an item have not expired, because the service deletes expired items much later."""
         return bool(typed(item, "until") > self._clock())
 
     def reached(self, mark: Position, at: Position) -> bool:
@@ -152,7 +152,7 @@ class DynamoChannel:
                         yield ChannelMessage(_position(name, at), message["B"])
 
     async def _wait(self, published: asyncio.Event) -> None:
-        """Wait until this process publishes, or another one may have."""
+        """Wait until this process publishes a message, or until it is time to poll for those of other processes."""
         try:
             async with asyncio.timeout(self._poll_seconds):
                 await published.wait()

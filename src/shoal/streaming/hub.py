@@ -50,13 +50,14 @@ class PlacedUpdate(NamedTuple):
 
 
 class UpdateHistory:
-    """The newest `length` updates after `start`, with consecutive numbers."""
+    """The newest `length` updates after the position `start`, numbered consecutively."""
 
     def __init__(self, start: Position, length: int) -> None:
         self._length = length
         self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # Numbers of updates: by source, those for its followers; by a 1-tuple with a member's id, those that name the member.
+        # Numbers of updates: under the id of a source, the updates for its followers; under a 1-tuple with a member's id, the
+        # updates that name the member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
 
@@ -91,7 +92,7 @@ class UpdateHistory:
     def of(
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
-        """Yield updates for followers of these sources, or that name this viewer and match the interest; each once, in order."""
+        """Yield the updates that concern followers of these sources, or that name this viewer and match the interest; each once."""
         named = self._heard_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
         found |= {number for number, heard in named if interest.hears(heard.update)}
@@ -147,7 +148,7 @@ class Connection:
             self._wake.set()
 
     def miss(self, position: Position) -> None:
-        """Drop the waiting updates: the viewer has to reload, and gets the updates after this position."""
+        """Replace the waiting updates by `Missed`: the viewer has to reload, and gets later updates."""
         self._waiting.clear()
         self._missed = Missed(position)
         self._wake.set()
@@ -192,9 +193,9 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return the connections, each once, that follow a source of the update, or are interested in it because it names them."""
+        """Return the connections, each once, that follow a source of the update or want it because it names their viewer."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
-        # Connections that still load their sources are left out: they get everything in order afterwards.
+        # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [
             {
                 subscription
@@ -239,11 +240,11 @@ _AT_ONCE = 16
 
 
 class Hub:
-    """A distributor of the channel's updates to the viewers connected to this process.
+    """Distributes the updates of the log to the viewers connected to this process.
 
-    It follows the channel from the first connection or call of `follow` on. It keeps `retained` updates for viewers who reconnect;
-    at most `capacity` updates wait for one viewer. `on_merge` is called with each new version of the tag cloud, and with 0 when
-    some may have been missed.
+    The hub follows the log from the first connection or call of `follow` on. It keeps `retained` updates for viewers who
+    reconnect; at most `capacity` updates wait for one viewer. `on_merge` is called with each new version of the tag cloud, and
+    with 0 when some may have been missed.
     """
 
     def __init__(
@@ -302,12 +303,12 @@ class Hub:
             self._outdated.pop(connection, None)
 
     def follow(self) -> bool:
-        """Follow the channel from now on, if not yet. Return whether every new update is received."""
+        """Follow the log from now on, if not yet. Return whether every new update is received."""
         self._start()
         return self._replay is not None and not self._away
 
     async def _caught_up(self) -> UpdateHistory:
-        """Return the recent updates once they include all that were published before this call.
+        """Return the recent updates, once they include all that were published before this call.
 
         Raises `Unavailable` if the hub is closing.
         """
@@ -345,7 +346,7 @@ class Hub:
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _listen(self) -> None:
-        """Follow the channel from the last position.
+        """Follow the log from the last known position.
 
         Initially and after a gap, start `retained` updates before the end, to have them for viewers who reconnect.
         """
@@ -369,7 +370,7 @@ class Hub:
                     self._go_live(replay, position)
 
     def _go_live(self, replay: UpdateHistory, position: Position) -> None:
-        """Offer updates from here on. Viewers who are connected already may have missed some."""
+        """Deliver updates from here on. Viewers who are already connected may have missed some, and have to reload."""
         self._replay, self._at = replay, position
         for connection in self._matching.all_connections():
             connection.since = replay.next
@@ -422,7 +423,7 @@ class Hub:
                 self._outdate(connection, sources)
 
     async def _load(self, connection: Connection, sources: set[int] | None) -> None:
-        """Read all sources of the viewer (None), or which of these `sources` the viewer follows.
+        """Read the sources that the viewer follows: all (None), or those among `sources`.
 
         Only one read runs per connection, so that an older result never replaces a newer one.
         """
@@ -454,7 +455,7 @@ class Hub:
                 connection.offer(PlacedUpdate(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
-        """Offer updates that arrived while the viewer was away, or while their sources were loaded."""
+        """Deliver the updates that arrived while the viewer was disconnected, or while their sources were being read."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return

@@ -68,7 +68,7 @@ if there then
 end
 return {refused, true}
 """,
-    # Its length is bounded, and publishing must work when the memory is full.
+    # The log has a bounded length, and publishing must work when the memory of the server is full.
     grows=False,
 )
 
@@ -110,7 +110,7 @@ return {refused, messages}
 
 
 class RedisChannel:
-    """A channel that keeps `length` messages, and up to about a hundred more, because Redis trims streams in blocks."""
+    """An update log in Redis that keeps `length` messages, and about a hundred more, because Redis trims in blocks."""
 
     def __init__(self, nodes: Nodes, length: int = 50_000, *, block_seconds: float = _BLOCK_SECONDS) -> None:
         self._nodes = nodes

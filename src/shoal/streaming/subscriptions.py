@@ -27,7 +27,7 @@ _CLOCKS_MS = 2_000
 
 
 async def _members_of(graph: Reader, id1: int, atype: AssocType) -> dict[int, int]:
-    """Return all sources in an association list, each with an id: only its posts with greater ids concern the viewer."""
+    """Return the sources in a list, each with an id below which its posts do not concern the viewer."""
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:
@@ -46,14 +46,14 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """The updates that a connected viewer wants. With the base class, the viewer is connected, but wants none."""
+    """Which updates a connected viewer wants. The base class matches none."""
 
     def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
-        """Return whether a viewer whom the update names gets it, even without following one of its sources."""
+        """Return whether a viewer gets an update that names them, even if they follow none of its sources."""
         return False
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
-        """Return the sources, each with an id: only its posts with greater ids concern the viewer."""
+        """Return the sources that the viewer follows, each with an id below which its posts do not concern the viewer."""
         return {}
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
@@ -61,7 +61,7 @@ class Interest(msgspec.Struct, frozen=True):
         return {source: since for source, since in found.items() if source in sources}
 
     def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:  # noqa: ARG002  # the same
-        """Return the sources to read again after a change that concerns the viewer: empty for all, None for none."""
+        """Return the sources to read again after a change that concerns the viewer: all if empty, none if None."""
         return None
 
 
@@ -91,14 +91,14 @@ class NotificationInterest(Interest, frozen=True):
 
 
 class ThreadInterest(Interest, frozen=True):
-    """The viewer's threads of direct posts."""
+    """Updates of the viewer's conversations."""
 
     def hears(self, update: ViewerUpdate) -> bool:
         return isinstance(update, ConversationChanged)
 
 
 class Everybody(Interest, frozen=True):
-    """The public timeline, or only posts with media."""
+    """Updates of the public timeline, or only of posts with media."""
 
     only_media: bool = False
 
@@ -107,7 +107,7 @@ class Everybody(Interest, frozen=True):
 
 
 class TagInterest(Interest, frozen=True):
-    """Public posts with a tag."""
+    """Updates of public posts with a tag."""
 
     tag_id: int
 

@@ -22,7 +22,7 @@ class Update(msgspec.Struct, frozen=True, array_like=True):
         return ()
 
     def named(self) -> tuple[int, ...]:
-        """Return the members whom the update concerns regardless of whom they follow."""
+        """Return the members whom the update concerns even if they follow none of its sources."""
         return ()
 
 

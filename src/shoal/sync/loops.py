@@ -27,7 +27,7 @@ _FORKED = "this Shoal was opened before the process was forked: open one in each
 
 
 class LoopThread:
-    """An event loop in a background thread, which runs while a context manager is open in it.
+    """An event loop in a background thread, and a context manager that is open in it as long as it runs.
 
     It belongs to the process that created it: calls in a forked process raise `RuntimeError`.
     """
@@ -73,7 +73,7 @@ class LoopThread:
             raise
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream on demand. Closing this generator or the event loop also closes the stream."""
+        """Yield the items of the stream, each computed when it is requested."""
         asked: asyncio.Queue[Future[T]] = asyncio.Queue()
         driver = self._submit(_drive(stream, asked), waited_for=False)
         try:
@@ -139,7 +139,7 @@ class LoopThread:
         return future
 
     def _ask(self, asked: asyncio.Queue[Future[T]], reply: Future[T]) -> bool:
-        """Request the next item from the driver of a stream. Return False if the loop has ended."""
+        """Request the next item of a stream. Return False if the loop has ended."""
         self._check_process()
         with self._lock:
             if not self._ended:
@@ -156,7 +156,7 @@ class LoopThread:
 
 
 class LoopPerProcess(LoopThread):
-    """A `LoopThread` for each process that calls, started by its first call.
+    """One `LoopThread` per process, started by the first call in each process.
 
     A server may therefore open a network and fork its workers afterwards (gunicorn with `--preload`).
     """
@@ -178,7 +178,7 @@ class LoopPerProcess(LoopThread):
         return loop.call(call)
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream, each computed on demand."""
+        """Yield the items of the stream, each computed when it is requested."""
         return (yield from self._here().each(stream))
 
     def end(self) -> None:
@@ -207,7 +207,7 @@ class LoopPerProcess(LoopThread):
 
 
 async def _drive(stream: AsyncGenerator[T, None], asked: asyncio.Queue[Future[T]]) -> None:
-    """Iterate over a stream in one task, so that it keeps its context variables. A cancelled reply marks the end of the stream."""
+    """Iterate over a stream in a single task, so that its context variables are kept. A cancelled reply marks the end."""
     reply: Future[T] = Future()
     try:
         async with aclosing(stream):

@@ -34,14 +34,14 @@ class CloudEntry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cloud(msgspec.Struct, frozen=True, array_like=True):
-    """The entries, and for each of `ORDERS` the ids of its top tags, in order."""
+    """The entries of the tag cloud and, for each of `ORDERS`, the ids of its top tags in order."""
 
     entries: dict[int, CloudEntry] = {}
     orders: dict[str, list[int]] = {}
 
 
 class Reasons(NamedTuple):
-    """The figures behind a tag's place."""
+    """The figures that determine a tag's rank in the cloud."""
 
     uses: int
     warmth: dict[str, float]
@@ -70,7 +70,7 @@ def entry(row: TagRow) -> CloudEntry:
 
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
-    """Return a tag combined with those merged into it: uses, heats and days add up, and the spelling is the target's."""
+    """Return a tag combined with those merged into it: uses, warmth and days add up; the spelling is that of the target."""
     if not others:
         return target
     n, heats, days = target.n, list(target.heats), dict(target.days)
@@ -100,12 +100,12 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
-    """Return, for each of `ORDERS`, a number that ranks tags independently of the current time; `NEVER`: not ranked.
+    """Return, for each of `ORDERS`, a sort key of a tag that does not change as time passes; `NEVER`: not ranked.
 
-    Surprise halves every six hours.
+    The surprise of a tag halves every six hours.
     """
     _, members, loudest = _recent(row.days, now)
-    # One member alone is no surprise, so most tags need no further computation.
+    # The use of a tag by one member is never a surprise, so most tags need no further computation.
     unexpected = members > 1 and surprise(
         warmth(row.heats[DAY], DAY, now), warmth(row.heats[WEEK], WEEK, now), members, loudest
     )
@@ -128,7 +128,7 @@ def levels(weights: Sequence[float]) -> list[int]:
 
 
 def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
-    """Return the number behind a tag's size in an order: uses, surprise, or warmth."""
+    """Return the number that determines a tag's size in an order: its uses, its surprise or its warmth."""
     if order == "all":
         return float(shown.n)
     if order == "rising":
@@ -137,7 +137,7 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """Return the tag that this one counts as: itself, or its merge target."""
+    """Return the tag under which a tag counts: itself, or the tag it is merged into."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 
@@ -167,7 +167,7 @@ class DailyUses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counted(DailyUses, frozen=True, kw_only=True):
-    """The figures of a tag, and the reasons for its place."""
+    """The figures of a tag, and the reasons for its rank."""
 
     reasons: Reasons
     merged: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ class SizedTag(NamedTuple):
 
 
 class Trend(IntEnum):
-    """How today's uses of a tag compare with the pace of its week."""
+    """How today's uses of a tag compare with the average day of the last week."""
 
     DOWN = -2
     LESS = -1
@@ -224,7 +224,7 @@ class TagSummary(DailyUses, frozen=True, kw_only=True):
 
 
 def uses_of(tag: DailyUses) -> DailyUses:
-    """Return the figures of a tag that change only with its uses."""
+    """Return only those figures of a tag that change with its uses."""
     return DailyUses(name=tag.name, form=tag.form, uses=tag.uses, days=tag.days)
 
 
@@ -255,7 +255,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_words(limit: int) -> None:
-    """Raise `InvalidInput` unless a cloud may have this many words: 1 to 200."""
+    """Raise `InvalidInput` unless `limit` is an allowed number of words for a cloud: 1 to 200."""
     if not 1 <= limit <= MAX_WORDS:
         raise InvalidInput(f"limit: must be 1 to {MAX_WORDS} (got {limit})", field="limit")
 
@@ -282,13 +282,13 @@ class RelatedTag(msgspec.Struct, frozen=True):
 
 
 def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
-    """Return a number from 0 (never in one post) to 1 (always): the cosine n_ab / sqrt(n_a * n_b).
+    """Return how often two tags occur together, 0 (never) to 1 (always): the cosine n_ab / sqrt(n_a * n_b).
 
-    n_ab is estimated by a sample. Of `posts` examined posts with the first tag, `together` have the other one too;
-    `uses` and `other_uses` are the total uses of either tag. It is the coefficient of Ochiai (1957, "Zoogeographical
-    studies on the soleoid fishes"), as used for tags by Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of
-    Tag Relatedness in Social Bookmarking Systems"): a tag that is used everywhere also occurs together with this one,
-    which means little.
+    n_ab is estimated by a sample. Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and
+    `other_uses` are the total uses of the first and the other tag. It is the coefficient of Ochiai (1957, "Zoogeographical
+    studies on the soleoid fishes"), as used for tags by Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag
+    Relatedness in Social Bookmarking Systems"): a tag that is used everywhere also occurs together with this one, which means
+    little.
     """
     if not together or not posts:
         return 0.0

@@ -46,9 +46,9 @@ Send = Callable[[bytes, bytes], Awaitable[None]]
 
 
 class Emitter:
-    """The increments of a process; `send` makes one durable. It is called for `changes` tags, or after `seconds`.
+    """Collects a process's uses of tags into increments. `send` makes one durable; called for `changes` tags or after `seconds`.
 
-    After an increment that is not small, the next one is sent after `busy_seconds`: each is a sync to disk.
+    After a large increment, the next one is sent only after `busy_seconds`, because each costs a sync to disk.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Emitter:
         self._clock = clock
         self._name = secrets.token_bytes(ID_BYTES)
         self._uses: list[Use] = []
-        self._held = 0
+        self._change_count = 0
         self._safe: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -78,13 +78,13 @@ class Emitter:
     def count(self, use: Use) -> asyncio.Future[None]:
         """Count a use. The future is done when the use is durable, or fails with the error of the transport."""
         self._uses.append(use)
-        self._held += len(use.changes)
+        self._change_count += len(use.changes)
         if self._safe is None:
             loop = asyncio.get_running_loop()
             self._safe = loop.create_future()
             self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._flush_now)
         safe = self._safe
-        if self._held >= self._changes:
+        if self._change_count >= self._changes:
             self._flush_now()
         return safe
 
@@ -103,7 +103,7 @@ class Emitter:
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
         self._busy = len(self._uses) > _FEW
-        self._uses, self._held, self._safe, self._timer = [], 0, None, None
+        self._uses, self._change_count, self._safe, self._timer = [], 0, None, None
 
     async def _deliver(self, increment: Increment, safe: asyncio.Future[None]) -> None:
         try:
@@ -123,7 +123,7 @@ _AT_ONCE = 1_000
 
 
 class Inbox:
-    """A transport that polls the store every `seconds`, and at once after a `send` in this process."""
+    """A transport that uses the store's inbox: it polls every `seconds`, and at once after a `send` in this process."""
 
     def __init__(self, store: CloudStore, seconds: float = 0.2) -> None:
         self._store = store
@@ -144,7 +144,7 @@ class Inbox:
         self._came.set()
 
     async def look(self) -> list[Parcel]:
-        """Return the increments in the inbox, up to a fixed number."""
+        """Return the increments in the store's inbox, up to a fixed number."""
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
@@ -172,7 +172,7 @@ _ACTIVE_MS = 10_000
 
 
 class _Portion(NamedTuple):
-    """Increments to merge: `whole` ones, and perhaps a `part` of the next one, whose other uses are in `rest`."""
+    """Increments to merge: the `whole` ones and, if the next one is too large, a `part` of it; `rest` has its other uses."""
 
     whole: dict[bytes, Increment]
     part: Increment | None = None
@@ -278,7 +278,7 @@ class Collector:
             await asyncio.sleep(_AWAY_SECONDS)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
-        """Add received increments; a duplicate changes nothing."""
+        """Add received increments. An increment that was received before changes nothing."""
         if parcels and not self._pending:
             self._oldest = time.monotonic()
         for parcel in parcels:
@@ -299,7 +299,7 @@ class Collector:
             return None
 
     def due(self) -> bool:
-        """Return whether the received increments are enough, or old enough, to be merged, or a caller waits for them."""
+        """Return whether to merge now: received increments are many or old enough, or a caller waits for them."""
         if self._unreadable and time.monotonic() >= self._look_again:
             return True
         if not self._pending:
@@ -345,7 +345,7 @@ class Collector:
         self._look_again = time.monotonic() + _LOOK_AGAIN_SECONDS
 
     def _next(self) -> _Portion:
-        """Return the next increments to merge, oldest first, with few enough changes to hold the lock only briefly."""
+        """Return the next increments to merge, oldest first, few enough that the lock is held only briefly."""
         whole: dict[bytes, Increment] = {}
         capacity = self._changes
         for id_, (_, increment) in self._pending.items():
@@ -372,7 +372,7 @@ class Collector:
         await self._transport.done(parcels)
 
     def _complete_to(self, left: Collection[Increment]) -> int:
-        """Return the time before which all active emitters have sent their uses, and none of those is in `left`."""
+        """Return the time (Unix ms) before which every use is merged: all active emitters have reported, and none is in `left`."""
         now = self._clock()
         self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
         waits = min((use.at for increment in left for use in increment.uses), default=now)
@@ -385,7 +385,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many of the first uses have at most `capacity` changes."""
+    """Return how many uses, from the first on, have at most `capacity` tag changes together."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

@@ -27,7 +27,7 @@ _NOISE = 1e-9
 
 
 class Overtaken(Conflict):
-    """Another process has written this version, or has taken the lock: nothing was written."""
+    """Another process wrote this version first, or took the lock. Nothing was written."""
 
 
 class Day(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,7 +71,7 @@ AuthorKey = tuple[int, int, int]
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The newest version. `state` is internal to collectors (rankings); `cloud` is for readers. Version 0 is empty."""
+    """The newest version of the tag cloud: `state` has the collectors' rankings, `cloud` is for readers. Version 0 is empty."""
 
     version: int = 0
     at: int = 0
@@ -83,7 +83,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """All changes of a version. Rows and numbers are final, not differences.
+    """All changes of a version. Rows and numbers are the new values, not differences.
 
     A number may temporarily be below 0, if the removal of a use arrived before its addition.
     """
@@ -109,7 +109,7 @@ class CloudStore(Protocol):
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         """Take or extend the lock of the cloud; return False while another holder has it.
 
-        It expires after `seconds`. A step of a clock may end it early, or delay the expiry to `CLOCK_SLACK` times as long.
+        It expires after `seconds`. If a clock is set, the lock may expire early, or up to `CLOCK_SLACK` times as late.
 
         Args:
             holder: The fencing token, unique to each time the lock is taken.
@@ -139,7 +139,7 @@ class CloudStore(Protocol):
         ...
 
     async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
-        """Return, by bucket, the marks of versions after this one; a bucket without any is absent. Marks are kept permanently."""
+        """Return, by bucket, the marks of uses merged after this version; empty buckets are absent. Marks are kept permanently."""
         ...
 
     async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
@@ -147,17 +147,17 @@ class CloudStore(Protocol):
         ...
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
-        """Return how often these members used these tags on these days; 0 is absent."""
+        """Return how often these members used these tags on these days; a count of 0 is absent."""
         ...
 
     async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
-        """Return all members who used these tags on these days (pairs of tag and day), and how often; 0 is absent."""
+        """Return all members who used these tags on these days (pairs of tag and day), and how often; a count of 0 is absent."""
         ...
 
     async def top(self, window: int, limit: int) -> list[TagRow]:
-        """Return the tags with the most uses (`window` -1) or the greatest heat in a window, in descending order, ties by id.
+        """Return the tags with the most uses (`window` -1) or the most warmth in a window, in descending order, ties by id.
 
-        It may read every tag: it is only called when a ranking needs to be refilled.
+        This may read every tag, so it is only called when a ranking needs to be refilled.
         """
         ...
 
@@ -215,7 +215,7 @@ class Transport(Protocol):
         ...
 
     def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
-        """Yield received increments to a collector, perhaps repeatedly until they are done; sometimes an empty batch."""
+        """Yield received increments to a collector, again and again until they are acknowledged; a batch may be empty."""
         ...
 
     def hurry(self) -> None:
@@ -223,11 +223,11 @@ class Transport(Protocol):
         ...
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        """Acknowledge increments that are in a version or never will be. Raises nothing; others are delivered again."""
+        """Acknowledge increments that were merged or never will be; the others are delivered again. Never raises an error."""
         ...
 
     async def waiting(self) -> int:
-        """Return the number of increments in transit or received, and in no version yet; with several queues, of the fullest."""
+        """Return how many increments are sent but in no version yet; with several queues, the number of the longest one."""
         ...
 
     async def close(self) -> None: ...
@@ -248,7 +248,7 @@ class TagChange(NamedTuple):
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
-    """The change that one event made to the tags of a post."""
+    """The change that one event made to the tags of a post; also the removal of a tag."""
 
     post_id: int
     version: int
@@ -270,7 +270,7 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def mark(self) -> int:
-        """Post and version in one number of 96 bits."""
+        """The number (96 bits) that identifies a use: its post, and the version of the post."""
         return self.post_id << _VERSION_BITS | self.version
 
 
@@ -295,7 +295,7 @@ decode = msgspec.msgpack.Decoder(Increment).decode
 
 
 def pack_marks(marks: Iterable[int]) -> bytes:
-    """Encode marks of uses, 12 bytes each."""
+    """Encode marks, which identify uses that were merged, 12 bytes each."""
     return b"".join(mark.to_bytes(_MARK_BYTES, "big") for mark in sorted(marks))
 
 
@@ -312,29 +312,32 @@ _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
-    """Return id, name, uses, the ranks of the three heats, and the encoded rest."""
+    """Return the columns of a row: id, name, uses, the sort keys of the three heats, and the other fields encoded."""
     hour, day, week = row.heats
     rest = encode((row.heats, row.forms, row.days))
     return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest
 
 
 def rows_of(found: Iterable[Any]) -> list[TagRow]:
-    """Return rows from their id, name, uses and rest."""
+    """Decode rows from the columns id, name, uses and the encoded other fields."""
     return [TagRow(id_, name, n, *_decode_rest(rest)) for id_, name, n, rest in found]
 
 
 def rank_in(row: TagRow, window: int) -> tuple[float, int]:
-    """Return the sort key of a row in `CloudStore.top`."""
+    """Return the sort key of a row for `CloudStore.top`."""
     return (-row.n if window < 0 else -row.heats[window].rank, row.id)
 
 
 def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
-    """Return counts by author from their tag, day, member and count."""
+    """Return counts by tag, day and member, from rows of these and the count."""
     return {(tag, day, member): n for tag, day, member, n in found}
 
 
 class Parts:
-    """The changes of a merge to each table, in key order: neighbors share a page, and concurrent writers cannot deadlock."""
+    """The changes of a merge, by table and in key order.
+
+    Neighboring rows share a page, and the order prevents deadlocks of concurrent writers.
+    """
 
     def __init__(self, merge: Merge) -> None:
         rows = sorted({row.id: row for row in merge.rows}.items())
@@ -354,5 +357,5 @@ class Parts:
 
 
 def says_something(rule: TagRule) -> bool:
-    """Return whether a rule has an effect."""
+    """Return whether a tag rule has an effect: it denies the tag or merges it."""
     return rule.denied or bool(rule.target)

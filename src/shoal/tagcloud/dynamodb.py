@@ -97,8 +97,8 @@ class Intents:
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
         self._spread = spread
-        self._places = asyncio.Semaphore(_CONCURRENT)
-        # Past days that no longer have authors.
+        self._slots = asyncio.Semaphore(_CONCURRENT)
+        # Past days of which no authors are stored any more.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
@@ -152,7 +152,7 @@ class Intents:
         return changes
 
     async def inbox_pieces(self, increments: Sequence[bytes]) -> list[ItemKey]:
-        """Return the keys of all pieces in the inbox that belong to these increments."""
+        """Return the item keys of all pieces of these increments in the inbox."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
 
@@ -166,11 +166,11 @@ class Intents:
         ]
 
     async def _store_slices(self, slices: Sequence[Item]) -> None:
-        """Store the slices in a request each, since together they may exceed the limit of a request."""
+        """Store the slices of an intent with one request each, because together they may exceed the limit of a request."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
     async def _propose(self, before: State, intent: str, after: State, holder: bytes) -> bool:
-        """Make the slices the intent; return False if another process was first, or has taken the lock."""
+        """Make the stored slices the intent of the next version; return False if another process was first, or took the lock."""
         stored = StoredVersion(before, intent, after)
         patience = Backoff(self._service.patience)
         while True:
@@ -229,7 +229,7 @@ class Intents:
         await self._commit(transaction, is_applied)
 
     async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Run a transaction, again and again while others interfere, unless one of them has already done it."""
+        """Run a transaction until it succeeds while others interfere, or until one of them has done its work (`is_done`)."""
         patience = Backoff(self._service.patience)
         while True:
             try:
@@ -240,10 +240,10 @@ class Intents:
                 await patience.pause(error)
 
     async def _each(self, work: Callable[[Item], Awaitable[object]], items: Sequence[Item]) -> None:
-        """Run `work` concurrently, with a limit. After an error, the others are finished before it is raised."""
+        """Call `work` for all items with limited concurrency. After an error, running calls are finished before it is raised."""
 
         async def one(item: Item) -> None:
-            async with self._places:
+            async with self._slots:
                 await work(item)
 
         for answer in await asyncio.gather(*map(one, items), return_exceptions=True):
@@ -280,7 +280,7 @@ class Intents:
         await self._service.forget([address_of(item) for item in found])
 
     def _after(self, before: State, merge: Merge) -> State:
-        """Return the state after the merge. A past day stays listed until it was seen to be empty."""
+        """Return the state after a merge. Past days remain in it until they were seen to have no authors."""
         head, first = merge.head, merge.before_day
         days = {day for day in before.days if day >= first or day not in self._empty}
         days |= {day for (_, day, _), n in merge.authors.items() if n and day >= first}
@@ -320,7 +320,7 @@ _EXPIRED = "#holder = :seen_holder AND #since = :seen_since AND #until = :seen_u
 
 
 class _SeenLock(NamedTuple):
-    """The lock as it was when this process first read or wrote it in this state, by its monotonic clock (seconds)."""
+    """The state of the lock, with the time (seconds, monotonic) when this process first saw it in that state."""
 
     holder: bytes
     since: int
@@ -333,7 +333,7 @@ class _SeenLock(NamedTuple):
 
 
 class DynamoCloud:
-    """See `contract.CloudStore`. Make one with `open`."""
+    """A `contract.CloudStore` in DynamoDB. Create it with `open`."""
 
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
@@ -397,7 +397,7 @@ class DynamoCloud:
         return True
 
     async def _look_at_lock(self) -> None:
-        """Note since when the lock has been in its state.
+        """Record since when the lock has been in its current state.
 
         The service has no clock, and the clocks of two machines differ: so a lock has expired once this process has seen it
         unchanged for its duration.
@@ -422,7 +422,7 @@ class DynamoCloud:
             version = digits(state.version)
             found = await asyncio.gather(*[self._all(kind, version) for kind in ("tagcloud", "tagranks")])
             cloud, ranks = (put_together(items).get(version) for items in found)
-            # Otherwise it was just deleted, and there are newer versions.
+            # If an item is missing, this version was just deleted because newer versions exist: read again.
             if cloud is not None and ranks is not None:
                 return Head(state.version, state.at, state.complete_to, cloud, ranks)
 
@@ -538,7 +538,7 @@ class DynamoCloud:
         return found
 
     async def _oldest_in_inbox(self, limit: int) -> list[ItemKey]:
-        """Return the keys of the first pieces of the oldest increments in the inbox."""
+        """Return the item keys of the first pieces of the oldest increments in the inbox."""
         found = await asyncio.gather(
             *[self._service.index(f"taginbox#{p}", "!", END, limit) for p in range(self._spread)]
         )
@@ -559,5 +559,5 @@ class DynamoCloud:
             await self._service.close()
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
-        """Return all items with this `ID` whose sort key has this prefix."""
+        """Return all items with the partition key `id_` whose sort key begins with `beginning`."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)

@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 
 
 class ItemChange(msgspec.Struct, frozen=True, array_like=True):
-    """A new state of an item; without values it is deleted."""
+    """The new state of an item; None as values deletes it."""
 
     id: str
     sort: str
@@ -107,17 +107,17 @@ def stored_in(items: Iterable[Item]) -> StoredVersion:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """Split a value into pieces, at least one."""
+    """Split an encoded value into pieces that fit into one item each; at least one."""
     return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
 
 
 def piece_at(id_: str, before: str, number: int) -> ItemKey:
-    """Return the key of a piece; `before` is the prefix of its value."""
+    """Return the item key of one piece of a value. `before` is the prefix of the value's sort keys."""
     return ItemKey(id_, f"{before}#{number:04d}")
 
 
 def put_together(items: Iterable[Item]) -> dict[str, bytes]:
-    """Join the values in sorted items, by their prefix; a value with a missing piece is absent."""
+    """Join the pieces in sorted items to values, by prefix. A value with a missing piece is absent."""
     found: dict[str, list[Item]] = {}
     for item in items:
         found.setdefault(item["sort"]["S"].rpartition("#")[0], []).append(item)
@@ -139,7 +139,7 @@ def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]
 
 
 def part_of(id_: int, spread: int) -> int:
-    """Return the part of a tag: greater ids are in later parts."""
+    """Return the index partition of a tag, of which each holds a range of ids."""
     return min(spread - 1, ((id_ + 2**63) * spread) >> 63)
 
 
@@ -160,7 +160,7 @@ def day_at(tag: int, day: int, spread: int) -> str:
 
 
 def author_at(key: AuthorKey, spread: int) -> ItemKey:
-    """Return the key of how often a member used a tag on a day."""
+    """Return the item key of the count of a member's uses of a tag on a day."""
     tag, day, member = key
     return ItemKey(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
 
@@ -182,7 +182,7 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Return the key of the item that records that a version contains an increment."""
+    """Return the item key of the record that an increment was merged."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 

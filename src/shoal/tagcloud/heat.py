@@ -21,14 +21,14 @@ NEVER = -math.inf
 
 
 class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """`value * 2**step`: uses as they would count at the epoch."""
+    """The uses of a tag with exponential growth instead of decay, `value * 2**step`, so that it never has to be updated."""
 
     value: float = 0.0
     step: int = 0
 
     @property
     def rank(self) -> float:
-        """Its logarithm, which orders heats independently of the current time; `NEVER` for none."""
+        """The logarithm of the heat, by which heats compare in the same way at any time; `NEVER` for none."""
         return math.log2(self.value) + self.step if self.value > 0.0 else NEVER
 
 
@@ -36,7 +36,7 @@ COLD = Heat()
 
 
 def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
-    """Return the heats of a use in a post written at this time (Unix ms), in all windows."""
+    """Return the heat of one use, in a post written at this time (Unix ms), for each window."""
     hour, day, week = (math.modf(written / half_life) for half_life in HALF_LIVES_MS)
     return (
         Heat(math.exp2(hour[0]), int(hour[1])),
@@ -55,21 +55,21 @@ def joined(one: Heat, other: Heat) -> Heat:
 
 
 def warmth(heat: Heat, window: int, now: int) -> float:
-    """Return the number of uses made right now (Unix ms) that the heat is worth."""
+    """Return the warmth that a heat has at `now` (Unix ms): the number of uses, each weighted by its age."""
     if heat.value <= 0.0:
         return 0.0
     return math.exp2(min(1_000.0, max(-1_000.0, heat.rank - now / HALF_LIVES_MS[window])))
 
 
 def surprise(day: float, week: float, members: int, loudest: float) -> float:
-    """Return how unexpected today's use of a tag is, compared with its own past, and by how many members.
+    """Return how unexpected today's uses of a tag are, compared with its own past and by how many members they are.
 
     The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
     Coincidence") with o uses observed and e expected at the week's pace (plus one, so that a single use is no surprise), times
     the fraction of uses by other members.
 
     Args:
-        day, week: Its warmth in these windows.
+        day, week: The tag's warmth in these windows.
         members: Number of recent users.
         loudest: The fraction of uses by the member who used it most, 0 to 1.
     """
@@ -80,13 +80,13 @@ def surprise(day: float, week: float, members: int, loudest: float) -> float:
 
 
 class Ranking(msgspec.Struct, array_like=True):
-    """The greatest ranks, by id. All other tags have a rank of at most `floor`."""
+    """The tags with the greatest values in one order, by id. All other tags have a value of at most `floor`."""
 
     ranks: dict[int, float] = {}
     floor: float = NEVER
 
     def move(self, id_: int, rank: float, most: int) -> None:
-        """Set the rank of a tag. Beyond twice `most` tags, the lowest are dropped."""
+        """Set the value of a tag. Beyond twice `most` tags, those with the least values are dropped."""
         if rank > self.floor:
             self.ranks[id_] = rank
             if len(self.ranks) > 2 * most:
@@ -100,7 +100,7 @@ class Ranking(msgspec.Struct, array_like=True):
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
     def runs_dry(self, count: int) -> bool:
-        """Return whether dropped tags may be among the top `count`."""
+        """Return whether dropped tags may belong to the first `count`."""
         return len(self.ranks) < count and self.floor > NEVER
 
     def first(self, most: int) -> list[int]:

@@ -23,10 +23,10 @@ _RENEWALS = 3
 
 @asynccontextmanager
 async def locked(store: CloudStore, seconds: float = LOCK_SECONDS) -> AsyncIterator[bytes]:
-    """Yield the fencing token of the lock, which is renewed until the block ends; b"" if another process has it."""
+    """Hold the lock of the cloud during the block, and yield its fencing token; b"" if another process has the lock."""
     token, released = secrets.token_bytes(16), asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
-        # Also after a cancellation during `lock`; this never releases another holder's lock.
+        # Release the lock also if `lock` is cancelled; this never releases another process's lock.
         stack.push_async_callback(store.unlock, token)
         if not await store.lock(token, seconds):
             yield b""
@@ -41,7 +41,7 @@ async def locked(store: CloudStore, seconds: float = LOCK_SECONDS) -> AsyncItera
 
 
 async def _renew(store: CloudStore, token: bytes, seconds: float, released: asyncio.Event) -> None:
-    """Renew until `released`, or until another process has taken the lock."""
+    """Renew the lock until `released`, or until another process has taken it."""
     while not released.is_set():
         await set_within(released, seconds / _RENEWALS)
         with contextlib.suppress(Unavailable):

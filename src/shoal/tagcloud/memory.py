@@ -22,7 +22,7 @@ from shoal.tagcloud.contract import (
 
 
 class MemoryCloud:
-    """See `contract.CloudStore`. `clock` returns seconds, for the lock."""
+    """A `contract.CloudStore` in memory. `clock` returns seconds, for the lock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

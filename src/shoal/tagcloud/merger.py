@@ -37,7 +37,7 @@ TagDay = tuple[int, int]
 
 
 class TagDelta:
-    """Differences that uses make to one tag. Days before the horizon are not counted separately."""
+    """The changes that some uses make to the row of one tag. Days before the horizon are not counted separately."""
 
     __slots__ = ("days", "forms", "heats", "n", "name")
 
@@ -50,14 +50,14 @@ class TagDelta:
 
 
 class TagDeltas(NamedTuple):
-    """Differences that uses make: by tag id, and by tag, day and member."""
+    """The changes that some uses make: to tags by id, and to counts by tag, day and member."""
 
     tags: dict[int, TagDelta]
     authors: dict[AuthorKey, int]
 
 
 def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
-    """Add up uses. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
+    """Sum up the changes that uses make. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
     by_name: dict[str, tuple[int, TagDelta]] = {}
     authors: dict[AuthorKey, int] = {}
     for use in uses:
@@ -86,7 +86,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
 
 
 def shrinking(found: TagDeltas) -> set[TagDay]:
-    """Return the days on which a member's uses decreased, so that the most active member must be determined again."""
+    """Return the tags and days on which a member's uses decrease, so that the most active member may have changed."""
     return {(tag, day) for (tag, day, _), by in found.authors.items() if by < 0}
 
 
@@ -102,10 +102,10 @@ def rows_after(
     author_counts: Mapping[AuthorKey, int],
     horizon: int,
 ) -> dict[int, TagRow]:
-    """Return the new rows of all tags that the uses touch.
+    """Return the new rows of all tags that the changes concern.
 
     Args:
-        before, after: The touched authors before and after the merge.
+        before, after: The changed counts by author, before and after the merge.
         author_counts: All authors of the days in `shrinking`, before the merge.
     """
     members: dict[TagDay, int] = {}
@@ -155,7 +155,7 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
 
 
 def _forms(forms: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
-    """Return the spellings with the most uses, including negative counts of uses whose addition has not arrived yet."""
+    """Return the most used spellings. Counts may be negative, if a use was removed before its addition arrived."""
     every = dict(forms)
     for form, more in by.items():
         n = every.get(form, 0) + more
@@ -181,7 +181,7 @@ SIZES = Sizes()
 
 
 class MergedTags:
-    """Tags that count together, under the name of their merge target."""
+    """Groups of tags that count together, each under the name of its merge target."""
 
     def __init__(self, rules: Mapping[str, TagRule]) -> None:
         self._rules = rules
@@ -191,13 +191,13 @@ class MergedTags:
                 self._followers.setdefault(rule.target, []).append(rule.name)
 
     def of(self, names: Iterable[str]) -> dict[int, tuple[str, list[str]]]:
-        """Return, by the id of the leader, its name and the names of the tags merged into it."""
+        """Return the groups of these tags, by the id of the merge target: its name, and the names of the tags merged into it."""
         leaders = {leader(name, self._rules) for name in names}
         return {tag_id(name): (name, self._followers.get(name, [])) for name in leaders}
 
 
 class Amendment(NamedTuple):
-    """An operator's change: rules, and recounted rows with their authors (for the days they cover, all authors)."""
+    """An operator's change: tag rules, and recounted rows with all their authors on the days that these cover."""
 
     rules: Sequence[TagRule] = ()
     rows: Sequence[TagRow] = ()
@@ -208,7 +208,7 @@ NOTHING = Amendment()
 
 
 class Merger:
-    """Merges into one store. `clock` returns Unix milliseconds. Each new version is published as an update."""
+    """Merges increments into a store. `clock` returns Unix milliseconds. Each new version is published as an update."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class Merger:
         try:
             await self._store.write(merge, holder)
         except BaseException:
-            # It may have been written nevertheless, so the cached marks may be incomplete.
+            # The write may have succeeded despite the error, so the cached marks may be incomplete.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)
@@ -315,7 +315,7 @@ class Merger:
 
 
 class _State:
-    """The rankings and the cloud of the next version. `rows` are the changed ones, with their new values."""
+    """The rankings and the cloud of the next version. `rows` has the changed rows, with their new values."""
 
     def __init__(
         self, store: CloudStore, sizes: Sizes, now: int, groups: MergedTags, rows: Mapping[int, TagRow]
@@ -325,7 +325,7 @@ class _State:
         self._now = now
         self._groups = groups
         self._rows = rows
-        # By the id of the leader, combined with the tags merged into it.
+        # Rows of leading tags by id, each combined with the rows of the tags merged into it.
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
@@ -337,7 +337,7 @@ class _State:
             self._rank(rankings, row)
         for name in touched:
             if (id_ := tag_id(name)) not in self._joined:
-                # It counts as another tag now.
+                # The uses of this tag are counted for another tag now.
                 for order in ORDERS:
                     rankings.of(order).ranks.pop(id_, None)
         for order in ORDERS:
@@ -359,7 +359,7 @@ class _State:
         )
 
     async def _join(self, names: Iterable[str]) -> None:
-        """Combine the tags that count together with these."""
+        """Compute the combined rows of the groups that these tags belong to."""
         groups = self._groups.of(names)
         ids = groups.keys() | {tag_id(name) for _, followers in groups.values() for name in followers}
         others = [id_ for id_ in ids if id_ not in self._rows]
@@ -374,7 +374,7 @@ class _State:
             rankings.of(order).move(row.id, rank, self._sizes.reserve)
 
     async def _refill(self, rankings: Rankings, order: str) -> None:
-        """Refill a ranking from the store, since dropped tags may be among its top again."""
+        """Refill a ranking from the store, because tags dropped from it may belong to its top now."""
         window = WINDOWS["day"] if order == "rising" else WINDOWS.get(order, -1)
         most = self._sizes.reserve
         found = await self._store.top(window, most)

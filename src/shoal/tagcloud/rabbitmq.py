@@ -29,16 +29,16 @@ _numbers = itertools.count(1)
 _ARGUMENTS: dict[str, FieldValue] = {
     "x-queue-type": "quorum",
     "x-single-active-consumer": True,
-    # Half an hour of maximum load without any collector; after that events wait in their outbox instead.
+    # Half an hour of increments at maximum load while no collector runs; after that, events wait in their outbox.
     "x-max-length": 1_000_000,
     "x-overflow": "reject-publish",
-    # Newer brokers drop a message after about twenty deliveries: collectors may die or requeue themselves more often.
+    # Newer brokers drop a message after about twenty deliveries, but collectors may die or put back messages more often.
     "x-delivery-limit": 1_000_000,
 }
 
 
 Deliver = Callable[["QueuePosition", int, bytes], Awaitable[None]]
-"""Called with the queue place, the delivery number there, and the message."""
+"""Called with the position at the queue, the delivery number there, and the message."""
 
 
 class QueueNames:
@@ -53,7 +53,7 @@ class QueueNames:
         """
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Declare what does not exist. Emitters do so too: an increment must be safe even if no collector ever ran."""
+        """Declare the queues that do not exist yet, in emitters too: an increment must be safe even if no collector ever ran."""
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
         await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
@@ -75,34 +75,34 @@ class QueuePosition:
         """The order number at which this became the first consumer; 0 if it may not be first."""
 
     async def stand(self) -> None:
-        """Subscribe at the end of the line."""
+        """Subscribe to the queue, behind its other consumers."""
         self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
         await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
 
     async def leave(self) -> None:
-        """Unsubscribe. Nothing is delivered afterwards; unacknowledged deliveries are redelivered after `give_back`."""
+        """Unsubscribe from the queue. Nothing is delivered afterwards; unacknowledged deliveries stay until `give_back`."""
         await self.channel.basic_cancel(self._ticket)
         self._ticket = ""
 
     async def give_back(self) -> None:
-        """Requeue unacknowledged deliveries. The numbers of all deliveries become invalid."""
+        """Requeue unacknowledged deliveries. All delivery tags become invalid."""
         await self.channel.basic_recover(requeue=True)
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # Deliveries from just before a cancellation are given back with the rest.
+        # Deliveries that arrived just before the subscription was cancelled are put back with the others.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)
         await self._deliver(self, tag, delivered.body)
 
 
-def too_many(places: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
-    """Return the place that a collector should give up, if any: the one in which it became first most recently.
+def too_many(positions: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
+    """Return the queue in which a collector is first and which it should leave, the latest, if it has too many; otherwise None.
 
-    It then rotates among the others until it finds one with capacity; with this number of queues, one has.
+    The collector then tries the other queues in turn until it is first in one, which the number of queues guarantees.
     """
-    first = sorted((queue for queue in places if queue.first_since), key=lambda queue: queue.first_since)
+    first = sorted((queue for queue in positions if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
 
 
@@ -111,12 +111,12 @@ _REMEMBERED = 10_000
 
 
 class QueueReceipt(NamedTuple):
-    place: QueuePosition
+    position: QueuePosition
     tag: int
 
 
 class Deliveries:
-    """Increments by id, with a receipt for each of their deliveries; `arrived` are the ones not taken yet."""
+    """Delivered increments by id, with a receipt for each delivery. `arrived` has those that were not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -137,7 +137,7 @@ class Deliveries:
         return True
 
     def again(self) -> None:
-        """Make `take` return everything that is not done once more."""
+        """Make the next `take` return all increments again that are not done."""
         self.arrived = list(self._parcels.values())
 
     def take(self) -> list[Parcel]:
@@ -156,9 +156,9 @@ class Deliveries:
         return given
 
     def forget(self, position: QueuePosition) -> None:
-        """Forget a place's deliveries, which the broker redelivers. Increments that also came from other places stay."""
+        """Forget a queue's deliveries, which the broker will redeliver. Increments that other queues delivered too are kept."""
         for id_, receipts in list(self._receipts.items()):
-            left = [receipt for receipt in receipts if receipt.place is not position]
+            left = [receipt for receipt in receipts if receipt.position is not position]
             if left:
                 self._receipts[id_] = left
             else:
@@ -170,8 +170,8 @@ class Deliveries:
         self._receipts.clear()
         self.arrived.clear()
 
-    def by_place(self) -> Counter[QueuePosition]:
-        return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)
+    def by_position(self) -> Counter[QueuePosition]:
+        return Counter(receipt.position for receipts in self._receipts.values() for receipt in receipts)
 
 
 _log = logging.getLogger(__name__)
@@ -191,10 +191,10 @@ class CollectorReport(msgspec.Struct, array_like=True):
 
 
 class RabbitTransport:
-    """See `contract.Transport`. A process that is not `collecting` can send and count, but receives nothing.
+    """A `contract.Transport` over RabbitMQ. A process that is not `collecting` can send and count, but receives nothing.
 
-    `prefetch` limits unacknowledged increments of a queue. `check_seconds` is how often a collector checks whether it is first on
-    too many queues.
+    `prefetch` limits unacknowledged increments of a queue. `check_seconds` is how often a collector checks whether it is the
+    active consumer of too many queues.
     """
 
     def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, check_seconds: float) -> None:
@@ -202,7 +202,7 @@ class RabbitTransport:
         self._prefetch = prefetch
         self._check_seconds = check_seconds
         self._deliveries: Deliveries = Deliveries()
-        self._places: list[QueuePosition] = []
+        self._positions: list[QueuePosition] = []
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._look_channel: AbstractChannel | None = None
@@ -238,7 +238,7 @@ class RabbitTransport:
             self._balancing.cancel()
             await asyncio.wait([self._balancing])
         if self._taking is not None and self._taking.up:
-            # The reply arrives after the acknowledgments sent before were processed.
+            # The broker replies only after it has processed the acknowledgments that were sent before.
             with contextlib.suppress(Unavailable):
                 await self._taking.ask(self._flush())
         for link in filter(None, (self._taking, self._putting)):
@@ -250,7 +250,7 @@ class RabbitTransport:
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
-        # A new reader has not seen what the previous one left undone.
+        # Deliver again what the previous reader left unprocessed.
         self._deliveries.again()
         while True:
             self._came.clear()
@@ -265,29 +265,32 @@ class RabbitTransport:
 
     async def _acknowledge(self, receipts: Sequence[QueueReceipt]) -> None:
         for position, tag in receipts:
-            # A connection that has ended redelivers anyway.
+            # If the connection has ended, the broker redelivers the message anyway.
             with contextlib.suppress(Exception):
                 await position.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
-        """Count waiting increments; a collector that does not answer counts as holding one."""
+        """Count the increments that are sent but not merged. A collector that does not answer counts as having one."""
         return await self._putting.ask(self._count())
 
     async def _count(self) -> int:
         counting = self._counting
         if counting is None:
             raise Unavailable("the message broker is unreachable")
-        # Ask before and after, to count increments that move from a queue to a collector in between.
+        # Ask the collectors before and after counting the queues, so that an increment that moves from a queue to a collector in
+        # between is counted.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
         after = await self._roll_call.take(collectors)
-        fullest = max(n + max(_held(before, queue), _held(after, queue)) for queue, n in waiting.items())
+        fullest = max(
+            n + max(_unacknowledged(before, queue), _unacknowledged(after, queue)) for queue, n in waiting.items()
+        )
         moved = sum(report.taken for report in before.answers) != sum(report.taken for report in after.answers)
         return fullest + after.silent or int(moved)
 
     def _report(self) -> CollectorReport:
-        counts = self._deliveries.by_place()
+        counts = self._deliveries.by_position()
         return CollectorReport({position.queue: n for position, n in counts.items()}, self._deliveries.taken)
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
@@ -298,18 +301,18 @@ class RabbitTransport:
         return counting, request_channel
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
-        self._places = [
+        self._positions = [
             QueuePosition(queue, await connection.channel(publisher_confirms=False), self._delivered)
             for queue in self._names.queues
         ]
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
         await looking.basic_consume(self._names.roll, _nothing)
-        for position in self._places:
+        for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
             position.channel.on_consumer_cancel_callbacks.add(self._cancelled)
             await position.stand()
-        return [looking, *[position.channel for position in self._places]]
+        return [looking, *[position.channel for position in self._positions]]
 
     async def _delivered(self, position: QueuePosition, tag: int, message: bytes) -> None:
         body = 1 + int.from_bytes(message[:1], "big")
@@ -326,7 +329,7 @@ class RabbitTransport:
 
     def _lost(self) -> None:
         self._deliveries.clear()
-        self._places = []
+        self._positions = []
 
     async def _balance(self) -> None:
         while self._taking is not None:
@@ -337,17 +340,17 @@ class RabbitTransport:
                     if self._putting.up and await self._putting.ask(self._is_stuck()):
                         self._taking.renew()
                 except Unavailable:
-                    # It may have unsubscribed without subscribing again.
+                    # This process may have unsubscribed from a queue without subscribing again, so reconnect.
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
-        """Give up one queue, if this collector is first on more than its share."""
+        """Leave one queue if this collector is the active consumer of more than its share."""
         if self._look_channel is None:
             return
-        given_up = too_many(self._places, await self._names.collectors(self._look_channel))
+        given_up = too_many(self._positions, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
-            # From here on its delivery numbers must not be acknowledged.
+            # From here on, deliveries of the queue that was given up must not be acknowledged.
             self._deliveries.forget(given_up)
             await given_up.give_back()
             await given_up.stand()
@@ -364,10 +367,12 @@ class RabbitTransport:
         collectors = await self._names.collectors(counting) if waiting else 0
         reports = await self._roll_call.take(collectors)
         if reports.silent:
-            # A silent collector may hold messages.
+            # A collector that does not answer may have the waiting messages, so no queue counts as stuck.
             waiting = []
         now = asyncio.get_running_loop().time()
-        self._stuck_since = {queue: self._stuck_since.get(queue, now) for queue in waiting if not _held(reports, queue)}
+        self._stuck_since = {
+            queue: self._stuck_since.get(queue, now) for queue in waiting if not _unacknowledged(reports, queue)
+        }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
             _log.warning("increments in %s are not consumed: reconnecting this collector", ", ".join(still))
@@ -375,13 +380,13 @@ class RabbitTransport:
         return bool(still)
 
     async def _flush(self) -> None:
-        for position in self._places:
+        for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _held(reports: Roll[CollectorReport], queue: str) -> int:
+def _unacknowledged(reports: Roll[CollectorReport], queue: str) -> int:
     return sum(report.held.get(queue, 0) for report in reports.answers)
 
 
 async def _nothing(_message: DeliveredMessage) -> None:
-    """Do nothing: no messages are ever sent there."""
+    """Do nothing: no messages are ever sent to this consumer."""

@@ -60,8 +60,8 @@ _UPDATE_SECONDS = 0.5
 """Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 
 
-class _Held(NamedTuple):
-    """The cached version, when it was checked, and the time for which warmth is computed."""
+class _CachedCloud(NamedTuple):
+    """The cached version of the cloud, when it was checked, and the time at which warmth is computed."""
 
     looked: int
     update: VersionUpdate | None
@@ -88,7 +88,7 @@ class _Held(NamedTuple):
 
 
 class TagCloud:
-    """Reads of a cloud, and the admins' rules. `clock` returns Unix milliseconds.
+    """Reads the tag cloud and sets the admins' tag rules. `clock` returns Unix milliseconds.
 
     The store is polled after `seconds` while no `updates` are received.
     """
@@ -107,11 +107,11 @@ class TagCloud:
         self._poll_seconds = seconds
         self._updates = updates or VersionUpdates(polling=True)
         self._sizes = sizes
-        self._held: _Held | None = None
+        self._cached: _CachedCloud | None = None
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
-        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (heat), `rising` (surprise).
+        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (warmth), `rising` (surprise).
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """
@@ -145,7 +145,7 @@ class TagCloud:
         return await compared(ask)
 
     async def summary(self, name: str) -> TagSummary | None:
-        """Return the activity of a tag; as `tag`."""
+        """Return the activity of a tag; None if it is unused or denied. Raises `InvalidInput` for an invalid tag."""
         name = check_tag(name)
 
         async def ask() -> TagSummary | None:
@@ -155,7 +155,7 @@ class TagCloud:
         return await compared(ask)
 
     def today(self) -> int:
-        """Return the day, in days since 1970-01-01 UTC. A response made with it is valid until the day ends."""
+        """Return today as days since 1970-01-01 UTC. A cached response that depends on it expires when the day ends."""
         now = self.clock()
         day = now // DAY_MS
         good_until((day + 1) * DAY_MS, now)
@@ -184,19 +184,19 @@ class TagCloud:
         return {name: found[lead] for name in names if (lead := leader(name, cached.rules)) in found}
 
     async def shown_as(self, names: Collection[str]) -> dict[str, str]:
-        """Return the displayed tag for each: itself, or its merge target. Denied ones are absent."""
+        """Return the tag under which each of these tags is shown: itself, or its merge target. Denied tags are absent."""
         cached = await self._latest()
         leads = {name: leader(name, cached.rules) for name in names}
         return {name: lead for name, lead in leads.items() if not cached.hides(lead)}
 
     async def group(self, name: str) -> tuple[str, ...]:
-        """Return all tags that count together with this one; empty if it is denied."""
+        """Return all tags that count together with a tag, by merge rules; empty if it is denied."""
         cached = await self._latest()
         ((lead, others),) = cached.groups.of((name,)).values()
         return () if cached.hides(lead) else (lead, *others)
 
     async def versions(self) -> AsyncGenerator[int, None]:
-        """Yield the number of the newest version, and again whenever it has changed, until the updates are closed.
+        """Yield the number of the newest version, now and whenever it changes, until the updates are closed.
 
         Of several versions in quick succession, only the last one may be yielded. Raises `Unavailable`.
         """
@@ -213,26 +213,26 @@ class TagCloud:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
-        """Set a rule that `decide` derives from the current ones. Raises the `InvalidInput` of `decide`."""
+        """Set the tag rule that `decide` derives from the current rules. Raises the `InvalidInput` of `decide`."""
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
-        # A read that began before the rule must not be cached after it.
+        # A read that began before the rule was stored must not be cached after it.
         async with self._looking:
-            self._held = None
+            self._cached = None
         return rule
 
-    async def _latest(self) -> _Held:
+    async def _latest(self) -> _CachedCloud:
         # The cloud has no version token in the graph.
         do_not_cache()
         if (cached := self._fresh()) is not None:
             return cached
         async with self._looking:
-            # Another task may have refreshed it while this one waited.
+            # Another task may have refreshed the cached cloud while this one waited.
             if (cached := self._fresh()) is None:
-                cached = self._held = await self._look(self._held)
+                cached = self._cached = await self._look(self._cached)
         return cached
 
-    def _fresh(self) -> _Held | None:
-        if (cached := self._held) is None:
+    def _fresh(self) -> _CachedCloud | None:
+        if (cached := self._cached) is None:
             return None
         update = self._updates.newest()
         if update is None or not cached.confirmed:
@@ -241,9 +241,9 @@ class TagCloud:
             seconds = _UPDATED_POLL_SECONDS if update == cached.update else _UPDATE_SECONDS
         return cached if abs(self.clock() - cached.looked) < seconds * 1000 else None
 
-    async def _look(self, cached: _Held | None) -> _Held:
+    async def _look(self, cached: _CachedCloud | None) -> _CachedCloud:
         now = self.clock()
-        # An update that arrives from here on causes another check. A process that reads only once needs no updates.
+        # An update that arrives after this line causes another check. A process that reads only once does not subscribe to updates.
         update = self._updates.newest() if cached is not None else None
         try:
             if cached is not None:
@@ -257,7 +257,7 @@ class TagCloud:
             if cached is None:
                 raise
             return _checked(cached, now, update, confirmed=False)
-        return _Held(
+        return _CachedCloud(
             looked=now,
             update=update,
             confirmed=True,
@@ -279,13 +279,13 @@ def _check(order: str, limit: int) -> None:
     check_words(limit)
 
 
-def _checked(cached: _Held, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _Held:
-    """Record a check. Computed words stay valid for a while, in which warmth changes by a few thousandths at most."""
+def _checked(cached: _CachedCloud, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _CachedCloud:
+    """Record that the cached version was checked. Its computed words are kept for a while, in which warmth hardly changes."""
     cached = cached._replace(looked=now, update=update, confirmed=confirmed)
     return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 
 
-def _shown(cached: _Held, order: str, limit: int) -> Shown:
+def _shown(cached: _CachedCloud, order: str, limit: int) -> Shown:
     # Denied tags do not count towards the limit.
     chosen = [found for _, found in zip(range(limit), _entries(cached, order), strict=False)]
     sizes = levels([size for _, size in chosen])
@@ -293,7 +293,7 @@ def _shown(cached: _Held, order: str, limit: int) -> Shown:
     return Shown(order=order, version=cached.version, at=cached.at, complete_to=cached.complete_to, words=words)
 
 
-def _entries(cached: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
+def _entries(cached: _CachedCloud, order: str) -> Iterator[tuple[CloudEntry, float]]:
     for id_ in cached.cloud.orders.get(order, ()):
         cloud_entry = cached.cloud.entries[id_]
         size = weight(cloud_entry, order, cached.now)
@@ -305,7 +305,7 @@ def _entries(cached: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
             yield cloud_entry, size
 
 
-def _word(cached: _Held, cloud_entry: CloudEntry, size: float, level: int) -> Word:
+def _word(cached: _CachedCloud, cloud_entry: CloudEntry, size: float, level: int) -> Word:
     return Word(
         name=cloud_entry.name,
         form=cloud_entry.form,

@@ -34,7 +34,7 @@ async def amend(
     clock: Callable[[], int] = now_ms,
     sizes: Sizes = SIZES,
 ) -> Amendment:
-    """Call `decide` with the current rules, and write the change that it returns; `NOTHING` writes none.
+    """Call `decide` with the current rules and write the change that it returns; it may return `NOTHING`.
 
     Raises the errors of `decide`, and `Unavailable` if the lock cannot be taken.
     """
@@ -74,7 +74,7 @@ def allowing(name: str) -> Decide:
 
 
 def merging(name: str, target: str) -> Decide:
-    """Return the decision to count the tag as another. Chains are invalid in both directions."""
+    """Return the decision to count the tag as another one, which must not be merged itself, nor have the tag as its target."""
     name, target = check_tag(name), check_tag(target)
 
     def decide(rules: Rules) -> TagRule:
@@ -103,7 +103,7 @@ def unmerging(name: str) -> Decide:
 async def set_rule(
     store: CloudStore, decide: Decide, updates: VersionUpdates, clock: Callable[[], int], sizes: Sizes
 ) -> TagRule:
-    """Set a rule from the next version on. Idempotent.
+    """Set a tag rule, which applies from the next version of the cloud on. Idempotent.
 
     Raises the `InvalidInput` of `decide`, and `Unavailable` if the lock cannot be taken.
     """
@@ -118,9 +118,9 @@ async def set_rule(
 
 
 async def add_folded(store: CloudStore) -> Rules:
-    """Add the rules under the canonical forms of their tags, and return the rules under former spellings.
+    """Store tag rules under the canonical forms of their tags too, and return those under former spellings.
 
-    The latter apply to uses that are still counted under these spellings, until `fold` deletes them. Raises `Unavailable`.
+    Rules under former spellings are needed as long as uses are counted under these; `fold` deletes them. Raises `Unavailable`.
     """
     former: dict[str, TagRule] = {}
 
@@ -134,9 +134,9 @@ async def add_folded(store: CloudStore) -> Rules:
 
 
 async def fold(store: CloudStore, former: Rules) -> None:
-    """Delete the rules that `add_folded` returned, and store others under the canonical forms of their tags.
+    """Delete the rules under former spellings (`former`), and store the other rules under the canonical forms of their tags.
 
-    A rule of a canonical form that an admin changed in between stays as it is. Raises `Unavailable`.
+    A rule that an admin has changed since `add_folded` is kept. Raises `Unavailable`.
     """
 
     def decide(rules: Rules) -> Amendment:
@@ -147,9 +147,9 @@ async def fold(store: CloudStore, former: Rules) -> None:
 
 
 def folded(rules: Rules) -> dict[str, TagRule]:
-    """Return the rules under the canonical forms of their tags.
+    """Return tag rules by the canonical forms of their tags.
 
-    If two rules are about spellings of a tag, a denial takes precedence. No merge target is itself merged into another tag.
+    Of two rules for spellings of one tag, a denial takes precedence. In the result, no merge target is merged itself.
     """
     denied = {_canonical(name) for name, rule in rules.items() if rule.denied}
     targets: dict[str, str] = {}
@@ -173,7 +173,7 @@ def _canonical(name: str) -> str:
 
 
 def _former_rules(rules: Rules) -> dict[str, TagRule]:
-    """Return a rule for each former spelling that has one: the rule of its canonical form, or to count as this form."""
+    """Return the rule for each former spelling that has one: that of its canonical form, or a merge into that form."""
     after = folded(rules)
     former: dict[str, TagRule] = {}
     for name, rule in rules.items():

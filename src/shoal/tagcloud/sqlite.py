@@ -147,10 +147,10 @@ class SqliteCloud(DerivedFile):
 
 
 def _release_stale_lock(writing: sqlite3.Connection, path: Path, undo: ExitStack) -> None:
-    """Release the lock in the table if no other process has the store open for writing.
+    """Release the lock in the table, if no other process has the store open for writing.
 
-    That lock outlives a killed process, unlike a lock on a file: the first process to open the store need not wait for the rest
-    of its lease. Later ones wait here until it has opened. The file is locked until `undo`.
+    Unlike a file lock, this lock outlives a killed process, and would block the store until its lease expires. Other processes
+    that open the store wait here until this one has opened it. The file is locked until `undo`.
     """
     file = private_files.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)

@@ -18,7 +18,7 @@ class VersionUpdate(NamedTuple):
 
 
 class VersionUpdates:
-    """The updates of a process that is alone. Subclasses carry them to other processes.
+    """Distributes version updates within a process. Subclasses carry them to other processes.
 
     A process that is `polling` publishes updates, but ignores those that it receives.
     """
@@ -31,7 +31,7 @@ class VersionUpdates:
         self._newest = VersionUpdate(0, 0)
 
     async def publish(self, version: int) -> None:
-        """Publish a version that was written. Raises nothing, and takes a second at most."""
+        """Publish a version that was written. Never raises an error, and takes a second at most."""
         self.receive(version)
 
     def receive(self, version: int) -> None:
@@ -46,7 +46,7 @@ class VersionUpdates:
         self.arrival.set()
 
     def newest(self) -> VersionUpdate | None:
-        """Return the newest update; None if updates may be missed now, so that the store must be polled."""
+        """Return the newest update; None if updates may be missed, so that the store must be polled."""
         return None if self._polling or not self._is_connected() else self._newest
 
     def _is_connected(self) -> bool:

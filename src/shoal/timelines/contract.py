@@ -38,7 +38,7 @@ Ids = NDArray[np.int64]
 
 
 class Window(NamedTuple):
-    """A range of a timeline: ids in the requested order, and the floor above which it is complete."""
+    """A range of a timeline: ids in the requested order, and the floor of the timeline."""
 
     ids: list[int]
     floor: int
@@ -52,7 +52,7 @@ class Timelines(Protocol):
     def slot_type(self) -> type[np.signedinteger[Any]]: ...
 
     def slots(self, members: Sequence[int]) -> Slots:
-        """Return the slots of the members that may be warm, unordered."""
+        """Return the slots of these members, as far as their timelines may be materialized, in no order."""
         ...
 
     async def create(self, member: int) -> None:
@@ -60,17 +60,17 @@ class Timelines(Protocol):
         ...
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries that are complete above `floor` (see `union`), and make the timeline readable."""
+        """Merge entries, which are complete above `floor`, and make the timeline readable (see `union`)."""
         ...
 
     async def push(self, entry: int, slots: Slots) -> int:
-        """Add an entry to many timelines; return how many were written (timelines whose floor is above it are skipped)."""
+        """Add an entry to the timelines in these slots; return how many were written. Those with a floor above it are skipped."""
         ...
 
     async def remove(self, entry: int, slots: Slots) -> None: ...
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries that are complete above `floor`. The timeline's floor rises to it, or higher if not all entries fit."""
+        """Merge entries that are complete above `floor`, which becomes the floor; it is higher if not all entries fit."""
         ...
 
     async def subtract(self, member: int, ids: Sequence[int]) -> None: ...

@@ -133,7 +133,7 @@ async def _describe(table: Service) -> dict[str, Any] | None:
 
 
 async def _unless(code: str, table: Service, operation: str, **parameters: Any) -> None:
-    """Send a request, and ignore this error, which means that another process was first."""
+    """Send a request, and ignore an error with this code, which means that another process was first."""
     try:
         await table.call(operation, TableName=table.table, **parameters)
     except ClientError as error:
@@ -358,7 +358,7 @@ class DynamoTimelines:
         return taken, failed
 
     async def _made_ready(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> dict[int, set[int]]:
-        """Return what can be added to warm timelines, after their full heads were moved to the tails."""
+        """Return the entries that can be added to materialized timelines, after moving full heads to the tails."""
         reading = self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
         heads = await _attempt(reading, due, failed) or []
         known, now, full = {int(item["ID"]["S"]): item for item in heads}, self._now(), list[int]()
@@ -540,7 +540,7 @@ class DynamoTimelines:
 
 
 async def _attempt(act: Awaitable[Result], members: Iterable[int], failed: dict[int, Unavailable]) -> Result | None:
-    """Return the result; None after an error, which is recorded for these members."""
+    """Await a result; after an error, record it for these members and return None."""
     try:
         return await act
     except Unavailable as error:
@@ -553,7 +553,7 @@ def _key(member: int, sort: str) -> ItemKey:
 
 
 def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, int]]:
-    """Return the change that merges entries which are complete above `floor`."""
+    """Return the change (see `_revise`) that merges entries which are complete above `floor`."""
     new = np.array(ids, np.int64)
     return lambda held, held_floor: (np.concatenate((held, new)), max(held_floor, floor))
 
@@ -598,7 +598,7 @@ def _entries_of(head: Item) -> Ids:
 
 
 def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
-    """Return whether a timeline may have an entry. Its two items were not necessarily read at one moment."""
+    """Return whether a timeline may contain an entry. Its two items may have been read at different times."""
     head, tail = items[_HEAD], items.get(_TAIL)
     if str(entry) in head["ids"]["NS"]:
         return True

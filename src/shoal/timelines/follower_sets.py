@@ -47,7 +47,7 @@ class FollowerSet:
         return self._slots[first:last]
 
     def extend(self, slots: Slots) -> None:
-        """Add slots that are not in the set yet."""
+        """Add slots that are not in the set."""
         needed = self._count + len(slots)
         if needed > len(self._slots):
             grown = np.empty(max(needed, 2 * len(self._slots)), np.int32)
@@ -68,7 +68,7 @@ class FollowerSet:
 
 
 class FollowerSetCache:
-    """The most recently used follower sets: up to `budget` slots (4 bytes each) of up to `sources` sources (400 bytes each)."""
+    """A cache of follower sets: up to `budget` slots (4 bytes each) of up to `sources` sources (400 bytes each)."""
 
     def __init__(self, budget: int = 64_000_000, sources: int = 500_000) -> None:
         self._budget = budget
@@ -100,7 +100,7 @@ class FollowerSetCache:
             self._held -= len(oldest) if oldest.complete else 0
 
     def add(self, source: int, member: int, slots: Slots) -> None:
-        """Record that a member with this slot (or none, if cold) now follows the source."""
+        """Record that a member follows the source. `slots` is the member's slot, or empty for a cold timeline."""
         self._change(source, member, slots, following=True)
 
     def discard(self, source: int, member: int, slots: Slots) -> None:

@@ -33,7 +33,7 @@ _EMPTY: Slots = np.empty(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class TimelineRows:
-    """Memory for timelines: zeroed arrays with one element for each member, and one array with all rings in sequence."""
+    """Memory for timelines: zeroed arrays with an element per timeline, and one array with all ring buffers."""
 
     rings: NDArray[np.int64]
     next: NDArray[np.int32]
@@ -139,7 +139,7 @@ class MemoryTimelines:
         offsets += 1
         offsets *= offsets != self.length
         self._next[rows] = offsets
-        # The evicted id may be in the ring a second time. The floor is then higher than necessary, which is safe.
+        # The evicted id may still be in the ring a second time. The floor is then higher than necessary, which is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
@@ -171,7 +171,7 @@ class MemoryTimelines:
             ring[np.isin(ring, np.array(ids, np.int64))] = 0
 
     def _write(self, row: int, ids: Ids, floor: int) -> None:
-        """Rewrite a row in ascending order, so that the next writes evict the oldest entries."""
+        """Rewrite a ring buffer in ascending order, so that the next pushes overwrite the oldest entries."""
         self._newest = max(self._newest, floor, int(ids[-1]) if len(ids) else 0)
         ring = self._rings[row]
         ring[: len(ids)] = ids
@@ -213,7 +213,7 @@ class MemoryTimelines:
 
 
 def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
-    """Return a range of the timeline in a ring that contains no id above `newest`."""
+    """Return a range of the timeline in a ring buffer, which has no id above `newest`."""
     ids = ring[ring > max(floor, at.after)]
     if at.before <= newest:
         ids = ids[ids < at.before]
@@ -245,7 +245,7 @@ _PAUSE_SECONDS = 0.000_1
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """The shared memory; `version`, `newest` and `used` are indexes in `words`."""
+    """Shared memory for timelines. `version`, `newest` and `used` are indexes of words in `words`."""
 
     rows: TimelineRows
     filled: NDArray[np.int8]
@@ -257,7 +257,7 @@ class SharedRows:
 
 
 class OwnersTimelines(MemoryTimelines):
-    """Timelines of the owner, which other processes may read. The timelines of the previous owner are cleared."""
+    """The timelines in the owner process, which reader processes may read. Those of the previous owner are cleared."""
 
     def __init__(self, length: int, shared: SharedRows) -> None:
         super().__init__(len(shared.filled), length, rows=shared.rows)
@@ -320,9 +320,9 @@ class OwnersTimelines(MemoryTimelines):
 
 
 class ReadTimelines:
-    """Timelines of the owner, read by another process.
+    """The owner's timelines, as a reader process reads them.
 
-    `warm` makes the owner warm up a member's timeline, and raises `Unavailable` if the owner cannot.
+    `warm` asks the owner to materialize a member's timeline, and raises `Unavailable` if that fails.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class ReadTimelines:
         shared, words = self._shared, self._shared.words
         for tried in range(_TRIES):
             if tried:
-                # The owner is in the middle of a write, and may have been stopped there.
+                # The owner is in the middle of a write, or was killed there.
                 await asyncio.sleep(_PAUSE_SECONDS)
             version = words[shared.version]
             if version & 1:

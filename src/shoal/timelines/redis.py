@@ -42,7 +42,7 @@ class RedisTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
     A timeline that is not read for `idle_seconds` expires. `slack` is the fraction of `length` by which a string may exceed it
-    before the oldest entries are cut off. `mark` returns two bytes that identify the histories of the stores.
+    before the oldest entries are cut off. `mark` returns two bytes that change with each failover of a store.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class RedisTimelines:
 
 
 async def _run(nodes: Nodes, script: Script, prefix: str, id_: int, *arguments: bytes | int) -> Any:
-    """Run a script for the key of a single id."""
+    """Run a script for the key of one id."""
     at = np.array([id_], np.int64)
     key = keys_of(prefix, at).tobytes()
     parts = await nodes.each(script, shards_of(at), lambda _: (key, *arguments), batch=1)

@@ -42,7 +42,7 @@ class ProofPath(msgspec.Struct, frozen=True):
 
 
 class ProofForm(Form, frozen=True, kw_only=True):
-    """The confirmation form of a page that an email linked to."""
+    """The form that confirms an action by the token of a link in an email."""
 
     proof: _Proof
 
@@ -293,7 +293,7 @@ async def _too_many_mails(ctx: PageContext, error: TooManyMails, typed: str = ""
 
 
 def _address(text: str) -> str:
-    """Return the address if it is valid, else an empty string: the text comes from a link and the page repeats it."""
+    """Return the email address if it is valid, else an empty string. The text comes from a link, and the page displays it."""
     try:
         return check_email(text)
     except InvalidInput:

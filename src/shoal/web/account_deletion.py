@@ -51,7 +51,7 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
 
 
 def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str]]:
-    """Return what an account deletion deletes, with the number of each kind, without the kinds whose number is 0."""
+    """Return the kinds of data that an account deletion deletes, each with its number, without kinds whose number is 0."""
     _ = words.text
     kinds = {
         "posts": _("Posts and comments"),
@@ -82,7 +82,7 @@ def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str
 
 
 class GoodbyePath(msgspec.Struct, frozen=True):
-    """The secret of a receipt, which the member was given when they deleted the account."""
+    """The secret of the receipt that a member got when deleting the account."""
 
     receipt: Annotated[str, Meta(max_length=100)]
 

@@ -55,7 +55,7 @@ class AlbumView(msgspec.Struct, frozen=True):
 
 
 def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
-    """Return an album in a list. `having` contains the ids of the albums that contain the post that the page is about."""
+    """Return an album for a list. `having` are the ids of the albums that contain the post shown on this page."""
     return CoverView(
         cover.album.id,
         cover.album.title,
@@ -135,7 +135,7 @@ async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:
 
 
 async def _album_at(ctx: PageContext, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
-    """Return a page of the album at the path. Raises `NotFound`, also if the album belongs to another member."""
+    """Return a page of the album in the URL. Raises `NotFound`, also for an album of another member than the one in the URL."""
     found = await feed.page(ctx.reads, ctx.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
@@ -233,7 +233,9 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
             return await edit(ctx, path, asked, error)
         return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
-        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+        raise InvalidInput(
+            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+        )
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
     else:
@@ -250,7 +252,9 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     at = order.index(id_)
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
-        raise InvalidInput("do: keep, delete, or earlier, later, first or out with a photo", field="do")
+        raise InvalidInput(
+            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+        )
     rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)
     return rest
@@ -266,7 +270,7 @@ async def arrange(ctx: PageContext, asked: OrderForm) -> Response:
 
 
 async def offer(ctx: PageContext, path: AlbumPath) -> Response:
-    """List the member's own photos, newest first, to add some to an album."""
+    """Show the member's own photos, newest first, to add some of them to an album."""
     member = ctx.member
     reads = ctx.reads
     album = await own_object(ctx.graph, Album, member.id, path.id)
@@ -290,7 +294,7 @@ async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
     for photo in asked.photos:
         post, _, media = photo.partition(":")
         if not (post.isdecimal() and media.isdecimal()):
-            raise InvalidInput("photos: a post and a photo of it each", field="photos")
+            raise InvalidInput("photos: each value must name a post and one of its photos", field="photos")
         chosen.setdefault(int(post), []).append(int(media))
     for post_id, media_ids in chosen.items():
         await albums.put_in(ctx.writes, member.id, asked.id, post_id, media_ids)
@@ -318,7 +322,7 @@ async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: Invali
 
 
 async def put_post(ctx: PageContext, asked: PostAlbumsForm) -> Response:
-    """Add photos of the member's own post to an album, or remove them."""
+    """Add photos of the member's own post to an album, or remove them from it."""
     member = ctx.checked(asked)
     post = await own_post(ctx.graph, member.id, asked.id)
     media = asked.media or post.media
@@ -342,7 +346,7 @@ async def _put_or_take(
     elif verb == "take" and album_id.isdecimal():
         await albums.take_out(writes, member_id, int(album_id), media)
     else:
-        raise InvalidInput("do: new, or put or take with an album", field="do")
+        raise InvalidInput("do: must be new, or put or take together with an album", field="do")
 
 
 ROUTES = (

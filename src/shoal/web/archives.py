@@ -68,7 +68,7 @@ class ArchiveReportView(NamedTuple):
 
 
 class ArchiveView(NamedTuple):
-    """The import page. At most one of `importing`, `looked`, `done` and `error` is set."""
+    """The view of the import page. At most one of `importing`, `looked`, `done` and `error` is set."""
 
     largest: str
     file: str = ""
@@ -219,7 +219,7 @@ _NAME = 100
 
 
 class ImportQuery(msgspec.Struct, frozen=True):
-    """`only="state"` asks for the progress alone."""
+    """The query of the import page; `only="state"` requests only the progress."""
 
     only: Literal["", "state"] = ""
 
@@ -229,7 +229,7 @@ class ArchiveForm(Form, frozen=True, kw_only=True):
 
 
 class TakeInForm(Form, frozen=True, kw_only=True):
-    """The archive to import and the widest visibility that its posts get."""
+    """The archive to import, and the widest visibility that its posts may get."""
 
     token: Annotated[str, msgspec.Meta(max_length=16)] = ""
     widest: Literal["public", "unlisted", "followers"] = "public"

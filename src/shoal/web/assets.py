@@ -69,7 +69,7 @@ class Asset(NamedTuple):
 
 
 class Assets(NamedTuple):
-    """All files by name, and a version that changes with any of them."""
+    """All static files by name, and a version that changes if any of them does."""
 
     version: str
     found: dict[str, Asset]

@@ -86,7 +86,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
 
 
 def _detail(words: Translated, name: str, value: str | int) -> str:
-    """Return a detail of an entry as text. A value without a translation is shown as stored."""
+    """Return a detail of an audit entry as text. A value without a translation is shown as stored."""
     _ = words.text
     shown = words.number(value) if isinstance(value, int) else _values(words).get(value, value)
     label = {

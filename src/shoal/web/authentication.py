@@ -34,7 +34,7 @@ class PasswordRefusal(NamedTuple):
     """Whether password logins to the account are locked from this address: see `LockedOut`."""
 
     def on(self, response: Response) -> Response:
-        """Return the response with the status and headers of the refusal."""
+        """Apply the status and headers of the refusal to a response, and return it."""
         response.status_code = self.status
         response.headers.update(self.headers)
         return response
@@ -64,7 +64,8 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
 async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
     """Log in a member whose password was verified, and redirect the browser.
 
-    The target is the page that asks for the second factor, if the member has one and it was not verified already (`proved`).
+    If the member has a second factor that was not verified yet (`proved`), the browser is redirected to the page that asks for
+    it.
     """
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes

@@ -168,7 +168,7 @@ _Depth = Annotated[int, Meta(ge=-1, le=100)]
 
 
 class AnswerQuery(msgspec.Struct, frozen=True):
-    """The post that is answered, and its depth in the thread."""
+    """The post to reply to, and its depth in the thread."""
 
     id: Id
     depth: _Depth = 0

@@ -64,7 +64,7 @@ class SheetChoice(msgspec.Struct, frozen=True):
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """The texts and choices of the form; the typed values are in `SheetState`."""
+    """The labels and choices of the compose form; the typed values are in `SheetState`."""
 
     action: str
     back: str
@@ -96,7 +96,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
-    """The form as typed, with its media, errors and context."""
+    """The compose form as typed, with its media, errors and context."""
 
     form: Writing
     media: Sequence[Media] = ()
@@ -294,7 +294,7 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
 
 
 def begun(member: Member) -> Writing:
-    """Return an empty form with the member's defaults."""
+    """Return an empty compose form with the member's defaults."""
     return Writing(
         visibility=member.default_visibility.value,
         sensitive=member.default_sensitive,
@@ -349,7 +349,7 @@ async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
 
 
 async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response:
-    """Return the form, with status 422 if something about it was refused."""
+    """Return the compose form, with status 422 if the server refused something in it."""
     form, status = shown.form, 422 if shown.refused or shown.wrong or shown.lacking else 200
     media = await own_files(ctx, member, [picture.id for picture in form.pictures])
     if form.reply_to and shown.edits is None:
@@ -364,7 +364,7 @@ async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response
 
 
 def _lost(ctx: PageContext, form: Writing, there: set[int]) -> Sequence[Refused]:
-    """Return a refusal for each picture that no longer exists: files without a post are deleted after a day."""
+    """Return an error for each picture that no longer exists, because files without a post are deleted after a day."""
     words = ctx.words.text(
         "This file was deleted, because files that are not in a post are kept for one day only. Add it again."
     )
@@ -379,7 +379,7 @@ async def send(ctx: PageContext, asked: Writing) -> Response:
 async def submit(
     ctx: PageContext, member: Member, typed: SheetState, store: Callable[[PageContext, Member, Writing], Awaitable[str]]
 ) -> Response:
-    """Store the post, or show the form again with the reason for the refusal. `store` returns the path to redirect to."""
+    """Store the post, or show the form again with the error. `store` returns the path to redirect to."""
     pictures, refused = await take_files(ctx, member, typed.form.files)
     form = replace(typed.form, files=(), pictures=(*typed.form.pictures, *pictures))
     shown = replace(typed, form=form, refused=refused)
@@ -420,13 +420,13 @@ async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
 
 
 def check_says_something(text: str) -> None:
-    """Raise `InvalidInput` if a comment or message contains only mentions."""
+    """Raise `InvalidInput` if a comment or message contains nothing but mentions."""
     if all(word.startswith("@") or is_blank(word) for word in text.split()):
         raise InvalidInput("Text can't be blank", field="text")
 
 
 async def _drop(ctx: PageContext, member: Member, id_: int) -> None:
-    """Delete the post, or cancel the scheduled post, that was rewritten."""
+    """Delete the post, or cancel the scheduled post, that a new one replaces."""
     writes = ctx.writes
     node = (await writes.graph.obj_get((id_,))).get(id_)
     # The old post may have been published, cancelled or deleted in the meantime.

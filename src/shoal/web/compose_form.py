@@ -106,7 +106,7 @@ def of_post(words: Translated, post: Post, media: Sequence[Media], poll: Poll | 
 
 
 def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing:
-    """Return the form that edits a scheduled draft, without its time."""
+    """Return the compose form for editing a scheduled draft, without its time."""
     asked, place = draft.poll, draft.place
     form = Writing(
         text=draft.text,
@@ -138,7 +138,7 @@ def picture_of(media: Media) -> FileOfPost:
 
 
 async def draft_of(words: Translated, form: Writing) -> Draft:
-    """Return the draft. Raises `InvalidInput` for an unknown place."""
+    """Return the draft that the compose form describes. Raises `InvalidInput` for an unknown place."""
     return Draft(
         text=form.text,
         spoiler=form.spoiler,
@@ -155,7 +155,7 @@ async def draft_of(words: Translated, form: Writing) -> Draft:
 
 
 def poll_of(form: Writing) -> PollDraft | None:
-    """Return the poll, or None if no option is filled in."""
+    """Return the poll of the compose form, or None if no option is filled in."""
     options = tuple(option for option in form.options if option.strip())
     if not options:
         return None
@@ -168,7 +168,7 @@ def moment_of(form: Writing) -> int:
 
 
 def moment_in(at: str, zone: str) -> int:
-    """Return a local time of a zone in Unix milliseconds. Raises `InvalidInput` for an invalid time or zone."""
+    """Return a local time in a time zone as Unix milliseconds. Raises `InvalidInput` for an invalid time or zone."""
     try:
         place = ZoneInfo(zone.strip() or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -180,7 +180,7 @@ def moment_in(at: str, zone: str) -> int:
 
 
 def arranged(form: Writing) -> Writing:
-    """Return the form after one of the buttons of a picture (`do`) was pressed."""
+    """Return the compose form after a picture's button (`do`), such as move or remove, was pressed."""
     verb, _, number = form.do.partition(":")
     ids = [str(picture.id) for picture in form.pictures]
     if number not in ids:

@@ -60,7 +60,7 @@ async def show(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong 
 
 
 async def look(ctx: PageContext, asked: FollowListForm) -> Response:
-    """Show the members of this network who match accounts in the list."""
+    """Show the members of this network who match accounts in the list that was sent."""
     ctx.checked(asked)
     try:
         found = await _found(ctx, asked)

@@ -83,7 +83,7 @@ def _talk_names(ctx: PageContext, found: Conversation) -> str:
 
 
 def _messages(ctx: PageContext, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
-    """Return the messages, oldest first, without the mentions of participants that each begins with."""
+    """Return the messages of a conversation, oldest first, without the mentions of participants at their beginning."""
     ordered = sorted(entries, key=lambda entry: entry.post.id)
     posts = [replace(entry.post, text=unaddressed(entry.post.text, known)) for entry in ordered]
     return [post_of(ctx, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
@@ -181,7 +181,7 @@ async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: st
 
 
 async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages and whether there are more. If the first post was deleted, return the messages around the newest."""
+    """Return the messages and whether there are more. If the first one was deleted, return those around the newest."""
     reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
         around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
@@ -243,7 +243,7 @@ async def send(ctx: PageContext, asked: NewMessageForm) -> Response:
 
 
 def _direct(form: Writing) -> Writing:
-    """Return only the form fields that a message has, with direct visibility."""
+    """Return only those form fields that a message has, with direct visibility."""
     selected = {name: getattr(form, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
     sending = {name: getattr(form, name) for name in ("form_token", "request", "asks", "do")}
     return Writing(**selected, **sending, visibility=Visibility.DIRECT.value)

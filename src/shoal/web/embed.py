@@ -97,11 +97,11 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
         return JSONResponse({"error": "format: json, not xml"}, 501)
     app_context = context.app
     if not app_context.settings.public_pages:
-        raise Unauthenticated("posts of this network are shown to its members alone")
+        raise Unauthenticated("posts of this network are visible only to its members")
     entry = await _at_address(app_context, asked.url)
     width = min(asked.maxwidth or _WIDTH, _MOST)
     if width < _LEAST:
-        raise InvalidInput(f"maxwidth: at least {_LEAST}", field="maxwidth")
+        raise InvalidInput(f"maxwidth: must be at least {_LEAST}", field="maxwidth")
     height = min(_height(entry, width), asked.maxheight or _MOST * 2)
     author = entry.author.member
     found = next((file for file in entry.media if file.preview_key), None)
@@ -124,7 +124,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
 
 
 async def _at_address(app_context: AppContext, address: str) -> Entry:
-    """Return the post at a URL of this server. Raises `NotFound` for any other URL."""
+    """Return the post that a URL of this server identifies. Raises `NotFound` for any other URL."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -157,7 +157,7 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 
 
 def _height(entry: Entry, width: int) -> int:
-    """Estimate the height of a frame in pixels: a page without scripts cannot report its height to the embedding page."""
+    """Estimate the height of an embedded post in pixels, because a page without scripts cannot report its height."""
     shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
     ratios = [min(max(file.width / file.height, 0.5), 2.5) for file in shown]
     if len(ratios) >= MANY:

@@ -84,7 +84,7 @@ _OURS = 500
 
 
 async def error_page(ctx: PageContext, error: Exception) -> Response:
-    """Return the error page; for a script, a short message."""
+    """Return the error page or, for a request by a script, a short message."""
     request_id = _id_of(ctx.request)
     reply = reply_for(error, where=f"{ctx.request.scope.get(ROUTE, '(no such page)')} ({request_id})")
     trouble = _trouble(ctx.words, reply, request_id)

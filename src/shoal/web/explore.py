@@ -65,7 +65,7 @@ async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Prof
 
 
 async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[list[Profile], bool]:
-    """Return some of the most followed discoverable members, without those hidden from the viewer, and whether there are more."""
+    """Return some of the most followed discoverable members whom the viewer may see, and whether there are more."""
     reads, viewer = ctx.reads, ctx.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
@@ -89,7 +89,7 @@ class CloudWord(NamedTuple):
 
 
 class CloudTag(NamedTuple):
-    """A word of a drawn tag cloud, with its link, label, classes, and position and size in pixels."""
+    """A word of the tag cloud as an image: link, label, classes, and position and size in pixels."""
 
     path: str
     text: str
@@ -120,7 +120,7 @@ async def _sized_tags(ctx: PageContext, limit: int, order: str = "all") -> list[
 
 
 def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
-    """Return the tags in alphabetical order."""
+    """Return the tags of the cloud in alphabetical order, with their sizes."""
     return [
         CloudWord(word.form, tag_path(ctx, word.name), word.level, ctx.words.number(word.uses))
         for word in sorted(words, key=lambda word: word.name)
@@ -128,7 +128,7 @@ def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
 
 
 async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImage | None:
-    """Return the drawn tag cloud, or None without tags. The layout takes 0.1 s and is cached."""
+    """Return the layout of the tag cloud as an image, or None without tags. Computing it takes 0.1 s; it is cached."""
     if not words:
         return None
     key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)

@@ -52,11 +52,11 @@ async def more(ctx: PageContext, asked: MoreQuery) -> Response:
 
 
 async def say(ctx: PageContext, asked: Feedback) -> Response:
-    """Record feedback on a post; the response describes its effect."""
+    """Record feedback on a post, and describe its effect."""
     member = ctx.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
-        raise InvalidInput("step: more, less or forget", field="step")
+        raise InvalidInput("step: must be more, less or forget", field="step")
     tapped = await ranking.tap_post(ctx.writes, member.id, asked.id, _STEPS[direction], tag)
     effect = await effect_of(ctx.reads, member.id, *tapped)
     if ctx.partial:
@@ -70,7 +70,7 @@ class Taps(NamedTuple):
 
 
 def _taps(ctx: PageContext, taps: int) -> Taps:
-    """Return the icon and text for how often a member asked for more (`taps` > 0) or less (`taps` < 0) of something."""
+    """Return an icon and text for a sum of feedback: `taps` > 0 means more like this, `taps` < 0 less."""
     counted = ctx.words.counted
     if taps > 0:
         return Taps("thumbs-up", counted("more", "more, %(n)s times", taps))

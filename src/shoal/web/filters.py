@@ -101,7 +101,7 @@ class HeldPost(NamedTuple):
 
 
 async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
-    """Return the posts of a filter, with at most seven reads."""
+    """Return the posts that are entries of a filter, with at most seven reads."""
     _, found = ctx.words.text, []
     entries = await hydrate(ctx.graph, ctx.viewer_id, [filtered.post_id for filtered in posts], unasked=False)
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
@@ -174,7 +174,7 @@ async def mute(ctx: PageContext, asked: FilterForm) -> Response:
 
 
 async def save_home(ctx: PageContext, asked: HomeForm) -> Response:
-    """Save what the member's Home contains."""
+    """Save the settings for what the member's Home contains."""
     member = ctx.checked(asked)
     await members.update_profile(
         ctx.writes, member.id, ProfileChange(folds_shares=asked.folds_shares, shows_replies=asked.shows_replies)
@@ -225,7 +225,7 @@ async def delete(ctx: PageContext, asked: IdForm) -> Response:
 
 
 async def release(ctx: PageContext, asked: IdForm) -> Response:
-    """Remove a post from the filter that hides it."""
+    """Remove a post from the filter that matches it by id."""
     member = ctx.checked(asked)
     await filters.remove_post(ctx.writes, member.id, asked.id)
     return ctx.back(asked, "/settings/filters")
@@ -259,7 +259,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
-    """Return the errors by the names of the form's fields, which differ from the field names of the commands."""
+    """Return the errors by form field, whose names differ from the field names of the commands."""
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}

@@ -51,8 +51,8 @@ COMPLAINTS = (
     "a clip of %(size)s is too large: the maximum is %(most)s",
     "a clip of %(length)s seconds is too long: the maximum is %(most)s seconds",
     "a video of %(width)s x %(height)s pixels is too large: the maximum is %(most)s million pixels",
-    "a video of %(width)s x %(height)s pixels is too small: it needs at least %(least)s pixels in each direction"
-    " once it fits into %(edge)s",
+    "a video of %(width)s x %(height)s pixels is too small: scaled to fit into a square of %(edge)s pixels,"
+    " it must have at least %(least)s pixels in each direction",
     "a video of %(rate)s frames per second is too fast: the maximum is %(most)s",
     "converting this clip took longer than %(most)s seconds",
     "this server cannot process video or audio",
@@ -62,7 +62,7 @@ COMPLAINTS = (
     "the media store does not answer",
     "the server is stopping",
     "there is no such file",
-    "it is being changed by another request; try again",
+    "the object is being changed by another request; try again",
     "Your media use %(used)s of your %(most)s of storage. Delete some first",
     "At most %(most)s uploads can run at the same time",
     "The server is processing too many uploads",
@@ -214,7 +214,7 @@ _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def complaint(words: Translated, text: str) -> str:
-    """Return an error message in the viewer's language; in English if the catalog does not contain it."""
+    """Translate an error message to the viewer's language; it stays English if the catalog does not contain it."""
     for pattern, message in _patterns():
         if found := pattern.fullmatch(text):
             return words.text(message) % found.groupdict()
@@ -223,7 +223,7 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message with a regular expression that matches it with any figures."""
+    """Return each translatable error message with a regular expression that matches it with any numbers."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 
@@ -233,7 +233,7 @@ RIGHT: Wrong = MappingProxyType({})
 
 
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
-    """Return the errors by field. `known` overrides the message for a field."""
+    """Return the error messages by form field. `known` has messages that replace the usual one of a field."""
     found = error.found if isinstance(error, ValidationErrors) else (error,)
     return {field_error.field or "": _message(words, field_error, known) for field_error in found}
 
@@ -261,7 +261,7 @@ def error_text(words: Translated, error: ShoalError | None, field: str = "") -> 
 
 
 def bare(text: str, field: str) -> str:
-    """Return the error message without the field name that it may begin with."""
+    """Return an error message without the field name at its beginning, if it has one."""
     if field and text.startswith(f"{field} "):
         return f"This {text.removeprefix(field).lstrip()}"
     return text.removeprefix(f"{field}: ") if field else text

@@ -66,12 +66,12 @@ def look_of(text: str) -> Appearance:
 
 
 async def shell_of(ctx: PageContext, title: str = "", *, returns: bool = True) -> Shell:
-    """Return a layout. With `returns`, a visitor comes back to this page after logging in or signing up."""
+    """Return the layout of a page. With `returns`, a visitor comes back to this page after logging in or signing up."""
     return _shell(ctx, title, await nav_links_of(ctx, returns=returns))
 
 
 def bare_shell(ctx: PageContext, title: str) -> Shell:
-    """Return a layout that needs no reads, for error pages."""
+    """Return a page layout that needs no reads from the stores, for error pages."""
     return _shell(ctx, title, _nav_links(ctx, "", returns=False))
 
 

@@ -189,7 +189,7 @@ async def _members(ctx: PageContext, shown: MemberList) -> list[Face]:
 
 
 async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
-    """Return followees who match the query, or without a query the newest ones. Members of the list are left out."""
+    """Return followees who match the query (without one, the newest), except members of the list."""
     member, reads = ctx.member, ctx.reads
     if text := q.strip():
         found = ResultRange(4 * _FOUND)

@@ -59,7 +59,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
 
 
 async def _ask_again(ctx: PageContext, name: str) -> Response:
-    """Send the confirmation email again, because the password was right, and show what to do with it."""
+    """Send the confirmation email again, since the password was correct, and show what to do next."""
     member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)
@@ -122,7 +122,7 @@ async def log_out(ctx: PageContext, asked: Form) -> Response:
 async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
     """Return the login form with the typed name and the error.
 
-    `locked`: password logins are locked for now, and the page offers other ways to log in.
+    `locked` means that password logins are blocked for now, so the page offers other ways to log in.
     """
     action = pending(ctx, to)
     response = await page(

@@ -75,7 +75,7 @@ class MapPoint(msgspec.Struct, frozen=True):
 
 
 class _Window(NamedTuple):
-    """The visible part of the world, in units."""
+    """The visible part of the world map, in map units."""
 
     left: float
     top: float
@@ -97,8 +97,8 @@ class MapView(msgspec.Struct, frozen=True):
 def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapView | None:
     """Return a map of the places of these posts, or None if no post has a place.
 
-    A point with several posts links to their list below the map (`#place-1` and so on). On a page that lists all posts, each
-    point links to its newest post instead, and `here` is the prefix of the posts' element ids.
+    A point with several posts links to their list below the map (`#place-1` and so on). If `here` is given, the prefix of the
+    element ids of posts on a page that lists all of them, each point links to its newest post instead.
     """
     placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
     if not placed:
@@ -121,7 +121,7 @@ def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapVie
 
 
 def _middle(longitudes: Sequence[float]) -> float:
-    """Return the longitude opposite the widest gap, so that posts around the Pacific do not produce a map of the whole world."""
+    """Return the longitude opposite the widest gap between posts, so that posts around the Pacific fit on a small map."""
     ordered = sorted(longitudes)
     gaps = [(b - a, a) for a, b in pairwise(ordered)]
     gaps.append((ordered[0] + 360 - ordered[-1], ordered[-1]))
@@ -130,7 +130,7 @@ def _middle(longitudes: Sequence[float]) -> float:
 
 
 def _near(longitude: float, middle: float) -> float:
-    """Return the longitude as the equivalent angle closest to the middle; it may exceed 180 across the date line."""
+    """Return the longitude as the equivalent angle nearest to the middle, which may exceed 180 degrees."""
     return middle + (longitude - middle + 180) % 360 - 180
 
 
@@ -159,7 +159,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
 
 
 def _together(points: Sequence[tuple[Entry, float, float]], window: _Window) -> list[list[tuple[Entry, float, float]]]:
-    """Group points that would overlap. Each group starts with the point with the newest post."""
+    """Group points that would overlap on the map. Each group starts with the point with the newest post."""
     near = window.width * _TOGETHER
     groups: list[list[tuple[Entry, float, float]]] = []
     for point in points:
@@ -194,7 +194,7 @@ def _spot(
 
 
 def _degrees(first: float, last: float, scale: float = 1.0) -> range:
-    """Return the degrees at which graticule lines are drawn. A greater `scale` draws fewer lines."""
+    """Return the degrees at which to draw lines of latitude or longitude. A greater `scale` gives fewer lines."""
     step = next((step for step in _STEPS if (last - first) * scale / step <= _LINES), _STEPS[-1])
     return range(math.ceil(first / step) * step, math.floor(last) + 1, step)
 
@@ -282,7 +282,7 @@ async def places(ctx: PageContext, path: HandlePath) -> Response:
     """Show a map of the member's posts that are visible to the viewer, and the posts by place below it."""
     member = await member_of(ctx, path.handle)
     reads = ctx.reads
-    query = posts.MemberFeedQuery(no_shares=True, placed=True)
+    query = posts.MemberFeedQuery(no_shares=True, with_place=True)
     found = await posts.authored_page(reads, ctx.viewer_id, member.id, Cursor(limit=_POSTS), query)
     entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.ACCOUNT)
     shown = await head(ctx, member)

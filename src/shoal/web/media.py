@@ -55,7 +55,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None) -> PictureCard:
-    """Return the card of a file in the form. `file_fields` are its form fields, by default the stored values."""
+    """Return the card that shows a file in the compose form. `file_fields` are its form fields, by default the stored values."""
     _, file_fields = ctx.words.text, file_fields or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
@@ -79,7 +79,7 @@ def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None)
 def cards_of(
     ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
-    """Return the cards of a form's files in the form's order. `lacking` marks those without a description."""
+    """Return the cards for the files of a form, in their order. `lacking` marks files without a description."""
     there = {file.id: file for file in media}
     cards = [_card(ctx, there[field.id], field) for field in file_fields if field.id in there]
     without = [n for n, card in enumerate(cards) if lacking and not card.description.strip()]
@@ -100,14 +100,14 @@ class NewFile(Form, frozen=True, kw_only=True):
 
 
 class FileQuery(msgspec.Struct, frozen=True):
-    """A file of the member. `only="state"` asks for its processing state alone."""
+    """A file of the member. `only="state"` requests only its processing state."""
 
     id: Id
     only: Literal["", "state"] = ""
 
 
 async def upload(ctx: PageContext, asked: NewFile) -> Response:
-    """Store a file. The response is its card in the form, or the reason of a refusal."""
+    """Store a file. The response is its card for the form, or an error message."""
     member = ctx.checked(asked)
     made = await _store(ctx, member, asked.file)
     if isinstance(made, Refused):
@@ -125,7 +125,7 @@ async def show(ctx: PageContext, asked: FileQuery) -> Response:
 async def take_files(
     ctx: PageContext, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
-    """Store the files of a form. Return the stored files in order, and the refused files, each with the reason."""
+    """Store the files of a form. Return the stored files in order, and the refused ones with the reason for each."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
@@ -138,7 +138,7 @@ async def take_files(
 
 
 async def _store(ctx: PageContext, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
-    """Store a file. With `counted=False`, count it against the upload limit first, because its request was not counted."""
+    """Store a file. With `counted=False`, first count it against the upload limit, because the request was not counted."""
     try:
         if not counted:
             await _count(ctx, member)
@@ -164,7 +164,7 @@ async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> lis
 
 
 async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
-    """Raise the errors (`NotFound`, `InvalidInput`) that `describe_pictures` would, without storing anything."""
+    """Raise the errors of `describe_pictures` (`NotFound`, `InvalidInput`), without storing anything."""
     own = {file.id: file for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:
         if field.id not in own:

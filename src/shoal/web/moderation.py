@@ -78,7 +78,7 @@ class MemberOverview(msgspec.Struct, frozen=True):
 
 
 async def _report_cards(ctx: PageContext, reports: Sequence[Report]) -> list[ReportCard]:
-    """Return reports with the members and posts that they mention, which are read in batches for all reports."""
+    """Return reports with the members and posts in them, which are read together."""
     graph = ctx.graph
     ids = {
         id_
@@ -144,7 +144,7 @@ def _outcome(ctx: PageContext, report: Report) -> str:
 
 
 async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -> list[ReportCard]:
-    """Return other reports about a member: open ones first, then newest first."""
+    """Return the other reports about a member: open ones first, then by age, newest first."""
     found: list[Report] = []
     for resolved in (False, True):
         condition = ReportFilter(resolved, None, member_id)
@@ -207,7 +207,7 @@ def _states(ctx: PageContext, member: Member) -> Iterable[str]:
 
 
 def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
-    """Yield the actions available for a member, and the actions that undo one, mildest first."""
+    """Yield the actions that moderators can take on a member or undo, mildest first."""
     _ = ctx.words.text
     if member.pending:
         yield "approve", _("Approve"), _("They can log in and post.")
@@ -245,13 +245,13 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # A member who is deleting the account is hidden already, and only they can cancel the deletion.
+            # A member who is deleting their account is hidden already, and only that member can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
 def _receipt(ctx: PageContext, done: str, overview: MemberOverview | None = None) -> str:
-    """Return a confirmation of the action just taken; empty for none."""
+    """Return a message that confirms the action just taken; empty if there was none."""
     _ = ctx.words.text
     name = f"@{overview.face.name}" if overview else ""
     posts = overview.posts if overview else "0"
@@ -392,7 +392,7 @@ async def report(ctx: PageContext, path: DonePath) -> Response:
 
 
 async def see_to(ctx: PageContext, asked: ReportActForm) -> Response:
-    """Uphold, dismiss or reopen a report, assign it to the moderator, or unassign it."""
+    """Handle a moderator's action on a report: uphold, dismiss, reopen, assign to self, or unassign."""
     me = _acting(ctx, asked)
     await _see_to(ctx, me, asked.id, asked.do)
     return ctx.go(f"/moderation/reports/{asked.id}", done=asked.do)
@@ -460,7 +460,7 @@ async def member(ctx: PageContext, path: DonePath) -> Response:
 
 
 async def act(ctx: PageContext, asked: MemberForm) -> Response:
-    """Take or undo an action on a member. On the page of a report, this upholds the report."""
+    """Take or undo an action on a member. On the page of a report, this also upholds the report."""
     me, writes = _acting(ctx, asked), ctx.writes.because(asked.why)
     found = await members_by_id(ctx.graph, (asked.id,))
     if asked.id not in found:

@@ -146,7 +146,7 @@ def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) ->
 
 
 def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
-    """Return the detail text and the path of its page."""
+    """Return the detail text of a notification, and the path of the page it links to."""
     report, kind = newest.report, newest.notice.kind
     target = f"@{newest.target.member.name}" if newest.target else ""
     if kind is Kind.REPORT and report is not None:
@@ -285,7 +285,7 @@ async def decide(ctx: PageContext, asked: SenderForm) -> Response:
 
 
 async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
-    """Return groups of notifications for display. Notifications with a time after `read` are unread."""
+    """Return groups of notifications for display. Those later than the marker `read` are unread."""
     entries = [group.items[0].entry for group in groups]
     parents = await answered(ctx, [entry for entry in entries if entry is not None])
     return [_notice(ctx, group, read, parents) for group in groups]
@@ -352,7 +352,7 @@ async def save(ctx: PageContext, asked: NoticesForm) -> Response:
 
 
 async def push(ctx: PageContext, asked: PushForm) -> Response:
-    """Create or delete the push subscription of this browser, for a script that got it from the browser."""
+    """Create or delete the push subscription of this browser. Called by a script with the browser's subscription."""
     member = ctx.checked(asked)
     if asked.do == "end" or ctx.app.server_key is None:
         await push_subscriptions.end(ctx.writes, member.id, ctx.session_id)

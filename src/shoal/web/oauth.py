@@ -46,7 +46,7 @@ def _app(app: App) -> ClientApp:
 
 
 def _redirect_host(redirect_uri: str) -> str:
-    """Return the host that the code is sent to. An app can choose any name, but not this address."""
+    """Return the host to which the code will be sent. An app can choose any name, but not this host."""
     if redirect_uri == OUT_OF_BAND:
         return ""
     parts = urlsplit(redirect_uri)
@@ -189,7 +189,8 @@ def _page(
 ) -> Response:
     """Return the authorization form, or the form to log in or for a second factor.
 
-    `error_text` is the error message. `locked`: password logins are locked for now, and the page offers other ways to log in.
+    `error_text` is the error message. `locked` means that password logins are blocked for now, so the page offers other ways to
+    log in.
     """
     app, error_text, member = _app(asked.app), error_text or visitor.error_text, visitor.member
     if visitor.half is not None:

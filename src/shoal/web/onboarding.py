@@ -61,7 +61,7 @@ class SuggestedPerson(NamedTuple):
 
 
 def _steps(ctx: PageContext, here: str) -> list[Step]:
-    """Return all steps, with the current one marked."""
+    """Return all steps of the onboarding, with the current one marked."""
     _ = ctx.words.text
     steps = {"interests": _("Interests"), "people": _("People"), "profile": _("You"), "first": _("Post")}
     at = list(steps).index(here)

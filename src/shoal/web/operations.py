@@ -52,7 +52,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number with its name, and whether it needs attention."""
+    """A number for operators, with its name and whether it needs attention."""
 
     name: str
     value: str
@@ -109,7 +109,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class ColumnChart(msgspec.Struct, frozen=True):
-    """A chart of the last ten minutes, with a column and a point of a line for each interval."""
+    """A chart of the last ten minutes: a column and a point of a line for each interval."""
 
     title: str
     columns: tuple[Column, ...]
@@ -128,7 +128,7 @@ class RouteRow(msgspec.Struct, frozen=True):
 
 
 class SlowRow(msgspec.Struct, frozen=True):
-    """A slow request and its stages, in percent of its time."""
+    """A slow request, with its stages as percentages of its time."""
 
     when: When
     route: str
@@ -201,7 +201,7 @@ async def _work(ctx: PageContext) -> Work | None:
 
 
 async def _count_high_fan_out(ctx: PageContext) -> int | None:
-    """Return the number of high fan-out members and tags, or None if it is unavailable."""
+    """Return the number of high fan-out members and tags, or None if the store is unavailable."""
     try:
         return (await ctx.graph.assoc_count((EVERYBODY,), (HIGH_FAN_OUT,)))[HIGH_FAN_OUT].get(EVERYBODY, 0)
     except Unavailable:
@@ -315,7 +315,7 @@ _SHADES = 5
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A data source in the grid, with a shade from 0 (few members) to 4 (many)."""
+    """A data source in the grid of 64, with a shade from 0 (few members) to 4 (many)."""
 
     x: int
     y: int

@@ -180,7 +180,7 @@ async def _refused(
 async def _page(
     ctx: PageContext, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
 ) -> Response:
-    """Return the page of a passkey, or the list of all."""
+    """Return the page of one passkey or, if `row` is None, the list of all."""
     member = ctx.member
     found = await passkeys.of_member(ctx.writes, member.id)
     return await settings_page(

@@ -59,20 +59,20 @@ class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def pending(ctx: PageContext, to: str) -> PendingAction | None:
-    """Return the action that a login which returns to a page will perform, if any."""
+    """Return the action that will be performed after a login that returns to a page, if any."""
     action = decoded(ctx.browser.pending) if to and ctx.browser.pending else None
     return action if action and action.to == to else None
 
 
 def decoded(text: str) -> PendingAction | None:
-    """Return the action in a cookie; None if there is none or the value is invalid."""
+    """Decode the action in a cookie; None if there is none, or if it is invalid."""
     with suppress(msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
         return msgspec.json.decode(base64.urlsafe_b64decode(text), type=PendingAction)
     return None
 
 
 def in_words(ctx: PageContext, action: PendingAction | None) -> str:
-    """Return what will happen after the login, as a sentence; empty for no action."""
+    """Describe what will happen after the login as a sentence; empty for no action."""
     _ = ctx.words.text
     match action:
         case None:
@@ -86,7 +86,7 @@ def in_words(ctx: PageContext, action: PendingAction | None) -> str:
 
 
 async def perform(ctx: PageContext, member: Member, to: str) -> str:
-    """Perform the pending action of a page for the member who has just logged in; return the path to go to instead, if any."""
+    """Perform the pending action of the member who has just logged in; return the path to go to instead of `to`, if any."""
     action = pending(ctx, to)
     if action is None:
         return ""

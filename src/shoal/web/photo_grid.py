@@ -130,7 +130,7 @@ def every_picture(ctx: PageContext, entries: Iterable[Entry], *, alone: bool) ->
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
-    """Return the admitted entries of as many pages of a timeline as fill one, at most five: a page may be short or empty."""
+    """Read pages of a timeline, at most five, until their admitted entries fill one: a page may be short or empty."""
     found = await read(at)
     entries = [*filter(admits, found.entries)]
     for _ in range(_MOST_PAGES - 1):
@@ -142,14 +142,14 @@ async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, adm
 
 
 async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
-    """Return a page of the posts with media of a timeline: see `sparse_page`."""
+    """Read a page of the posts with media in a timeline (see `sparse_page`)."""
     return await sparse_page(read, at, lambda entry: bool(entry.media))
 
 
 def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:
     """Reorder photos so that one author has at most two on a screen, and near-duplicates are not adjacent.
 
-    Each place takes the first remaining photo that fits. If none fits, such as with a single author, it takes the first.
+    Each position gets the first remaining photo that fits or, if none does (such as with a single author), the first one.
     """
     waiting, placed = list(photos), list[GridPhoto]()
     while waiting:

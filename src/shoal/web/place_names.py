@@ -19,7 +19,7 @@ _COORDINATES = re.compile(rf"\s*{_NUMBER}(?:\s*[,;]\s*|\s+){_NUMBER}\s*", re.ASC
 
 
 def place_words(words: Translated, place: Place) -> str:
-    """Return the town of a place as text or, if it is unknown, the coordinates to a hundredth of a degree (about a kilometer)."""
+    """Return the town of a place as text; if unknown, its coordinates to a hundredth of a degree (about a kilometer)."""
     if label := town_label(words, place):
         return words.text("Near %(town)s") % {"town": label}
     return _coordinates(words, place)
@@ -48,15 +48,16 @@ def _coordinates(words: Translated, place: Place) -> str:
 
 
 def as_typed(place: Place | None) -> str:
-    """Return a place as the coordinates that `place_typed` reads; empty for none."""
+    """Return a place as coordinates in the format that `place_typed` parses; empty for no place."""
     return f"{place[0]!r}, {place[1]!r}" if place is not None else ""
 
 
 async def place_typed(words: Translated, text: str, at: str = "") -> Place | None:
-    """Return the place of a form; None for an empty text.
+    """Return the place typed into a form; None for an empty text.
 
-    `at` has coordinates that a map, a device or an earlier form gave. They count while the text is the name that this server gives
-    them. Raises `TooLarge` for a long text, and `InvalidInput` for coordinates that are not on the globe and for an unknown town.
+    `at` has coordinates from a map, a device or an earlier form. They are used if the text is the name that this server gives
+    them. Raises `TooLarge` for a long text, and `InvalidInput` for coordinates that are not on the globe and for an unknown
+    town.
     """
     if not text.strip():
         return None
@@ -70,7 +71,7 @@ async def place_typed(words: Translated, text: str, at: str = "") -> Place | Non
 
 
 def coordinates_typed(text: str) -> Place | None:
-    """Return the place of coordinates; None for any other text. Raises `InvalidInput` if it is not on the globe."""
+    """Parse a pair of coordinates; None for any other text. Raises `InvalidInput` if they are out of range."""
     found = _COORDINATES.fullmatch(text)
     return checked_place((_degrees(found[1]), _degrees(found[2]))) if found else None
 

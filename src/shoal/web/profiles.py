@@ -256,7 +256,7 @@ async def head(ctx: PageContext, member: Member) -> ProfileHead:
 
 
 async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHead]:
-    """Return the profile of a member, and its header as the viewer sees it."""
+    """Return the profile of a member, and the head of its page as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
     profiles, stand, known = await asyncio.gather(
@@ -265,7 +265,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
         familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
     )
     if not profiles:
-        # The member was suspended after they were read.
+        # The member was suspended after this request had read them.
         raise Gone(ctx.words.text("This member is suspended."))
     profile, at = profiles[0], ctx.app.at
     member, followers = profile.member, known.get(member.id, [])
@@ -291,7 +291,7 @@ async def _no_profiles() -> dict[int, list[Profile]]:
 
 
 async def bond(ctx: PageContext, asked: BondForm) -> Response:
-    """Change the relationship with a member, or undo a change. A script gets the updated button."""
+    """Change the viewer's relationship with a member, or undo that. A script gets the updated button."""
     pending = PendingAction("follow", asked.id).at if asked.do == "follow" else None
     me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
@@ -315,7 +315,7 @@ async def member_of(ctx: PageContext, name: str) -> Member:
 
 
 async def keep_picture(ctx: PageContext, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
-    """Store an uploaded picture, if there is one, and return the error by field name."""
+    """Store an uploaded avatar or header, if there is one, and return the error by field name."""
     if sent is None:
         return {}
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
@@ -378,7 +378,7 @@ async def show_settings(
 
 
 def _may_locate(member: Member) -> bool:
-    """Return whether the form has the member's location: with the names of towns, or to delete it."""
+    """Return whether the form has a location field: the server knows towns, or the member has a location to delete."""
     return member.location is not None or gazetteer.installed() is not None
 
 

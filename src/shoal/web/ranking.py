@@ -58,7 +58,7 @@ class WhyView(msgspec.Struct, frozen=True):
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
-    """Return why the post has its rank, or None if it was not ranked."""
+    """Return the explanation of a post's rank for display, or None if it was not ranked."""
     if why is None or not why.terms:
         return None
     _ = ctx.words.text
@@ -88,7 +88,7 @@ def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
 
 
 def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
-    """Return the main reason: the strongest personal term, or else the source of the post."""
+    """Return the main reason for a post's rank: the strongest personal term, or else its source."""
     strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
     if strongest is not None and strongest.words:
         return strongest.words[0].upper() + strongest.words[1:]
@@ -156,10 +156,10 @@ def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
 
 
 def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
-    """Return the rule that excludes a post from the feed, for display."""
+    """Return, for display, the rule that excludes a post from the feed."""
     _ = ctx.words.text
     if explanation.place is not None:
-        # The post is in this ranking, although it was not in the one that was computed a moment before.
+        # The post is in this ranking, but was not in the ranking that was computed a moment before.
         return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."
@@ -172,7 +172,7 @@ _PATIENCE = 3.0
 
 
 async def why(ctx: PageContext, path: IdPath) -> Response:
-    """Explain the position of a post in For you, or why it is not there."""
+    """Explain the position of a post in For you, or why it is missing there."""
     member = ctx.member
     entry = await entry_with_id(ctx, path.id)
     with one_request():
@@ -188,7 +188,7 @@ async def why(ctx: PageContext, path: IdPath) -> Response:
 
 async def _position(ctx: PageContext, member_id: int, entry: Entry) -> tuple[FeedPosition, object]:
     reading = await feed.new_reading(ctx.reads, member_id, explain=True, deadline=_PATIENCE)
-    position = None if isinstance(reading, str) else reading.place_of(entry.post.id)
+    position = None if isinstance(reading, str) else reading.position_of(entry.post.id)
     if isinstance(reading, str) or position is None:
         return _out_of(ctx, await feed.why_not(ctx.reads, member_id, entry.post.id)), None
     (why,) = reading.why(position, position + 1)

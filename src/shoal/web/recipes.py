@@ -36,7 +36,7 @@ from shoal.web.view_models import PostView, post_of
 
 
 class Dial(NamedTuple):
-    """A number of a recipe, as a slider or a field."""
+    """One value of a recipe in the form, as a slider or a field."""
 
     name: str
     title: str
@@ -163,7 +163,7 @@ PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearb
 
 
 class Numbers(Form, frozen=True, kw_only=True):
-    """Numbers of a recipe; None keeps a value."""
+    """The values of a recipe from a form; None keeps a value."""
 
     reactions: _Number | None = None
     tags: _Number | None = None
@@ -184,7 +184,7 @@ class Numbers(Form, frozen=True, kw_only=True):
 
 
 class RankingQuery(SettingsQuery, frozen=True, kw_only=True):
-    """A recipe to show before it is saved: a preset or a link."""
+    """A recipe to show without saving it: a preset or a link."""
 
     preset: PresetName = ""
     link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
@@ -199,7 +199,7 @@ class SwitchForm(Form, frozen=True, kw_only=True):
 
 
 async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
-    """Show the member's recipe, or the one of a preset or link."""
+    """Show the member's recipe, or that of a preset or link."""
     found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     try:
@@ -210,7 +210,7 @@ async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
 
 
 async def save(ctx: PageContext, asked: RankingForm) -> Response:
-    """Save a recipe, preview it, or reset to the network's recipe."""
+    """Save a recipe, preview it, or reset it to the network's recipe."""
     member, writes = ctx.checked(asked), ctx.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
@@ -234,7 +234,7 @@ async def switch(ctx: PageContext, asked: SwitchForm) -> Response:
 
 
 async def first(ctx: PageContext, asked: Numbers) -> Response:
-    """Return a preview of the ranking by an unsaved recipe, for a script."""
+    """Return a preview of the feed under an unsaved recipe, for a script."""
     found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     recipe = _changed(present, asked)
@@ -251,7 +251,7 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 
 
 async def _cards(ctx: PageContext, recipe: Recipe) -> list[PreviewCard] | None:
-    """Return the preview, or None while a store is unavailable."""
+    """Return the preview of a feed, or None while a store is unavailable."""
     try:
         found = await preview(ctx.reads, ctx.member.id, recipe, _FIRST)
     except Unavailable:
@@ -288,7 +288,7 @@ class TakeForm(Form, frozen=True, kw_only=True):
 
 
 async def show_shared(ctx: PageContext, _params: None) -> Response:
-    """Show a shared recipe. Its numbers are the query of the URL."""
+    """Show a shared recipe, whose values are in the query of the URL."""
     recipe = recipe_of_link(ctx.request.scope["query_string"].decode("latin-1"))
     names = _preset_names(ctx.words)
     mine = ctx.viewer is not None and await _ranks_by(ctx, ctx.viewer.id, recipe)
@@ -305,7 +305,7 @@ async def show_shared(ctx: PageContext, _params: None) -> Response:
 
 
 async def take(ctx: PageContext, asked: TakeForm) -> Response:
-    """Save the recipe as the member's own and turn ranking on."""
+    """Save a shared recipe as the member's own, and turn ranking on."""
     member = ctx.checked(asked)
     await ranking.set_recipe(ctx.writes, member.id, recipe_of_link(asked.link))
     await ranking.switch(ctx.writes, member.id, off=False)

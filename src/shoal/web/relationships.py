@@ -105,9 +105,9 @@ async def answer(ctx: PageContext, asked: FollowAnswerForm) -> Response:
 
 
 async def follow_all(ctx: PageContext, ids: Iterable[int]) -> None:
-    """Follow these members, except deleted members and members who block the viewer or are blocked.
+    """Follow these members, except deleted ones and those with a block between them and the viewer.
 
-    Raises `InvalidInput` when the viewer follows the maximum number of members; earlier members of `ids` stay followed.
+    Raises `InvalidInput` when the viewer reaches the maximum number of follows; the earlier ones of `ids` are followed then.
     """
     for id_ in dict.fromkeys(ids):
         with suppress(NotAllowed, NotFound):
@@ -182,7 +182,7 @@ class ListsForm(IdForm, frozen=True, kw_only=True):
 
 
 class TermsForm(IdForm, frozen=True, kw_only=True):
-    """Whether a followee's shares appear in the home timeline, and whether their posts cause notifications."""
+    """The options of a follow: whether shares appear in the home timeline, and whether posts cause notifications."""
 
     shares: bool = False
     notify: bool = False
@@ -229,7 +229,7 @@ async def note(ctx: PageContext, asked: NoteForm) -> Response:
 
 
 async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
-    """Add a member to the selected lists and remove the member from all others."""
+    """Put a member on the selected lists, and take the member off all others."""
     me, writes = ctx.checked(asked), ctx.writes
     current = {list_.id for list_ in await list_feed.with_member(ctx.graph, me.id, asked.id)}
     selected: set[int] = set(asked.lists)

@@ -40,7 +40,7 @@ _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
 class PostHtmlCache:
-    """An LRU cache of rendered posts.
+    """An LRU cache of the HTML of posts.
 
     The key is a digest of the view model, so a changed post is rendered again. `most` is the capacity in characters.
     """
@@ -76,7 +76,7 @@ class PostHtmlCache:
 
 
 def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
-    """Render a post with placeholders for the attributes of `PageContext` and `Shell` that its template reads."""
+    """Render a post with placeholders for the values of the page that its template reads."""
     views: dict[str, object] = {"post": post, "ctx": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
     if with_token:
         views["shell"] = {"form_token": _TOKEN}
@@ -127,7 +127,7 @@ def framed(ctx: PageContext, shell: Shell, template: str, *, status: int = 200, 
 
 
 def part(ctx: PageContext, name: str, *, status: int = 200, **views: object) -> Response:
-    """Return one part of a page, for the script that requested it."""
+    """Return one part of a page, for a script that requested it."""
     if ctx.views is not None:
         ctx.views.update(views)
         return Response()
@@ -166,8 +166,8 @@ def _answer(ctx: PageContext, html: str, status: int) -> Response:
 def templates(language: str, base: str) -> Environment:
     """Return the template environment for a language and a base path.
 
-    Undefined names raise an error, and text is escaped. Words, icons and URLs are plain functions bound to both arguments, to
-    make calls cheap: a page calls them hundreds of times.
+    Undefined names raise an error, and text is escaped. The functions for texts, icons and URLs are bound to both arguments,
+    because a page calls them hundreds of times.
     """
     made = Environment(
         loader=PackageLoader("shoal.web"),
@@ -217,7 +217,7 @@ def templates(language: str, base: str) -> Environment:
 
 
 def _isolated(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with their texts in directional isolates, so that no text changes the writing direction after it."""
+    """Return the values with each text isolated (Unicode), so that none changes the writing direction of the text after it."""
     return {name: isolated(value) if type(value) is str else value for name, value in values.items()}
 
 
@@ -251,7 +251,7 @@ class HandlePath(BeforeQuery, frozen=True, kw_only=True):
 
 
 def next_of(ctx: PageContext, path: str, before: int | None, **query: object) -> str:
-    """Return the URL of the next page, given the last id of this one; empty at the end of the list."""
+    """Return the URL of the next page of a list, given the last id of this one (`before`); empty at the end."""
     return ctx.url(path, **query, before=before) if before else ""
 
 

@@ -55,8 +55,8 @@ TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 class LogInFirst(Unauthenticated):
     """The page is for members, and the browser is not logged in.
 
-    `to` is the page to return to; by default, the page that sent the request. `action` returns what to do after the login, for
-    `Browser.postpone`, given that page.
+    `to` is the page to return to; by default, the page that sent the request. `action` returns, given that page, the action to
+    perform after the login (see `Browser.postpone`).
     """
 
     def __init__(self, action: Callable[[str], str] | None = None, to: str = "") -> None:
@@ -65,7 +65,7 @@ class LogInFirst(Unauthenticated):
 
 
 class Expired(NotAllowed):
-    """The form token is from another session, or missing."""
+    """The form token is missing or belongs to another session."""
 
 
 Line = Annotated[str, Meta(max_length=2_000)]
@@ -81,20 +81,20 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdForm(Form, frozen=True, kw_only=True):
-    """A form about one object, whose id is part of the path."""
+    """A form about the object whose id is in the path."""
 
     id: Id
 
 
 class IdPath(msgspec.Struct, frozen=True):
-    """The path of a page about one object."""
+    """The path of a page about the object with this id."""
 
     id: Id
 
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The context of a request for a page."""
+    """The request for a page, with the data and functions that handlers and templates need."""
 
     app: AppContext
     request: Request
@@ -148,7 +148,7 @@ class PageContext:
 
     @property
     def anonymous(self) -> Context:
-        """Return an anonymous context for this request, for checks that must not depend on the login."""
+        """Return a context for this request without its login, for checks as an anonymous viewer."""
         return Context(ANONYMOUS, self.request, self.app, {})
 
     @property
@@ -161,7 +161,7 @@ class PageContext:
 
     @property
     def partial(self) -> bool:
-        """Return whether a script requests a part of a page. Boosted links and history restores load the whole page."""
+        """Return whether a script requests only a part of a page. Boosted links and history restores need the whole page."""
         headers = self.request.headers
         return "hx-request" in headers and not ("hx-boosted" in headers or "hx-history-restore-request" in headers)
 
@@ -182,7 +182,7 @@ class PageContext:
         return REQUEST_MARK if self.marked else secrets.token_urlsafe(12)
 
     def when(self, ms: int) -> When:
-        """Return a time (Unix ms) relative to now, and limit the lifetime of the cached page to when the text changes."""
+        """Return a time (Unix ms) relative to now, such as "3 min". The cached page expires when this text changes."""
         good_until(self.words.changes_at(ms, self.now_ms), self.now_ms)
         return self.words.when(ms, self.now_ms)
 
@@ -197,7 +197,7 @@ class PageContext:
         return "" if "access_token" in self.path else f"?grid={self.quoted_path}"
 
     def publicly_cacheable(self, seconds: int) -> str:
-        """Return the `Cache-Control` of a response that does not depend on the viewer; private if the network is closed."""
+        """Return the `Cache-Control` of a response that is equal for all viewers; private if the network is closed."""
         return f"{'public' if self.app.settings.public_pages else 'private'}, max-age={seconds}"
 
     def url(self, path: str, **query: object) -> str:
@@ -223,7 +223,7 @@ class PageContext:
     def checked(self, form: Form, action: Callable[[str], str] | None = None, to: str = "") -> Member:
         """Return the member who sent the form. Raises `LogInFirst`, or `Expired` for an invalid form token.
 
-        `action` and `to` are what to do after the login: see `LogInFirst`.
+        For `action` and `to`, see `LogInFirst`.
         """
         if self.viewer is None:
             raise LogInFirst(action if self._is_sent(form) else None, to)
@@ -299,7 +299,7 @@ def _browser(app_context: AppContext, request: Request) -> Browser:
 
 
 async def logged_in(app_context: AppContext, request: Request) -> Caller | None:
-    """Return the member logged in in this browser; None if there is none or they may not log in (any more)."""
+    """Return the member who is logged in in this browser; None if there is none, or if they may no longer log in."""
     login = _browser(app_context, request).login
     try:
         found = await sessions.of_browser(app_context.writes, login) if login else None

@@ -62,7 +62,7 @@ class PastWording(msgspec.Struct, frozen=True):
 def wordings_of(
     ctx: PageContext, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
 ) -> tuple[PastWording, ...]:
-    """Return the newest revisions of a post, newest first. Compares texts, which takes up to some tenths of a second."""
+    """Return the newest revisions of a post for display, newest first. Comparing their texts may take some tenths of a second."""
     post = entry.post
     options = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
     states: list[Revision | Post] = [*former, post]
@@ -89,10 +89,10 @@ def wordings_of(
 
 
 def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
-    """Return the text as pieces of kept, added and removed words.
+    """Return the differences of two texts as pieces of kept, added and removed words.
 
-    Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the
-    product of the word counts.
+    Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the product of
+    the word counts.
     """
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     head = _alike(old, new)
@@ -107,7 +107,7 @@ def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the number of words in the common prefix."""
+    """Return the number of words that two texts have in common at their beginning."""
     return next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
 
 
@@ -136,7 +136,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Merge runs of words of a kind into pieces; between kept pieces, removals come before additions."""
+    """Merge runs of words of one kind into pieces. Between kept pieces, removed ones come before added ones."""
     made: list[Piece] = []
     for unchanged, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -217,7 +217,7 @@ async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post)
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
-    """Return the edited poll, or None if nothing changes. Without a new duration its closing time does not change."""
+    """Return the edited poll, or None if it does not change. Without a new duration, its closing time is kept."""
     if asked is None or old is None:
         return asked
     seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)

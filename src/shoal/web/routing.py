@@ -57,7 +57,7 @@ class _Uncacheable(Exception):
 async def _cached_page(
     ctx: PageContext, context: Context, handler: Callable[[PageContext], Awaitable[Response]]
 ) -> Response:
-    """Return the current page, from the cache or from its handler. Raises the handler's errors."""
+    """Return a page from the cache, if current, or from its handler. Raises the handler's errors."""
     scope, caller, cache = context.request.scope, context.caller, context.app.response_cache
     if cache is None or len(scope["query_string"]) > MAX_QUERY or len(scope["path"]) > _MAX_PATH:
         return await handler(ctx)
@@ -79,7 +79,7 @@ async def _cached_page(
 
 
 def _completed(ctx: PageContext, reply: Reply) -> Response:
-    """Return a cached page with this response's values in place of its placeholders."""
+    """Fill in the placeholders of a cached page with the values of this response."""
     headers = dict(HEADERS)
     # A logged-in browser must not cache pages.
     if ctx.viewer is None and not ctx.browser.is_new and (tag := _tag(ctx, reply)):
@@ -192,7 +192,7 @@ def form(
 
 
 def _page_of(ctx: PageContext, params: object) -> str:
-    """Return the path of the page that sent the request or, for a page, of the page itself; empty if unknown."""
+    """Return the path of the page that sent the form or, for a request for a page, of that page; empty if unknown."""
     if ctx.request.method == "GET" and not ctx.partial:
         return ctx.path
     if isinstance(params, Form) and is_local(params.to):
@@ -205,7 +205,7 @@ def _page_of(ctx: PageContext, params: object) -> str:
 def _answering(
     path: str, handler: PageHandler[P], *, cached: bool = False, secret: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
-    """Return the handler as the dispatcher calls it: it renders errors as pages and redirects to the login page."""
+    """Wrap a handler for the dispatcher: errors are rendered as pages, and visitors redirected to the login page."""
     open_to_all = path.split("/")[1] in _ALWAYS_OPEN
 
     async def handled(ctx: PageContext, params: P) -> Response:

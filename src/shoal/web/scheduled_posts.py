@@ -43,7 +43,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 def refusal_of(ctx: PageContext, plan: ScheduledPost) -> str:
-    """Return why a scheduled post could not be published; empty if it was not refused."""
+    """Return why a scheduled post could not be published; empty if it has not been refused."""
     field = plan.refused.partition(" ")[0].rstrip(":")
     text = bare(plan.refused, field if field in Draft.__struct_fields__ else "")
     return sentence(complaint(ctx.words, text)) if text else ""
@@ -79,7 +79,7 @@ _NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 
 
 async def show(ctx: PageContext, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
-    """List scheduled posts. `wrong` are errors by the id of the post that was not rescheduled."""
+    """List scheduled posts. `wrong` has the error of a post that was not rescheduled, by its id."""
     graph, member = ctx.graph, ctx.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
     drafts = [scheduled_posts.draft_of(post) for post in found.posts]

@@ -33,7 +33,7 @@ _COMPLETIONS = 6
 
 
 class WordQuery(msgspec.Struct, frozen=True):
-    """A partial word with its `#` or `@`."""
+    """The beginning of a word, with its `#` or `@`."""
 
     q: Annotated[str, Meta(max_length=200)] = ""
 
@@ -45,7 +45,7 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 async def offer(ctx: PageContext, query: WordQuery) -> Response:
-    """Complete a tag or a handle; without suggestions while the index is unavailable."""
+    """Suggest completions of a tag or handle; none while the index is unavailable."""
     reads, viewer, limit = ctx.reads, ctx.member.id, ResultRange(_COMPLETIONS)
     try:
         if query.q.startswith("@"):
@@ -145,7 +145,7 @@ async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
 
 
 def _hint(ctx: PageContext, part: str) -> str:
-    """Return a message for a query part whose operator has an invalid value."""
+    """Return a message about a part of the query whose operator has an invalid value."""
     _ = ctx.words.text
     match part.removeprefix("-").partition(":")[0].lower():
         case "before" | "after" | "during":
@@ -190,7 +190,7 @@ async def search(ctx: PageContext, query: SearchQuery) -> Response:
 
 
 def _local_path(ctx: PageContext, text: str) -> str:
-    """Return the path of a local member, post or tag for a URL or `@name@domain`; empty for any other text."""
+    """Return the path of a local member, post or tag given as URL or `@name@domain`; empty for any other text."""
     at = ctx.app.at
     domains = {at.domain.lower(), at.netloc.lower()}
     match = _HANDLE.fullmatch(text)
@@ -205,7 +205,7 @@ def _local_path(ctx: PageContext, text: str) -> str:
 
 
 async def _found(ctx: PageContext, query: SearchQuery, text: str) -> SearchResults:
-    """Return the results; none for an empty query or an address on another network."""
+    """Return the search results; none for an empty query or an address on another network."""
     found = SearchResults(text, query.type, ctx.viewer is not None)
     if not text:
         return found

@@ -36,7 +36,7 @@ class SessionRow(NamedTuple):
 
 
 def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
-    """Return a session as a row of the list. `here` is the id of this browser's token, whose row is marked."""
+    """Return a session as a row of the list. `here` is the token id of this browser, whose row is marked."""
     token, app, _ = session.token, session.app, ctx.words.text
     browser, use = not token.app_id, session.token.use
     program, here_now = program_of(ctx, use), token.id == here
@@ -62,7 +62,7 @@ def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
 
 
 def program_of(ctx: PageContext, use: TokenUse) -> str:
-    """Return the program and operating system of a use; empty if both are unknown."""
+    """Return the program and operating system of a token's last use; empty if both are unknown."""
     if use.program and use.system:
         return ctx.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
     return use.program or use.system

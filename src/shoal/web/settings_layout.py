@@ -29,7 +29,7 @@ class SettingsGroup(NamedTuple):
 
 
 def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
-    """Return the settings available to the viewer; anonymous viewers have only the appearance."""
+    """Return the groups of settings that the viewer can open; anonymous viewers have only the appearance."""
     _, writes, archives = ctx.words.text, ctx.writes, ctx.app.archives
     browser = SettingsGroup(
         _("This browser"),
@@ -119,7 +119,7 @@ def found_sections(ctx: PageContext, query: str) -> list[Section]:
 
 
 class SettingsQuery(msgspec.Struct, frozen=True):
-    """Whether the form of the page was just saved."""
+    """The query of a settings page: whether its form was just saved."""
 
     saved: bool = False
 

@@ -49,7 +49,7 @@ class InvitePath(SignUpQuery, frozen=True, kw_only=True):
 
 
 class AskedWork(NamedTuple):
-    """A proof-of-work challenge for the browser: see `shoal.core.signup`."""
+    """The proof of work that the browser has to compute: see `shoal.core.signup`."""
 
     bits: int
     since: int
@@ -62,7 +62,7 @@ _PHOTOS = 8
 
 
 async def form(ctx: PageContext, path: SignUpQuery | InvitePath) -> Response:
-    """Show the sign-up form, with the name of the member who sent the invitation if there is one.
+    """Show the sign-up form, with the name of the inviter if the visitor has an invitation.
 
     While registrations are closed to the viewer, show a page with the alternatives.
     """
@@ -74,7 +74,7 @@ async def form(ctx: PageContext, path: SignUpQuery | InvitePath) -> Response:
 
 
 async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
-    """Create an account. A member who needs no approval is logged in and redirected to the onboarding."""
+    """Create an account. A member who needs no approval is logged in and redirected to onboarding."""
     ctx.check_sent(asked)
     if asked.homepage:
         unread = ctx.words.text("This looks like an automated submission. If you are a person, please try again.")
@@ -144,7 +144,7 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
 
 
 def _work(ctx: PageContext) -> AskedWork | None:
-    """Return the proof-of-work challenge, or None if there is none."""
+    """Return the proof of work to compute, or None if the server requires none."""
     app_context = ctx.app
     if not app_context.settings.signup_work:
         return None

@@ -143,7 +143,7 @@ _OURS, _COMMON = "atom", "rss"
 
 
 def ending_of(name: str) -> tuple[str, str]:
-    """Return the name without the ending of a feed, and the ending; empty if there is none."""
+    """Split a name into the name and the ending of a feed, such as `.atom`, which is empty if there is none."""
     stem, dot, ending = name.rpartition(".")
     return (stem, ending.lower()) if dot and ending.lower() in {_OURS, _COMMON} else (name, "")
 
@@ -205,7 +205,7 @@ class Card(msgspec.Struct, frozen=True):
 
 
 def post_card(ctx: PageContext, entry: Entry) -> Card | None:
-    """Return the metadata of a post, or None unless it is public."""
+    """Return the metadata (Open Graph) of a post, or None unless it is public."""
     post, author = entry.post, entry.author.member
     if post.visibility not in OPEN:
         return None

@@ -183,7 +183,7 @@ async def _shown(ctx: PageContext, name: str) -> TagView:
 
 
 async def _summary(ctx: PageContext, name: str) -> TagSummary | None:
-    """Return the statistics of a tag; None if it was denied or never used, and while the tag cloud is unavailable."""
+    """Return the statistics of a tag; None if the tag is denied or unused, or if the tag cloud is unavailable."""
     try:
         return await ctx.reads.tags.summary(name)
     except Unavailable:

@@ -130,7 +130,7 @@ class HomeQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def start(ctx: PageContext, query: HomeQuery) -> Response:
-    """Show the home page of the member or, without login, the front page."""
+    """Show the home page of the member or, to a visitor, the front page."""
     if ctx.viewer is None:
         return await _app_context(ctx)
     return await _home(ctx, ctx.viewer, query)
@@ -158,7 +158,7 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
 
 
 async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bool) -> Page:
-    """Return a page of home, with only photos or without other people's replies."""
+    """Return a page of the home timeline, with photos only or without replies by others."""
 
     def admits(entry: Entry) -> bool:
         post = entry.post
@@ -173,7 +173,7 @@ async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bo
 
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
-    """Return photos of the member's interests, popular photos, and suggested members."""
+    """Return what a new member sees at home: photos by interest, popular photos, and suggested members."""
     # Do not cache the page, because suggestions change without a cache invalidation.
     do_not_cache()
     reads, _ = ctx.reads, ctx.words.text
@@ -202,7 +202,7 @@ async def _no_page() -> Page:
 
 
 async def _unfiltered(ctx: PageContext, viewer: Member, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries that match no filter of the viewer's home timeline."""
+    """Return the entries without those that match a filter of the viewer's home timeline."""
     found = await filtered(ctx.reads.graph, viewer.id, entries, FilterContext.HOME)
     return [entry for entry in found if not entry.filtered]
 
@@ -237,13 +237,13 @@ class RankedQuery(msgspec.Struct, frozen=True):
 
 
 class SeenForm(Form, frozen=True, kw_only=True):
-    """Posts that were visible on the screen."""
+    """The ids of posts that were visible on the screen."""
 
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
 
 async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
-    """List the ranked posts, best first, with the reasons."""
+    """List the posts of For you, best first, with the reasons for their rank."""
     member = ctx.member
     cursor = decode_cursor(query.cursor) if query.cursor else None
     found = await for_you_feed.page(ctx.reads, member.id, SIZE, cursor, explain=True)
@@ -269,7 +269,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
 
 
 async def caught_up(ctx: PageContext, _params: None) -> Response:
-    """Show the best posts since the last visit, starting with friends who rarely post. The page is finite."""
+    """Show the best posts since the last visit, first those by friends who rarely post. The list ends."""
     member, words = ctx.member, ctx.words
     found = await catch_up(ctx.reads, member.id, explain=True)
     quiet, best = [await _ranked(ctx, part_) for part_ in (found.quiet, found.best)]

@@ -27,7 +27,7 @@ _PIXELS = 5
 
 
 class SecondFactorQuery(msgspec.Struct, frozen=True):
-    """Whether two-factor authentication was just turned off, or is needed for the page that the member requested."""
+    """The query of the page: whether two-factor authentication was just turned off, or is required for another page."""
 
     saved: bool = False
     needed: bool = False
@@ -59,7 +59,7 @@ _NOT_SAVED = SecondFactorQuery()
 async def show(
     ctx: PageContext, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = ""
 ) -> Response:
-    """Show the settings. After an error the secret `key` stays the same, because the authenticator app already has it."""
+    """Show the settings. After an error, the secret `key` is kept, because the authenticator app already has it."""
     member, app_context = ctx.member, ctx.app
     state = await second_factor.state(app_context.writes, member.id)
     offered = key if key_of(key) else new_key()
@@ -161,7 +161,7 @@ async def _codes(ctx: PageContext, codes: list[str]) -> Response:
 
 
 def _qr_code(text: str) -> str:
-    """Return a QR code as SVG, always dark on white: many scanners cannot read inverted codes."""
+    """Return a QR code as SVG, always dark on white, because many scanners cannot read inverted codes."""
     code = segno.make_qr(text, error="m")
     return str(code.svg_inline(scale=_PIXELS, dark="#000", light="#fff", svgclass="qr", lineclass=None, omitsize=False))
 

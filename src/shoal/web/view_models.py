@@ -33,7 +33,7 @@ from shoal.web.request_context import PageContext
 
 
 class Face(msgspec.Struct, frozen=True):
-    """A member as shown in one line: name, link and avatar."""
+    """A member as shown on one line: name, link and avatar."""
 
     id: int
     name: str
@@ -44,7 +44,7 @@ class Face(msgspec.Struct, frozen=True):
 
 
 class Bond(msgspec.Struct, frozen=True):
-    """The relationship between the viewer and a member, as shown by buttons."""
+    """The relationship between the viewer and a member, as the buttons on pages show it."""
 
     self: bool = False
     following: bool = False
@@ -191,7 +191,7 @@ class AnsweredPost(NamedTuple):
 
 
 class PostView(msgspec.Struct, frozen=True):
-    """A post or a share of it."""
+    """A post, or a share of one, as pages show it."""
 
     id: int
     entry_id: int
@@ -251,7 +251,7 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the page, if one of the first two posts shows a photo."""
+    """Mark the first photo of the page, so that it loads first, if one of the first two posts shows one."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -260,10 +260,10 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 
 
 async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, AnsweredPost]:
-    """Return the posts by other authors that these entries answer, by id. Costs a hydration if there are any.
+    """Return the posts by other authors to which these entries reply, by id. Costs a hydration if there are any.
 
-    Only a post that could be shown to the viewer in this list has an excerpt: not one that they muted, reported or filter, and
-    none that moderators hold or whose author is silenced.
+    An excerpt is shown only if the list could show the post to the viewer: its author is not muted or silenced, and the viewer
+    has not reported it, no filter matches it and moderators do not hold it.
     """
     parents = {
         entry.post.parent_id: entry.post.parent_author_id

@@ -59,7 +59,7 @@ class StartedEngines(NamedTuple):
 
 @contextmanager
 def started() -> Iterator[StartedEngines]:
-    """Start the engines, and stop them at the end. Raises `NotInstalled` if one is missing."""
+    """Start the engines, and stop them when the block ends. Raises `NotInstalled` if one is missing."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-plan-"))
     # If this process runs as root, the engines run as other operating-system users, which must enter the folder.
     folder.chmod(0o755)
@@ -87,7 +87,7 @@ def settings_of(engines: StartedEngines) -> Settings:
 
 
 async def measure(engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
-    """Return all costs of `Shared` by name, except `web_request`."""
+    """Measure the costs of several processes, and return them by field of `Shared`, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")
@@ -120,7 +120,7 @@ class _Measuring:
         self._made: Sequence[int] = []
 
     async def posts(self) -> dict[str, float]:
-        """Measure the CPU time of each part for a post and for a delivery, from authors with few and with many followers."""
+        """Measure the CPU time of each process per post and per delivery, for authors with few and with many followers."""
         crowd, count = self._crowd, 40 * self._effort.rounds
         before = memory_of(self._engines.cache.pid or 0)
         await self._warm()
@@ -165,7 +165,7 @@ class _Measuring:
         await together(timelines.fill(member, [], 0) for member in self._crowd.follower_set)
 
     async def _alone(self) -> dict[str, float]:
-        """Measure a post on an idle system: the time of its commit, and the time until all its few followers have it."""
+        """Measure a single post on an idle system: the duration of its commit, and the time until all its few followers have it."""
         commits, arrivals = [], []
         for author in self._crowd.circle[: self._effort.rounds]:
             watch = Stopwatch()
@@ -213,7 +213,7 @@ class _Measuring:
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
     async def _entries(self, before: int) -> dict[str, float]:
-        """Measure the memory of full, warm timelines in Redis, relative to `before`."""
+        """Measure the memory of full, materialized timelines in Redis, relative to the figures `before`."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)
@@ -230,7 +230,7 @@ class _Measuring:
         return {"store_index": (await self._during(write_again())).each("store")}
 
     async def fresh(self) -> dict[str, float]:
-        """Measure one page for each of several members whom this process has never served."""
+        """Measure one page for each of several members for whom this process has cached nothing."""
         pages = await self._read(self._crowd.circle[: 8 * self._effort.rounds])
         return {f"{part}_page_fresh": pages.each(part) for part in ("web", "store", "redis")}
 
@@ -275,7 +275,7 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """Processed objects, such as ids of posts, with the CPU seconds that each part spent on all of them."""
+    """The ids of processed objects, and the CPU seconds of each process for all of them."""
 
     ids: Sequence[Any]
     seconds: dict[str, float]

@@ -72,7 +72,7 @@ def _own_memory(pid: int, *, first: bool) -> int:
 
 
 def written_to(path: Path) -> int:
-    """Return the bytes written so far to the disk that holds the path, by all processes: Linux has no exact figure for one."""
+    """Return the bytes written so far to the disk of a path, by all processes: Linux has no exact figure per process."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     device = path.stat().st_dev
@@ -110,9 +110,9 @@ class Stopwatch:
 
 
 def line_through(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
-    """Return the fixed cost and the unit cost from measurements of several sizes; neither is negative.
+    """Fit a line to measurements of several sizes; return its fixed cost and its cost per unit, neither negative.
 
-    Uses the median of each size, so outliers have no effect.
+    The median of each size is used, so that outliers have no effect.
     """
     by_size: dict[float, list[float]] = {}
     for size, cost in zip(sizes, costs, strict=True):

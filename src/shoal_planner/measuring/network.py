@@ -47,7 +47,7 @@ Step = Callable[[str], None]
 
 
 class Effort(NamedTuple):
-    """The extent of the measurement."""
+    """How much to measure: numbers of members, posts and rounds."""
 
     circle: int = 4_000
     crowd: int = 36_000
@@ -85,7 +85,7 @@ class Crowd(NamedTuple):
 
     @property
     def follower_set(self) -> list[int]:
-        """Return the followers of each star."""
+        """The followers of each star: the circle and the crowd."""
         return [*self.circle, *self.crowd]
 
     def follows(self) -> Iterator[tuple[int, int]]:
@@ -97,7 +97,7 @@ class Crowd(NamedTuple):
 
 
 def gather(circle: int, crowd: int) -> Crowd:
-    """Create ids for a network with the given size of the circle and the crowd."""
+    """Create the member ids of a test network with these sizes of the circle and the crowd (see the module)."""
     fans = [number for number in _FANS if number <= circle]
     ids = iter(range(circle + crowd + _STARS + len(fans)))
 
@@ -153,7 +153,7 @@ async def write(network: AnyNetwork, authors: Iterable[int]) -> list[int]:
 
 
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Await everything, in order, up to `AT_ONCE` concurrently."""
+    """Await everything, starting in order, with up to `AT_ONCE` running concurrently."""
     done: list[T] = []
     waiting: list[Awaitable[T]] = []
     for task in work:
@@ -173,7 +173,7 @@ async def opened_network(settings: Settings, *, background: bool) -> AsyncIterat
 
 @asynccontextmanager
 async def opened_store(settings: Settings) -> AsyncIterator[Movable]:
-    """Open a store to insert rows, creating it if necessary. Raises `InvalidInput` if the store does not support that."""
+    """Open a store for inserting rows, creating it if necessary. Raises `InvalidInput` if the store does not support that."""
     async with AsyncExitStack() as stack:
         store = await open_store(settings, stack, read_only=False, sole=True)
         if not isinstance(store, Movable):

@@ -63,7 +63,7 @@ class _Group(NamedTuple):
 
 
 class Posting:
-    """Posts of a crowd whose jobs run only when a measurement runs them."""
+    """Creates posts in a test network. Their jobs run only when a measurement runs them."""
 
     def __init__(self, network: AnyNetwork, crowd: Crowd, path: Path) -> None:
         self.network = network
@@ -77,7 +77,7 @@ class Posting:
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Return the costs by name. The costs of a job include the deliveries to the followers of a member of the circle."""
+        """Measure posts, and return their costs by name. The cost of a job includes deliveries to followers of a circle member."""
         for member in self._crowd.follower_set:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
@@ -89,9 +89,9 @@ class Posting:
         return costs | await self._together(costs, seconds)
 
     async def _logged(self) -> dict[str, float]:
-        """Return the bytes in the log per post of a large group commit, and per group commit of a single post.
+        """Return the bytes in the write-ahead log per post of a large group commit, and per group commit of one post.
 
-        Afterwards, the follower sets of the circle are cached.
+        As a side effect, the follower sets of the circle are cached.
         """
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
@@ -102,7 +102,7 @@ class Posting:
         return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _measure_follower_sets(self) -> dict[str, float]:
-        """Compare the first post of each star, whose follower set is not cached, with the second."""
+        """Compare the first post of each star, when its follower set is not cached, with the second."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
         return {"audience": max(0.0, first - second) / len(self._crowd.follower_set)}
 
@@ -129,7 +129,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Measure writes of new rows to the search index, each by a new `Filler`, which need not pause after an earlier write."""
+        """Measure writes of new rows to the search index, each with a new `Filler`, which does not pause after an earlier write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):
@@ -200,9 +200,9 @@ class Posting:
         return found | {"contention": min(10.0, max(1.0, hindered))}
 
     async def _hindered(self, seconds: float) -> float:
-        """Return the slowdown of a busy main thread by threads that need the interpreter lock.
+        """Return the factor by which threads that need the interpreter lock slow down a busy main thread.
 
-        The slowdown by other programs, which varies, is measured in alternating rounds and divided out.
+        Other programs slow it down too. That varies, so it is measured in alternating rounds and divided out.
         """
         alone, loaded = [], []
         for _ in range(_ROUNDS):
@@ -221,7 +221,7 @@ class Posting:
 
 
 async def _without_pauses(work: Awaitable[None]) -> float:
-    """Run the work on an event loop that is always busy, and return wall-clock seconds per CPU second."""
+    """Run `work` on an event loop that never waits, and return wall-clock seconds per CPU second."""
     task = asyncio.ensure_future(work)
     watch = Stopwatch()
     while not task.done():  # noqa: ASYNC110  # it is meant to be busy
@@ -232,14 +232,14 @@ async def _without_pauses(work: Awaitable[None]) -> float:
 
 
 class _Groups:
-    """A counter of group commits, since all posts of a group are answered in one iteration of the event loop."""
+    """Counts group commits: all posts of a group are answered in one iteration of the event loop."""
 
     def __init__(self) -> None:
         self.number = 0
         self._answering = False
 
     def answered(self) -> None:
-        """Count the group of an answered post, unless another post of the group was answered before."""
+        """Count a group commit when the first of its posts is answered."""
         if not self._answering:
             self._answering = True
             self.number += 1
@@ -250,7 +250,7 @@ class _Groups:
 
 
 def _stopped_growing(sizes: Sequence[int]) -> bool:
-    """Return whether the log was checkpointed and is overwritten from its beginning."""
+    """Return whether the write-ahead log was checkpointed, and is being overwritten from its beginning."""
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 
@@ -263,7 +263,7 @@ _ROW_BYTES = 4 + 8 + 8 + 8 + 110
 
 
 async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
-    """Return all costs of `OneProcess` by name, except the ones that need a server."""
+    """Measure the costs of one process, and return them by field of `OneProcess`, except those that need a server."""
     process.prepare()
     step("delivery")
     costs = {
@@ -302,7 +302,7 @@ async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
 
 
 async def _delivery(among: int, rounds: int) -> float:
-    """Measure deliveries to `among` timelines. They are short timelines, because a delivery touches one element of each."""
+    """Measure deliveries to `among` timelines. These are short, because a delivery only touches one element of each."""
     timelines = MemoryTimelines(among, _SHORT)
     rng = np.random.default_rng(1)
     for member in range(among):
@@ -313,12 +313,12 @@ async def _delivery(among: int, rounds: int) -> float:
         watch = Stopwatch()
         await timelines.push(entry, slots)
         taken.append(watch.stop().worked / _FOLLOWERS)
-    # Ignore the first half, which also allocates memory from the system.
+    # Ignore the first half of the measurements, which also allocate memory from the operating system.
     return statistics.median(taken[len(taken) // 2 :])
 
 
 def _copy(path: Path, pages: int) -> float:
-    """Return the seconds for checkpointing one page to a position that is not adjacent to another one."""
+    """Return the seconds for checkpointing a page of the log to a position that is not next to the previous one."""
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
         store.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, data BLOB)")
@@ -335,7 +335,7 @@ def _copy(path: Path, pages: int) -> float:
 
 
 async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, float]:
-    """Measure warm pages of the circle and cold timelines of the fans."""
+    """Measure pages of materialized timelines (of the circle) and of cold timelines (of the fans)."""
     readers = crowd.circle[:200]
 
     async def read(times: int) -> float:
@@ -360,7 +360,7 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
 
 
 async def _like(network: AnyNetwork, crowd: Crowd, made: Sequence[int], rounds: int) -> float:
-    """Return the main thread's seconds for a like among concurrent ones, including its notification."""
+    """Return the seconds of the main thread per like, with its notification, while likes run concurrently."""
     at_once = min(32, len(crowd.circle))
     runner = Runner(network.store, TABLE, network.effects)
     runner.start()

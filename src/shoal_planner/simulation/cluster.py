@@ -48,7 +48,7 @@ from shoal_planner.simulation.scenario import (
 
 
 class StoreWait(NamedTuple):
-    """A fraction of the arrivals of a step, their wait for their stores, and the slowdown of their commits."""
+    """For a fraction of the arrivals in a time step: the wait for their stores, and how much slower their commits are."""
 
     share: float
     seconds: float
@@ -56,7 +56,7 @@ class StoreWait(NamedTuple):
 
 
 class SimulatedStores:
-    """The stores. A fault slows a fraction of them, always the first ones, so there are groups of equally slow stores."""
+    """Simulates the stores. A fault slows a fraction of them, always the first ones, so they form groups of equal speed."""
 
     def __init__(self, number: int, cores: float, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._cores = cores
@@ -72,7 +72,7 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Distribute the work of `things` arrivals, run the stores for `length` seconds, and return the waits halfway through."""
+        """Give the stores the work of `things` arrivals, run them for `length` seconds, and return the waits halfway through."""
         number = len(self._waiting)
         many = max(1, round(things))
         # Distribute the arrivals among the stores at random.
@@ -96,7 +96,7 @@ class SimulatedStores:
         return math.prod(fault.by for fault, count in self._slow if store < count and fault.now(moment))
 
     def _worked_off(self, store: int, work: float, moment: float) -> float:
-        """Return the seconds until a store has done the work queued at a moment."""
+        """Return how long a store needs for the `work` that is queued at a moment, in seconds."""
         at = moment
         for edge in self._edges:
             pace = self._cores / self._slower(store, at)
@@ -115,7 +115,7 @@ _LEAST = 1e-3
 
 
 class JobGroup(NamedTuple):
-    """Similar jobs: creation time of their posts, earliest start, number, and seconds and followers of each."""
+    """Similar jobs: when their posts were created, when they may start, their number, and seconds and followers of each."""
 
     made: float
     ready: float
@@ -129,7 +129,7 @@ class JobGroup(NamedTuple):
 
 
 class SharedWorkers:
-    """Workers that run as many jobs as they have slots, oldest first; others wait."""
+    """Simulates workers with a number of slots in total. They run the oldest jobs first; others wait."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -162,7 +162,7 @@ class SharedWorkers:
         return not (self._hand or self._waiting or self._coming)
 
     def advance(self, until: float, cores: float) -> Iterator[tuple[float, JobGroup]]:
-        """Work until a moment with the given cores, and yield jobs as they finish, each with the time."""
+        """Run the workers on this many cores until a moment, and yield jobs as they finish, each with the time."""
         while self.now < until:
             self._take_on()
             end = min(until, self.next)
@@ -185,7 +185,7 @@ class SharedWorkers:
             yield self.now, group
 
     def lose(self, part: float, ready: float) -> None:
-        """Return a fraction of the running jobs to the queue, to start over at `ready`."""
+        """Return a fraction of the running jobs to the queue, from which they can start again at `ready`."""
         remaining = []
         for done, number, group in self._hand:
             lost = group._replace(jobs=group.jobs * part, ready=ready)
@@ -224,14 +224,14 @@ def _taken(group: JobGroup) -> float:
 
 
 class Backlog:
-    """A queue of work, in seconds, for a number of cores."""
+    """A simulated queue of work for a number of cores, measured in seconds of one core."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.worked = 0.0
 
     def step(self, work: float, length: float, cores: float) -> float:
-        """Add work, let the cores run for `length` seconds, and return the wait of work that arrived in the middle."""
+        """Add work, run the cores for `length` seconds, and return how long work that arrived in the middle waits."""
         before = self.seconds
         self.seconds = max(0.0, before + work - length * cores)
         self.worked += before + work - self.seconds
@@ -256,7 +256,7 @@ _ENOUGH = 3_600.0
 
 
 class Built(NamedTuple):
-    """A shape with its parts, cores per store, and bytes of Redis and of all processes."""
+    """A deployment to simulate: its parts, cores per store, and the bytes of Redis and of all processes."""
 
     size: Size
     store_cores: float
@@ -269,7 +269,7 @@ class Steps:
         self._scenario = scenario
         self._built = built
         size = built.size
-        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
+        # Arrivals have a separate random generator, so that they do not depend on other random numbers.
         self._coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self.observer = Observer(scenario.seconds, scenario.faults)
         self.workers = SharedWorkers(size.workers * SLOTS)
@@ -290,7 +290,7 @@ class Steps:
         self._gone = sorted(gone, key=lambda fault: -fault.at)
 
     def run(self) -> SimulatedOutcome:
-        """Simulate to the end and until all work is done."""
+        """Run the simulation to its end, and until all work is done."""
         scenario, size = self._scenario, self._built.size
         steps = math.ceil(scenario.seconds / self._length - 1e-9)
         for step in range(steps):
@@ -345,7 +345,7 @@ class Steps:
         self._work(now)
 
     def _admitted(self, work: float, requests: float) -> float:
-        """Return the fraction of arrivals that web processes admit, given the limits of waiting time and concurrency."""
+        """Return the fraction of arrivals that web processes admit, by the limits on waiting time and concurrency."""
         scenario, web = self._scenario, self._built.size.web
         if not work or not scenario.at_work:
             return 1.0
@@ -359,7 +359,7 @@ class Steps:
         return work + posts * (costs.web_request + costs.web_post) + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
-        """Return the fraction of stores that are unavailable, whose members' writes are refused."""
+        """Return the fraction of stores that are unavailable, so that writes by their members are refused."""
         return min(1.0, sum(fault.part for fault in of_kind(self._scenario.faults, StoreAway, now)))
 
     def _pages(self, now: float, pages: float, cold: float, posts: float, changes: float) -> float:
@@ -407,7 +407,7 @@ class Steps:
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
-        """Commit the arrivals of a step that begins at `made`, each `commit` seconds after its arrival.
+        """Commit the writes that arrive in a time step from `made` on, each `commit` seconds after its arrival.
 
         Their jobs start `arrival` seconds after the commit.
         """
@@ -422,7 +422,7 @@ class Steps:
             self.workers.give(JobGroup(moment, ready, many, costs.worker_job, 0.0, costs.redis_post, posts=False))
 
     def _spread(self, begin: float, number: float) -> Iterator[tuple[float, float]]:
-        """Yield random moments of a step with the number of arrivals at each, because simultaneous arrivals would wait longer."""
+        """Yield random moments in a time step, each with a number of arrivals: simultaneous arrivals would wait longer."""
         pieces = max(1, min(_PIECES, round(number)))
         for part in self._random.random(pieces).tolist():
             yield begin + part * self._length, number / pieces
@@ -438,7 +438,7 @@ class Steps:
         return costs.worker_job + followers * (costs.worker_delivery + read)
 
     def _work(self, now: float) -> None:
-        """Run the workers, no faster than Redis keeps up."""
+        """Run the workers, but no faster than Redis can process their writes."""
         scenario, size = self._scenario, self._built.size
         self._lose(now)
         lost = min(1.0, sum(fault.part for fault in of_kind(scenario.faults, LostWorkers, now)))
@@ -466,7 +466,7 @@ class Steps:
 
 
 def _tails(busy: float, service_time: float) -> Floats:
-    """Return quantiles of the wait for one process with this utilization: 0 for some, and an exponential tail for others."""
+    """Return quantiles of the wait for a process with this utilization: some requests wait 0 s, the rest exponentially long."""
     mean = service_time / (2 * (1 - busy))
     beyond = np.clip((1 - _QUANTILES) / max(busy, 1e-9), 1 - _TAIL, 1.0)
     return -np.log(beyond) * mean

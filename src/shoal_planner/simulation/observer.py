@@ -18,7 +18,7 @@ from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """An interval of the simulated time, in seconds from the start. Rates are per second, times in seconds.
+    """The figures of an interval of the simulation, which is in seconds from the start. Rates are per second.
 
     Lags and page times are of arrivals in the interval, 0 if there were none.
     """
@@ -46,7 +46,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals and intervals. Each attempted post was refused, was delivered by the end, or is left."""
+    """The outcome of a simulation, in total and by interval. Each attempted post was refused, delivered, or is left undelivered."""
 
     shape: str
     members: float
@@ -139,7 +139,7 @@ _MOST_LOOKS = 20_000
 
 
 class _Piece:
-    """Counts of the events between two edges."""
+    """Counts of the events in one interval."""
 
     def __init__(self) -> None:
         self.posts = self.pages = self.deliveries = self.refused = self.pages_refused = self.delivered = 0.0
@@ -158,7 +158,7 @@ class _Piece:
 
 
 class Observer:
-    """A recorder of the events of a run, at seconds from the start. Totals include events after the end, intervals do not."""
+    """Records the events of a simulation, in seconds from the start. Totals include events after the end, intervals do not."""
 
     def __init__(self, seconds: float, faults: Sequence[AnyFault] = ()) -> None:
         self._seconds = seconds
@@ -209,7 +209,7 @@ class Observer:
         piece.waits.add(seconds)
 
     def pages(self, at: float, seconds: Floats, pages: Floats) -> None:
-        """Record pages, with a number of pages for each time."""
+        """Record the waits of pages: `pages` is the number of pages for each of `seconds`."""
         piece = self._piece(at)
         piece.pages += float(pages.sum())
         piece.waits.add_all(seconds, pages)
@@ -222,7 +222,7 @@ class Observer:
     def outcome(
         self, *, shape: str, members: float, memory: float, busy: dict[str, float], left: float, drained: float | None
     ) -> SimulatedOutcome:
-        """Return the outcome. `left` is the number of posts never delivered."""
+        """Return the outcome of the simulation. `left` is the number of posts that were never delivered."""
         whole, queue = self._merged(self._pieces), _lengths(self._queue)
         late = self._pieces[-1].delivered
         return SimulatedOutcome(

@@ -40,11 +40,11 @@ _SAMPLES = 4_096
 
 
 class Coming:
-    """The arrivals of posts, pages and changes, in order of time."""
+    """Generates the arrivals of posts, pages and changes, in order of time."""
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self._scenario = scenario
-        # Authors have a random generator of their own, so that drawing them does not change the times of later arrivals.
+        # Authors are drawn from a separate random generator, so that drawing them does not change the times of later arrivals.
         self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
         self._future: list[tuple[float, int]] = []
@@ -82,7 +82,7 @@ class Coming:
             self._future = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
-        """Yield the arrivals of each piece of time, latest first."""
+        """Yield the arrivals of one stretch of time after the other, each stretch in reverse order."""
         scenario = self._scenario
         count = math.ceil(scenario.seconds / _PIECE_SECONDS)
         for number in range(count):
@@ -115,7 +115,7 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return the seconds of a sync for a normal deviate: 0 gives the median; above it, measured percentiles are interpolated."""
+    """Return a random duration of a disk sync, for a normal deviate: 0 gives the median, higher ones measured percentiles."""
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
     )
@@ -125,7 +125,7 @@ def sync_time(costs: OneProcess, deviate: float) -> float:
 
 
 class Committed(NamedTuple):
-    """A group that is on disk: its time, posts, number of other writes, and the posts acknowledged with it."""
+    """A group of writes that is on disk: its time, its posts, its number of other writes, and the posts acknowledged with it."""
 
     at: float
     posts: list[int]
@@ -134,7 +134,7 @@ class Committed(NamedTuple):
 
 
 class SimulatedWriter:
-    """The writer thread. `ready` contains the groups whose posts can be answered."""
+    """Simulates the writer thread. `ready` has the committed groups whose posts can be answered."""
 
     def __init__(self, costs: OneProcess, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._costs = costs
@@ -168,12 +168,12 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Acknowledge posts whose jobs are all done. The acknowledgment is sent with one of the next groups of commits."""
+        """Record posts whose jobs are done. Their acknowledgments are written with one of the next groups."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 
     def advance(self, until: float, *, hindered: bool) -> None:
-        """Work until a moment; `hindered` while the main thread works."""
+        """Run the writer thread until a moment. `hindered` means that the main thread is busy too."""
         pace = 1 / (1 + _HELD) if hindered else 1.0
         while self.now < until:
             if self._group is None:
@@ -239,13 +239,13 @@ _FIRST_PART = 1 / 3
 
 
 class Loop:
-    """A simulation run of a process. `arrival` is the work of the main thread for each request (HTTP)."""
+    """Simulates one process. `arrival` is the work of the main thread for receiving a request."""
 
     def __init__(self, costs: OneProcess, scenario: Scenario, arrival: float) -> None:
         self._costs = costs
         self._scenario = scenario
         self._arrival = arrival
-        # Arrivals have a random generator of their own, so that they do not depend on other random numbers.
+        # Arrivals have a separate random generator, so that they do not depend on other random numbers.
         coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self._delivery = delivery(costs, scenario.warm)
         self._coming = Coming(scenario, coming)
@@ -305,7 +305,7 @@ class Loop:
         return self.now > began or bool(self._door) or self._sleep()
 
     def _advance(self, worked: float) -> None:
-        """Let the main thread work. The writer and search threads run concurrently, and each slows the other."""
+        """Let the main thread work for a time. The writer and search threads run concurrently, and they slow each other down."""
         contended = self._writer.working or bool(self._writing)
         self.now += worked * (self._costs.contention if contended else 1.0)
         self._writer.advance(self.now, hindered=True)
@@ -322,7 +322,7 @@ class Loop:
     # Members
 
     def _arrivals(self, until: float) -> float:
-        """Handle requests, as many concurrently as are admitted."""
+        """Handle requests that arrive until a moment, as many concurrently as are admitted."""
         worked, scenario = 0.0, self._scenario
         for kind, at in self._coming.until(until):
             if scenario.at_work and len(self._door) >= scenario.at_work + scenario.at_the_door:

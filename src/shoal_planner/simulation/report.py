@@ -15,7 +15,7 @@ CellFigure = Callable[[Stretch], str]
 
 
 def summary(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[str]:
-    """Return the setup, the faults, and the fate of the posts as sentences."""
+    """Describe the setup, the faults, and what became of the posts, as sentences."""
     return [
         f"{units.people(found.members)} members for {found.seconds:g} s: {found.shape}.",
         *(f"{_when(fault)} {fault.description()}." for fault in sorted(faults, key=lambda fault: fault.at)),
@@ -163,7 +163,7 @@ def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landm
 def _lines(
     found: SimulatedOutcome, figures: Sequence[tuple[str, Color, PlottedFigure]], *, skip_nothing: bool = False
 ) -> list[PlotLine]:
-    """Return the lines with at least two points, each in the middle of its interval."""
+    """Return a line for each figure, with a point in the middle of each interval, if it has at least two points."""
     result = []
     for name, color, figure in figures:
         points = [((stretch.begin + stretch.end) / 2, figure(stretch)) for stretch in found.series]

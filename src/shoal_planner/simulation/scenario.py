@@ -108,12 +108,12 @@ def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]
 
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which arrivals are increased at a moment."""
+    """Return the factor by which faults increase the number of arrivals at a moment."""
     return math.prod(rush.by for rush in of_kind(faults, Rush, moment))
 
 
 def slowness(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which commits take longer in the slow stores."""
+    """Return the factor by which faults slow the commits of slow stores at a moment."""
     return math.prod(slow.by for slow in of_kind(faults, SlowStore, moment))
 
 
@@ -129,7 +129,7 @@ Floats = NDArray[np.float64]
 
 
 class AuthorClasses(NamedTuple):
-    """Authors by class: warm followers of each, number of authors, and their fraction of the posts."""
+    """Classes of authors: followers with materialized timelines (per author), number of authors, and fraction of all posts."""
 
     followers: Floats
     authors: Floats
@@ -142,7 +142,7 @@ class AuthorClasses(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """The load of a simulation. Rates are per second, before any rush."""
+    """The load to simulate. Rates are per second, without rushes."""
 
     seconds: float
     members: float
@@ -172,7 +172,7 @@ class Scenario(NamedTuple):
 
 
 def author_classes_of(classes: Sequence[FollowerClass], counted: float, high_fan_out_from: float) -> AuthorClasses:
-    """Return the author classes. `counted` is the fraction of followers to whom posts are pushed; with high fan-out it is 0."""
+    """Return the classes of authors. `counted` is the fraction of followers who get pushed posts: 0 with high fan-out."""
     followers = np.array([class_.followers for class_ in classes])
     return AuthorClasses(
         np.where(followers <= high_fan_out_from, followers * counted, 0.0),

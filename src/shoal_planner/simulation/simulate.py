@@ -31,7 +31,7 @@ MOST_THINGS = 20_000_000.0
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Duration, faults and random seed of a simulation."""
+    """How a simulation runs: duration, faults and random seed."""
 
     seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 300.0
     faults: Annotated[Sequence[AnyFault], msgspec.Meta(max_length=100)] = ()
@@ -85,7 +85,7 @@ def _one(of: Assumptions, calibration: Calibration, course: Course) -> Simulated
 
 
 def _things(load: Load, course: Course) -> float:
-    """Estimate the number of arrivals, with rushes counted for their duration."""
+    """Estimate the number of arrivals in a simulation, including rushes."""
     crowded = sum(
         (fault.by - 1) * max(0.0, min(fault.end, course.seconds) - fault.at)
         for fault in course.faults
@@ -107,7 +107,7 @@ def _several(of: Assumptions, calibration: Calibration, course: Course, given: G
 
 
 def _scenario(of: Assumptions, load: Load, course: Course, *, counted: float, known: float) -> Scenario:
-    """Return the scenario of a load. `counted` is the fraction of followers pushed to; high fan-out members are pulled."""
+    """Return the scenario for a load. `counted` is the fraction of followers to whom posts are pushed."""
     return Scenario(
         seconds=course.seconds,
         members=load.members,

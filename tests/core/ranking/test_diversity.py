@@ -19,7 +19,7 @@ POSTS = st.builds(
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.floats(0.0, 0.5))
-def test_diversity_reranking_keeps_every_post_and_lost_places_sum_to_zero(
+def test_diversity_reranking_keeps_every_post_and_rank_changes_sum_to_zero(
     ranked: list[Ranked], most: int, exploration: float
 ) -> None:
     placed = diversify(ranked, author_most=most, exploration=exploration)
@@ -60,7 +60,7 @@ def test_diversity_reranking_limits_posts_per_author_within_window() -> None:
     assert placed[3].rule == AUTHOR
 
 
-def test_diversity_reranking_gives_exploration_its_share_of_places() -> None:
+def test_diversity_reranking_gives_exploration_its_share_of_positions() -> None:
     ranked = [Ranked(author, None, None) for author in range(20)] + [
         Ranked(author, None, None, Part.EXPLORING) for author in range(20, 40)
     ]
@@ -71,7 +71,7 @@ def test_diversity_reranking_gives_exploration_its_share_of_places() -> None:
     assert all(row < 20 for row in [one.row for one in diversify(ranked, author_most=10, exploration=0.0)][:20])
 
 
-def test_diversity_reranking_puts_rest_last_and_excludes_it_from_exploration() -> None:
+def test_diversity_reranking_puts_opted_out_rest_last_without_exploration() -> None:
     ranked = [Ranked(author, None, None, Part.REST) for author in range(4)]
     ranked += [Ranked(4, None, None), Ranked(5, None, None), Ranked(6, None, None, Part.EXPLORING)]
     placed = diversify(ranked, author_most=10, exploration=0.5)

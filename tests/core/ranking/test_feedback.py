@@ -42,7 +42,7 @@ _taps = st.integers(-MOST_TAPS, MOST_TAPS)
 _affinities = st.floats(-1, 1)
 
 
-def test_ranking_taps_are_bounded_and_zero_taps_are_removed() -> None:
+def test_ranking_feedback_counts_are_bounded_and_zero_counts_are_removed() -> None:
     taps: dict[str, int] = {}
     for _ in range(7):
         taps = tapped(taps, "sea", 1)
@@ -54,7 +54,7 @@ def test_ranking_taps_are_bounded_and_zero_taps_are_removed() -> None:
     assert tapped({}, "sea", 0) == {}
 
 
-def test_ranking_taps_beyond_limit_drop_oldest_and_round_trip_as_json() -> None:
+def test_ranking_feedback_beyond_limit_drops_oldest_and_round_trips_as_json() -> None:
     authors: dict[int, int] = {}
     tags: dict[str, int] = {}
     for n in range(MOST_REMEMBERED + 10):
@@ -66,7 +66,7 @@ def test_ranking_taps_beyond_limit_drop_oldest_and_round_trip_as_json() -> None:
     assert FeedPreferences(id=1, member_id=2, said=said).feedback == feedback
 
 
-def test_ranking_wishes_beyond_eight_kilobytes_drop_oldest_taps() -> None:
+def test_ranking_preferences_beyond_eight_kilobytes_drop_oldest_feedback() -> None:
     with pytest.raises(InvalidInput, match="4,096 bytes"):
         check_picked(tuple("\N{OLD ITALIC LETTER A}" * 50 + f"{n}" for n in range(50)))
     authors = {(1 << 60) + n: -1 for n in range(100)}
@@ -89,7 +89,7 @@ def test_ranking_wishes_beyond_eight_kilobytes_drop_oldest_taps() -> None:
         tags=st.dictionaries(st.sampled_from("abcdef"), _taps),
     ),
 )
-def test_ranking_wishes_change_only_named_affinities_within_bounds(
+def test_ranking_preferences_change_only_named_affinities_within_bounds(
     tags: dict[str, float], authors: dict[int, float], feedback: Feedback
 ) -> None:
     interests = NOBODY._replace(tags=tags, authors=authors)
@@ -108,7 +108,7 @@ def test_ranking_wishes_change_only_named_affinities_within_bounds(
 
 
 @pytest.mark.parametrize("said", [b"", b"{", b'{"authors": {"ann": 1}}', b'{"tags": 5}'])
-def test_ranking_wishes_with_invalid_json_are_ignored(said: bytes) -> None:
+def test_ranking_preferences_with_invalid_json_are_ignored(said: bytes) -> None:
     feed_preferences = FeedPreferences(id=1, member_id=2, off=True, said=said)
     assert feed_preferences.feedback == NO_FEEDBACK
     assert feed_preferences.off

@@ -74,7 +74,7 @@ def test_follow_suggestion_values_are_bounded_and_contributions_add_up(
     assert scores(contributed)[0] == pytest.approx(sum(np.multiply(found[0], WEIGHTS.row()).tolist()))
 
 
-def test_follow_suggestion_bond_is_stronger_through_followee_with_few_follows() -> None:
+def test_follow_suggestion_is_stronger_through_followee_with_few_follows() -> None:
     found = friends_of_friends({1: [7, 8], 2: [7, 9], 3: [9]}, {1: 4, 2: 100, 3: 25})
     assert dict(zip(found.ids.tolist(), found.bonds.tolist(), strict=True)) == pytest.approx(
         {7: 1 / 2 + 1 / 10, 8: 1 / 2, 9: 1 / 5 + 1 / 10}
@@ -146,7 +146,7 @@ def test_follow_suggestion_unknown_reason_raises_value_error() -> None:
         words_of("luck", 1)
 
 
-def test_follow_suggestion_member_without_mutual_followee_has_empty_row() -> None:
+def test_follow_suggestion_has_count_and_names_of_mutual_followees() -> None:
     found = friends_of_friends({1: [7, 8], 2: [7, 9], 3: [9]}, {1: 4, 2: 100, 3: 25})
     rows = found.of(np.array([9, 5, 7], np.int64))
     assert rows.ids.tolist() == [9, 5, 7]

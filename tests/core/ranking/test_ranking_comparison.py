@@ -150,7 +150,7 @@ def test_rank_replay_figures_of_unchanged_orders_are_zero(orders: list[list[int]
 
 
 @given(PAIRS)
-def test_rank_replay_figures_of_swapped_recipes_are_mirrored(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_rank_replay_figures_of_swapped_recipes_have_opposite_signs(pairs: list[tuple[list[int], list[int]]]) -> None:
     there, back = figures(tops(*pairs), AUTHORS), figures(tops(*((after, before) for before, after in pairs)), AUTHORS)
     assert [(one.name, one.share.before) for one in there.gains] == [(one.name, one.share.after) for one in back.losses]
     for name in ("age_hours", "authors", "tags", "authors_shown", "gini"):

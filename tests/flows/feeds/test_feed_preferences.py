@@ -44,7 +44,7 @@ async def values(who: Handle, name: str) -> dict[str, float]:
 
 
 @in_loop
-async def test_feed_interests_picked_tags_raise_posts_and_are_not_followed() -> None:
+async def test_feed_interests_raise_posts_with_picked_tags_and_follow_no_tags() -> None:
     async with network() as (shoal, (ann, _, _, dan, eve)):
         for n in range(60):
             await eve.create(f"filler {n}")
@@ -106,7 +106,7 @@ async def test_feed_feedback_more_of_tag_raises_only_posts_with_tag() -> None:
 
 
 @in_loop
-async def test_feed_feedback_taps_are_capped_at_five_and_can_be_reset() -> None:
+async def test_feed_feedback_is_counted_up_to_five_times_and_can_be_reset() -> None:
     async with network() as (_, (ann, ben, cyd, _, _)):
         posts = [await ben.create("one #sea"), await cyd.create("two #sky")]
         await asyncio.gather(*(ann.more_like(post) for post in posts), ann.less_like(posts[0], "sea"))

@@ -149,7 +149,7 @@ async def _picture_below_texts(author: Handle, *, count: int = MANY) -> int:
 
 
 @in_loop
-async def test_media_timelines_find_picture_below_650_text_posts() -> None:
+async def test_media_timelines_find_picture_older_than_650_text_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         picture = await _picture_below_texts(ann)
@@ -171,7 +171,7 @@ async def test_media_timelines_find_picture_below_650_text_posts() -> None:
 
 
 @in_loop
-async def test_media_timeline_with_min_id_finds_picture_above_650_text_posts() -> None:
+async def test_media_timeline_with_min_id_finds_picture_newer_than_650_text_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         for n in range(MANY):
@@ -185,7 +185,7 @@ async def test_media_timeline_with_min_id_finds_picture_above_650_text_posts() -
 
 
 @in_loop
-async def test_account_statuses_without_replies_and_shares_find_post_below_650() -> None:
+async def test_account_statuses_without_replies_and_shares_find_post_older_than_650_of_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post, other = await ann.create("a post"), await ben.create("another")
@@ -198,7 +198,7 @@ async def test_account_statuses_without_replies_and_shares_find_post_below_650()
 
 
 @in_loop
-async def test_list_timeline_without_replies_finds_post_below_650_comments() -> None:
+async def test_list_timeline_without_replies_finds_post_older_than_650_comments() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ann.follow(ben)

@@ -121,7 +121,7 @@ async def test_ranked_feed_candidates_come_from_every_source() -> None:
 
 
 @in_loop
-async def test_ranked_feed_feed_of_new_member_shows_existing_posts() -> None:
+async def test_ranked_feed_of_new_member_shows_existing_posts() -> None:
     async with network() as (shoal, (_, ben, _, dan, eve)):
         (new,) = await register(shoal, "new")
         assert await ranked(new) == []
@@ -424,7 +424,7 @@ async def test_ranked_feed_ranking_off_shows_home_timeline() -> None:
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shoal.db"])
 @in_loop
-async def test_ranked_feed_pages_of_one_reading_neither_repeat_nor_skip_posts(url: str, tmp_path: Path) -> None:
+async def test_ranked_feed_pages_of_one_ranking_neither_repeat_nor_skip_posts(url: str, tmp_path: Path) -> None:
     async with network(url.format(tmp_path)) as (shoal, (ann, ben, cyd, dan, _)):
         for n in range(60):
             await (ben, cyd, dan)[n % 3].create(f"{n}")
@@ -509,7 +509,7 @@ async def test_ranked_feed_failed_or_late_ranking_falls_back_to_home() -> None:
 
 
 @in_loop
-async def test_ranked_feed_why_not_names_stage_and_rule() -> None:
+async def test_ranked_feed_explanation_of_absent_post_states_stage_and_rule() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         shown = await ben.create("shown")
         own = await ann.create("own")

@@ -144,7 +144,7 @@ async def test_home_timeline_failed_rebuild_leaves_timeline_cold() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 @in_loop
-async def test_home_timeline_paging_continues_past_materialised_part(limit: int) -> None:
+async def test_home_timeline_pages_continue_below_materialised_part(limit: int) -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
@@ -308,7 +308,7 @@ async def test_home_timeline_post_of_two_sources_stays_until_both_are_unfollowed
 
 
 @in_loop
-async def test_home_timeline_follow_of_prolific_author_shows_no_gap() -> None:
+async def test_home_timeline_after_follow_of_prolific_author_has_no_gap() -> None:
     async with Shoal.open("memory://", timeline_length=4) as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ben)
@@ -554,7 +554,7 @@ async def test_home_timeline_followed_tag_with_late_inverse_shows_post() -> None
 
 
 @in_loop
-async def test_small_follower_set_is_read_without_a_turn_of_the_event_loop() -> None:
+async def test_small_follower_set_is_read_without_yielding_to_event_loop() -> None:
     # Under load each turn takes milliseconds, and jobs run one after the other.
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")

@@ -56,7 +56,7 @@ async def test_ranked_feed_of_member_from_india_ranks_photos_from_india_first() 
 
 
 @in_loop
-async def test_ranked_feed_country_proposes_posts_by_strangers_but_not_beyond_the_border(
+async def test_ranked_feed_includes_posts_by_strangers_of_same_country_only(
     towns: Gazetteer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The cells of a real country contain places beyond its borders, as these do.

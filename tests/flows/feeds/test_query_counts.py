@@ -134,7 +134,7 @@ async def test_home_timeline_cold_rebuild_read_count_is_independent_of_followee_
 
 
 @in_loop
-async def test_home_timeline_past_materialised_part_read_count_is_constant() -> None:
+async def test_home_timeline_below_materialised_part_takes_constant_number_of_reads() -> None:
     costs = []
     for followees in (5, 100):
         async with a_reader_of(followees, 200) as (shoal, ann):

@@ -71,7 +71,7 @@ async def test_share_folding_without_original_keeps_oldest_share() -> None:
 
 
 @in_loop
-async def test_share_folding_compares_only_forty_entries_below() -> None:
+async def test_share_folding_compares_share_with_next_forty_older_entries() -> None:
     async with Shoal.open("memory://") as shoal:
         reader, ann, ben = await followed(shoal, "ann", "ben")
         near, far = await ann.create("near"), await ann.create("far")

@@ -121,7 +121,7 @@ async def test_comment_hidden_and_revealed_is_counted_and_shown_in_place() -> No
 
 
 @in_loop
-async def test_thread_hides_muted_authors_below_but_not_above() -> None:
+async def test_thread_hides_muted_authors_of_replies_but_not_of_ancestors() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         root = await ann.create("root")
@@ -142,7 +142,7 @@ async def test_thread_of_share_is_thread_of_shared_post() -> None:
 
 
 @in_loop
-async def test_thread_depth_limits_above_and_below_are_applied() -> None:
+async def test_thread_is_limited_in_number_of_ancestors_and_depth_of_replies() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         chain = [await ann.create("0")]

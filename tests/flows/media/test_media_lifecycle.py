@@ -74,10 +74,10 @@ class Shelf:
             preview_bytes=1,
         )
 
-    async def place_avatar(self, name: str, _data: bytes) -> str:
+    async def store_avatar(self, name: str, _data: bytes) -> str:
         return await self._put(f"a/{name}/avatar-{next(self._names)}.jpg")
 
-    async def place_header(self, name: str, _data: bytes) -> str:
+    async def store_header(self, name: str, _data: bytes) -> str:
         return await self._put(f"a/{name}/header-{next(self._names)}.jpg")
 
     async def remove(self, keys: Iterable[str]) -> None:

@@ -417,7 +417,7 @@ async def test_shoal_check_finds_no_errors_in_notifications() -> None:
 
 
 @in_loop
-async def test_like_notification_is_not_created_when_like_is_undone_during_delivery() -> None:
+async def test_notification_of_like_undone_during_delivery_is_not_created() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("low tide")

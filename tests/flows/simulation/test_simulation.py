@@ -146,7 +146,9 @@ def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Op
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(10, 200)
-def test_simulation_of_random_operations_reaches_the_defined_state(examples: int, stores: int, shared: bool) -> None:
+def test_system_simulation_of_random_operations_reaches_the_defined_state(
+    examples: int, stores: int, shared: bool
+) -> None:
     told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
 
 

@@ -190,21 +190,25 @@ def pages_of(pages: dict[str, str]) -> list[str]:
     return [name for name in pages if name not in ALONE]
 
 
-def test_anonymous_page_controls_leave_a_whole_page(at: LiveServer, subjects: Subjects, chromium: Browser) -> None:
+def test_anonymous_pages_have_one_main_and_one_navigation_after_each_click(
+    at: LiveServer, subjects: Subjects, chromium: Browser
+) -> None:
     with clicking(at, subjects, chromium, VIEWERS[0]) as clicker:
         for name in pages_of(STRANGERS)[:: 1 if DEEP else 3]:
             clicker.look(name)
     assert len(clicker.clicked) > (30 if DEEP else 10)
 
 
-def test_keyboard_shortcuts_leave_a_whole_page(at: LiveServer, subjects: Subjects, chromium: Browser) -> None:
+def test_pages_have_one_main_and_one_navigation_after_each_keyboard_shortcut(
+    at: LiveServer, subjects: Subjects, chromium: Browser
+) -> None:
     with clicking(at, subjects, chromium, VIEWERS[2]) as clicker:
         for name in ("home", "post", "profile-posts"):
             for key in _KEYS:
                 clicker.press(name, key)
 
 
-def test_post_comment_card_and_form_controls_leave_a_whole_page(
+def test_post_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer, subjects: Subjects, chromium: Browser
 ) -> None:
     with clicking(at, subjects, chromium, VIEWERS[2]) as clicker:
@@ -217,7 +221,7 @@ def test_post_comment_card_and_form_controls_leave_a_whole_page(
 @pytest.mark.deep
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("viewer", [VIEWERS[4], *VIEWERS[:4]], ids=lambda viewer: viewer.who)
-def test_controls_of_all_pages_leave_a_whole_page(
+def test_all_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer,
     subjects: Subjects,
     chromium: Browser,

@@ -55,7 +55,7 @@ def test_like_button_updates_immediately_and_reverts_on_failure(at: LiveServer, 
         ours.complaints.clear()
 
 
-def test_form_submitted_repeatedly_is_sent_once(at: LiveServer, chromium: Browser) -> None:
+def test_form_submitted_twice_quickly_is_sent_once(at: LiveServer, chromium: Browser) -> None:
     dee = at.join("dee")
     with screen(at, chromium) as ours:
         ours.log_in("dee")

@@ -58,7 +58,7 @@ class Readable(Protocol):
 
 
 class Root(NamedTuple):
-    """The file by which a format was recognized, and the folder of the archive that contains all files of the format."""
+    """The file by which an archive format was recognized, and the folder of the archive that has all files of the format."""
 
     found: str
     prefix: str
@@ -145,8 +145,8 @@ def opened(
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
     `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece that is
-    read, and may raise an exception to stop. Raises `InvalidInput` for a damaged archive, and `TooLarge` for an archive with too
-    many files or bytes.
+    read, and stops the work if it raises an exception. Raises `InvalidInput` for a damaged archive, and `TooLarge` for an
+    archive with too many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)
@@ -186,21 +186,21 @@ def _too_many() -> TooLarge:
 
 
 class _Directory(io.FileIO):
-    """A ZIP file that limits the size of a single read, because it declares the size of its central directory itself."""
+    """A ZIP file that limits the size of a read, because a hostile file can declare a huge central directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
 
     def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move to a position. Raises `BadZipFile` if it is outside the file: a central directory may contain any position."""
+        """Move to a position. Raises `BadZipFile` if it is outside the file, as a damaged central directory may require."""
         if whence == os.SEEK_SET and not 0 <= to <= os.fstat(self.fileno()).st_size:
             raise zipfile.BadZipFile
         return super().seek(to, whence)
 
 
 class _Tar(io.BufferedIOBase):
-    """A tar with a limit (`_MAX_HEADERS`) on the bytes between the contents of two files."""
+    """A tar file that limits how many bytes of headers (`_MAX_HEADERS`) are read between the contents of two files."""
 
     def __init__(self, file: io.BufferedIOBase) -> None:
         super().__init__()
@@ -222,14 +222,14 @@ class _Tar(io.BufferedIOBase):
 
 
 def _checked(size: int | None) -> int:
-    """Return a read size that an archive declares for one of its tables, such as file names. Raises `TooLarge` above 16 MiB."""
+    """Return a read size that comes from the archive itself. Raises `TooLarge` above 16 MiB."""
     if size is None or not 0 <= size <= _MAX_DIRECTORY:
         raise _too_many()
     return size
 
 
 class _Document:
-    """A file that is read in pieces, and that passes the size of each piece to `count`."""
+    """A file that is read in pieces. The size of each piece is passed to `count`."""
 
     def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file = file

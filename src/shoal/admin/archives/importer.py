@@ -50,9 +50,9 @@ _SEQUENCES = 1 << SEQUENCE_BITS
 
 
 class Slots:
-    """Ids on one shard that are assigned in advance to the posts and photos of an archive.
+    """Ids, on one shard, that are assigned in advance to the posts and photos of an archive.
 
-    A post with more than `most` photos has several parts: the post itself, and comments with the further photos.
+    A post with more than `most` photos is stored in parts: the post itself, and comments with the remaining photos.
     """
 
     def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
@@ -79,7 +79,7 @@ class Slots:
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, then other ids of its millisecond, in case the first one belongs to a post of another archive."""
+    """Yield an id, then alternatives with the same millisecond, in case a post of another archive has the first one."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -144,7 +144,7 @@ async def _exported_members(network: AnyNetwork, member_id: int, plan: ArchivePl
 async def _local_members(
     network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
 ) -> list[int]:
-    """Return the members named by addresses of this network."""
+    """Return the local members whom these handles of this network identify."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
     owners: dict[Key, int] = {}
     for part in _batches(list(keys.values())):
@@ -166,7 +166,7 @@ def _batches(all_: Sequence[T]) -> Iterator[Sequence[T]]:
 def _linked_members(
     handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport
 ) -> list[int]:
-    """Return the members whose profiles name these accounts."""
+    """Return the members who declare one of these accounts as theirs by a link in their profile."""
     sure = {match.given: match.profile.member.id for match in matches if match.match == "link"}
     like = {match.given for match in matches} - sure.keys()
     for handle in map(str, handles):
@@ -200,7 +200,7 @@ class _Job(NamedTuple):
 
 
 class _Counts:
-    """Counts of a post, added to the report once its outcome is known, so that a retried post is counted once."""
+    """Counts for one post, which are added to the report when its outcome is known, so that a retry is not counted twice."""
 
     def __init__(self) -> None:
         self._omitted: list[tuple[str, Omission, str]] = []
@@ -208,11 +208,11 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """Count a record that is left out, of a kind and for a reason, with an example."""
+        """Count a record that is not imported, by kind and reason, with an example."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, shortened: str) -> str:
-        """Return the shortened text, and count it if it differs from the whole text."""
+        """Return the shortened text, and count a shortening if it differs from the whole text."""
         self._cut += shortened != whole
         return shortened
 
@@ -297,7 +297,7 @@ class ArchiveImport:
             self._note(self.report.there if job.begun else self.report.taken, position, photos, made)
 
     async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
-        """Create a post with all its parts; return its id and number of photos, or zeros if it was left out."""
+        """Create a post with all its parts; return its id and number of photos, or zeros if it was not imported."""
         try:
             photos = await self._photos(position, record, counted)
             drafts = self._drafts(record, photos, parent_id, counted)
@@ -431,12 +431,12 @@ class ArchiveImport:
         return import_key(self.shard, self._name("post", record, part))
 
     def _name(self, what: str, record: ArchivedPost, number: int) -> str:
-        """Return the unique name by which later runs recognize a post or photo; its length does not depend on the archive's ids."""
+        """Return the unique name by which later imports recognize a post or photo; it has a fixed length."""
         whole = f"{self.report.kind}\n{record.id}\n{number}"
         return f"archive:{what}:{self.member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
     async def _wait_for_events(self) -> None:
-        """Wait while event processing is late: members' own actions have priority."""
+        """Wait while event processing is behind, because members' own actions have priority."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _LONGEST_WAIT_SECONDS
         while self.network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # no event to wait for
@@ -444,7 +444,7 @@ class ArchiveImport:
 
 
 class Space(NamedTuple):
-    """Disk space for unpacking."""
+    """Where to unpack archives, and how much disk space that may take."""
 
     folder: Path | None = None
     """None: the system's temporary directory."""
@@ -492,7 +492,7 @@ _PATIENCE_SECONDS = 600.0
 
 
 class ImportArchive(Operation[ArchiveReport]):
-    """Import an archive, a local file given by absolute path, or describe the effect in a dry run."""
+    """Import an archive, a local file given by its absolute path. A dry run only reports what would be imported."""
 
     answer = ArchiveReport
     alone = True

@@ -67,7 +67,7 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DamagedPlan(Exception):
-    """A saved plan that no archive can produce."""
+    """A saved plan is damaged or forged: no archive results in it."""
 
 
 class ArchivePlan:
@@ -193,7 +193,7 @@ class ArchivePlan:
         return len(self.written)
 
     def levels(self) -> Iterator[list[int]]:
-        """Yield lists of positions: the posts by date, then the comments on these posts, then the replies to these, and so on."""
+        """Yield positions of posts by thread level: posts by date, then the comments on these posts, then the replies to those."""
         for _, level in groupby(self._by_depth, key=self._depths.__getitem__):
             yield list(level)
 
@@ -209,7 +209,7 @@ class ArchivePlan:
         return found
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
-        """Return a post with as many photos as the limits allow."""
+        """Return a post without the photos beyond the limit."""
         retained = post.photos[: min(MOST_PHOTOS, self._photos_left)]
         report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(retained))
         return msgspec.structs.replace(post, photos=retained)
@@ -236,7 +236,7 @@ class ArchivePlan:
         self._photos_left -= len(post.photos)
 
     def _arrange(self, left: set[bytes], report: ArchiveReport) -> None:
-        """Find the thread depth of each post. Replies to posts that are not imported are left out."""
+        """Find the depth of each post in its thread, and omit replies to posts that are not imported."""
         self.parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
         self.answered = bytearray(len(self))
@@ -300,12 +300,12 @@ def _regular(path: Path) -> IO[bytes]:
 
 
 def _digest(id_: str) -> bytes:
-    """Return a digest of fixed size, which takes the place of an id in memory."""
+    """Return a digest of fixed size, which is kept in memory instead of an id of any length."""
     return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:
-    """Return a post with cleaned texts (`as_text`) of bounded length."""
+    """Return a post with its texts cleaned (`as_text`) and shortened to the limits."""
     each = _MOST_TEXT // max(1, len(post.photos))
     return msgspec.structs.replace(
         post,

@@ -42,7 +42,7 @@ _HEAD = 4096
 
 
 def reader_of(entries: Entries, folder: Path) -> ArchiveReader:
-    """Return the reader of an archive; it unpacks into `folder`. Raises `InvalidInput` for an unknown format."""
+    """Return the reader for the format of an archive; it unpacks into `folder`. Raises `InvalidInput` for an unknown format."""
     return _of_one(entries, folder) if entries.single else _of_several(entries, folder)
 
 
@@ -98,13 +98,13 @@ class PhotoRequest(msgspec.Struct, frozen=True):
 
 
 class PostsRead(msgspec.Struct, frozen=True, tag=True):
-    """The number of posts read so far."""
+    """A progress report: the number of posts read so far."""
 
     count: int
 
 
 class Planned(msgspec.Struct, frozen=True, tag=True):
-    """The report of an archive whose plan has been saved."""
+    """The plan of the archive has been saved; this is its report."""
 
     report: ArchiveReport
 
@@ -114,7 +114,7 @@ class PhotoData(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, tag=True):
-    """An error. `message` may be shown to users, unless the kind is `internal`."""
+    """An error in the reader process. `message` may be shown to users, unless the kind is `internal`."""
 
     kind: Literal["invalid", "too_large", "limits", "full", "os", "internal"]
     message: str
@@ -125,7 +125,7 @@ Message = PostsRead | Planned | PhotoData | Refusal
 
 
 def main() -> None:
-    """Read the archive, then send photos until the server closes the pipe."""
+    """Read the archive and save its plan, then send photos on request until the server closes the pipe."""
     # Libraries may print to stdout.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -133,7 +133,7 @@ def main() -> None:
     job = msgspec.msgpack.decode(read_frame(sys.stdin.buffer), type=Job)
     # Disk space is twice the allowed bytes, because a repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
-    # This process starts no others. The limit has no effect if it runs as root.
+    # The reader process starts no other processes. The limit has no effect if it runs as root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     os.nice(_NICENESS)
 

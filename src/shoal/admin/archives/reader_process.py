@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 
 
 class ArchiveProcessError(Exception):
-    """An error in the code that reads archives, with the traceback of the process."""
+    """A bug in the code that reads archives, with the traceback from the reader process."""
 
 
 class ArchiveLimitsExceeded(ShoalError):
-    """An archive whose reading exceeded the limits of the reader process or killed it."""
+    """Reading the archive exceeded the limits of the reader process, or killed it."""
 
 
 class ProcessLimits(NamedTuple):
@@ -55,7 +55,7 @@ DEFAULT_LIMITS: Final = ProcessLimits()
 
 
 class ArchiveProcess:
-    """A process that reads one archive. It is killed at the end of `started`."""
+    """A process that reads one archive. It is killed when the block of `started` ends."""
 
     def __init__(self, process: ChildProcess, job: Job) -> None:
         self._process = process
@@ -117,7 +117,7 @@ class ArchiveProcess:
             async with asyncio.timeout(seconds):
                 yield
         except (TimeoutError, ChildDied) as error:
-            # A late answer would be mistaken for the answer to the next request.
+            # A late answer would be mistaken for the answer to the next request, so end the process.
             self._process.kill()
             _log.warning("archive reader process exceeded its limits or died: %r", error)
             raise self._past_limits() from error

@@ -29,7 +29,7 @@ class ArchiveKind(StrEnum):
 
 
 class Omission(StrEnum):
-    """Reasons for leaving out a record."""
+    """The reason for which a record was not imported."""
 
     BOOST = "boost"
     """Shares another account's post."""
@@ -82,7 +82,7 @@ class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A post as its author wrote it."""
+    """A post from an archive, as its author wrote it."""
 
     id: str
     """Id of the post, unique in its network."""
@@ -117,7 +117,7 @@ class SkippedRecord(NamedTuple):
 
 
 def odd_parts(id_: str, count: int) -> Iterator[SkippedRecord]:
-    """Yield a skipped record for each part that does not have the expected format."""
+    """Yield a skipped record for each of `count` parts of a post that have an unexpected format."""
     for _ in range(count):
         yield SkippedRecord("parts", id_, Omission.MALFORMED)
 
@@ -134,7 +134,7 @@ ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord
 
 
 class ArchiveReader(Protocol):
-    """A reader of an archive."""
+    """Reads an archive of one format."""
 
     @property
     def kind(self) -> ArchiveKind: ...
@@ -163,7 +163,7 @@ def printable(name: str) -> str:
 
 
 class Amounts(msgspec.Struct):
-    """Numbers of items. A comment is a reply to the member's own post."""
+    """Numbers of items in an archive. A comment is a reply to a post of the archive's owner."""
 
     posts: int = 0
     comments: int = 0
@@ -181,7 +181,7 @@ class Omitted(msgspec.Struct):
 
 
 class Sample(msgspec.Struct):
-    """An example of an imported post."""
+    """An example of a post to be imported."""
 
     written: int
     """Unix milliseconds."""

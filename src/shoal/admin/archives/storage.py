@@ -79,7 +79,7 @@ class Discarded(NotFound):
 
 
 class ArchiveStorage:
-    """The folder of archives. An archive has at most `most_bytes`; 0 disables uploads. Methods block on disk I/O."""
+    """The folder in which uploaded archives are stored, each of at most `most_bytes`; 0 disables uploads. Methods block on I/O."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -129,7 +129,7 @@ class ArchiveStorage:
         return self._folder / str(member_id) / _file_of(token)
 
     def workplace(self, member_id: int) -> Path:
-        """Return a folder for unpacking, after removing files of a killed process. The caller must hold the lock of `claim`."""
+        """Return a folder for unpacking, empty even after a crash. The caller must hold the lock of `claim`."""
         folder = self._folder / str(member_id)
         for left in folder.glob(f"{WORK_PREFIX}*"):
             _remove(left)
@@ -154,7 +154,7 @@ class ArchiveStorage:
             self._write(member_id, state)
 
     def empty(self, member_id: int, token: str) -> None:
-        """Remove an archive but keep its state."""
+        """Delete the files of an archive, but keep the state of its import."""
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
@@ -172,7 +172,7 @@ class ArchiveStorage:
         _remove(left)
 
     def waiting(self) -> list[int]:
-        """Return the members whose archives are to be read or imported."""
+        """Return the members whose archives have to be read or imported."""
         states = ((member_id, self.state(member_id)) for member_id in self.members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
@@ -191,7 +191,7 @@ class ArchiveStorage:
         return lock
 
     def sweep(self, now: int) -> None:
-        """Discard archives that were idle for days, and leftovers of killed processes."""
+        """Discard archives that have been idle for days, and files left by killed processes."""
         for member_id in self.members():
             state = self.state(member_id)
             if state is None:
@@ -206,7 +206,7 @@ class ArchiveStorage:
                 _remove(folder)
 
     def _has_capacity(self, now: int) -> bool:
-        """Return whether another archive fits, after evicting the oldest expired preview if necessary."""
+        """Return whether there is room for another archive, after removing the oldest expired preview if necessary."""
         states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
         unfinished = [entry for entry in states if entry[1].phase not in OVER]
         free = MOST - len(unfinished) - len(self._in_progress())
@@ -228,7 +228,7 @@ class ArchiveStorage:
         return list(self._folder.glob("[0-9]*.*"))
 
     def _detach(self, member_id: int) -> Path:
-        """Rename a member's folder, if it exists, so that it is no longer found; return the new path."""
+        """Rename a member's folder, if it exists, so that it no longer counts as theirs; return the new path."""
         leaving = self._folder / f"{member_id}.{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             (self._folder / str(member_id)).rename(leaving)

@@ -39,7 +39,7 @@ _TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together 
 
 
 class ArchiveWorker(BackgroundWorker):
-    """A background worker for archives between `start` and `stop`. Interrupted imports can be resumed."""
+    """Background worker that reads and imports uploaded archives, and resumes interrupted imports."""
 
     task_name = "shoal-archives"
 
@@ -136,7 +136,7 @@ class ArchiveWorker(BackgroundWorker):
                 await asyncio.to_thread(self.archive_storage.empty, member_id, done.token)
 
     async def _back_off(self, member_id: int, begun: ArchiveState, error: Unavailable) -> None:
-        """Delay an import. A full disk counts as an attempt, since the archive may fill it; an unavailable store does not."""
+        """Delay an import after an error. A full disk counts as a failed attempt; an unavailable store does not."""
         latest = await asyncio.to_thread(self.archive_storage.state, member_id)
         if latest is None or latest.token != begun.token:
             raise Discarded("this archive has been discarded")
@@ -181,7 +181,7 @@ class ArchiveWorker(BackgroundWorker):
             await asyncio.wait((job,))
 
     async def _save(self, member_id: int, state: ArchiveState) -> None:
-        """Save a state. A canceled call first waits until the state is saved, which could otherwise overwrite a later state."""
+        """Save a state. If canceled, wait until it is saved: it could otherwise overwrite a later state."""
         saving = asyncio.ensure_future(asyncio.to_thread(self.archive_storage.note, member_id, state))
         try:
             await asyncio.shield(saving)

@@ -72,7 +72,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
         return OneMoment(at, 0.0)
     for attempt in range(_ATTEMPTS):
         try:
-            return await _held(sources)
+            return await _blocked_at_once(sources)
         except Unavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -82,7 +82,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
     raise AssertionError
 
 
-async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
+async def _blocked_at_once(sources: Sequence[SnapshotSource]) -> OneMoment:
     began = time.monotonic()
     try:
         await _each(source.hold() for source in sources)
@@ -99,7 +99,7 @@ async def _held(sources: Sequence[SnapshotSource]) -> OneMoment:
 
 
 async def _each(calls: Iterable[Awaitable[None]]) -> None:
-    """Wait for all calls, even when one fails, so that none is still running when the caller releases the stores."""
+    """Await all calls, even if one fails, so that none is running when the caller resumes commits."""
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
@@ -107,7 +107,7 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackedNetwork:
-    """Everything that a backup reads. Snapshots are in the order of the stores in the shard map."""
+    """Everything that a backup reads: the snapshots, in the order of the stores in the shard map, and the media."""
 
     map: ShardMap
     snapshots: Sequence[SnapshotSource]

@@ -101,7 +101,7 @@ def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
 async def read_parts(
     source: SnapshotSource, table: SnapshotTable, owns: Callable[[int], bool] | None
 ) -> AsyncIterator[Sequence[Row]]:
-    """Iterate over a table of a store in parts. `owns` selects the shards of the store; None selects all."""
+    """Yield the rows of a table in chunks for the files of a backup. `owns` selects shards; None selects all."""
     after = FIRST_KEYS[table]
     waiting: list[Row] = []
     size = 0
@@ -137,7 +137,7 @@ _KEY_PARTS = 5
 
 
 class MediaNames:
-    """The media files that objects name, spooled to disk by data source."""
+    """The names of the media files to which objects refer, spooled to disk by data source."""
 
     def __init__(self, folder: Path) -> None:
         self._files = [folder / f"named-{source}" for source in range(DATA_SOURCES)]
@@ -157,7 +157,7 @@ class MediaNames:
                 file.writelines(lines)
 
     def of(self, source: int) -> dict[str, bool]:
-        """Return the files of a data source, and whether each one is required."""
+        """Return the media files of a data source, and whether each one is required."""
         if not self._files[source].exists():
             return {}
         with self._files[source].open() as file:
@@ -173,7 +173,7 @@ def data_source_of(key: str) -> int | None:
 
 
 class BackupMedia(NamedTuple):
-    """The media of one backup: the files of the backup that list them, their totals, and the media that are missing."""
+    """The media of one backup: the files that list them, their totals, and the media that are missing."""
 
     parts: list[DumpPart]
     totals: MediaTotals
@@ -194,7 +194,7 @@ class MediaCopier:
     new_bytes: int = 0
 
     async def copy_all(self) -> None:
-        """Copy all current media, so that little is left to copy once the snapshots are open."""
+        """Copy all current media in advance, so that little is left to copy while the snapshots are open."""
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
@@ -224,7 +224,7 @@ class MediaCopier:
         return BackupMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
-        """Return the sizes of the named files that exist in the network or already in the backup."""
+        """Return the sizes of those named files that exist in the network or in the repository."""
         there = await media_sizes(self.repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
@@ -241,9 +241,9 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, requested: Mapping[str, int]) -> dict[str, BackupFile]:
-        """Copy the requested media of a data source unless they are in the repository already, and return them by key.
+        """Copy the requested media of a data source that the repository lacks, and return all of them by key.
 
-        Files that were deleted in the meantime are left out.
+        Files that were deleted before they could be copied are left out.
         """
         if not requested:
             return {}
@@ -307,7 +307,7 @@ async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
 
 
 async def media_sizes(repository: BackupRepository, source: int) -> dict[str, int]:
-    """Return the sizes of the media in a backup, by their keys in the network."""
+    """Return the sizes of the media of a data source in a repository, by their keys in the network."""
     found = await sizes_below(repository.files, f"{MEDIA}/{source}")
     return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
 
@@ -345,7 +345,8 @@ async def copy_file(
 ) -> BackupFile:
     """Copy one file to another store and return its size and hash.
 
-    Raises `NotFound` if it does not exist, and `BackupDamaged` if it differs from `expected`. Nothing is stored in either case.
+    Raises `NotFound` if the file does not exist, and `BackupDamaged` if it differs from `expected`. Nothing is stored in either
+    case.
     """
     found = await source.part(key, 0)
     await throttle.spend(found.size)

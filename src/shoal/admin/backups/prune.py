@@ -25,7 +25,7 @@ class Keeping(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> bool:
-        """Whether any rule is set."""
+        """Whether the policy has any rule."""
         return bool(self.newest or self.daily or self.weekly)
 
 

@@ -51,7 +51,7 @@ class DumpPart(msgspec.Struct, frozen=True):
 
 
 class SavedTagRule(msgspec.Struct, frozen=True):
-    """An admin's rule for a tag, which is saved because it is not in the graph and cannot be recomputed."""
+    """An admin's tag rule in a backup. It is stored there because it is not in the graph, and cannot be recomputed."""
 
     name: str
     denied: bool
@@ -59,7 +59,7 @@ class SavedTagRule(msgspec.Struct, frozen=True):
 
 
 class MediaTotals(msgspec.Struct, frozen=True):
-    """Number and bytes of all media files of a backup, and of the ones that were not in the repository before."""
+    """Number and bytes of all media files of a backup, and of those that this backup added to the repository."""
 
     files: int = 0
     bytes: int = 0
@@ -111,7 +111,7 @@ def encode(manifest: Manifest) -> bytes:
 def decode(data: bytes, generation: str) -> Manifest:
     """Return the decoded manifest of the backup `generation`.
 
-    Raises `InvalidInput` if it is damaged, belongs to another backup or was written by a newer Shoal.
+    Raises `InvalidInput` if the manifest is damaged, belongs to another backup or was written by a newer Shoal.
     """
     try:
         head = msgspec.json.decode(data, type=_Head)
@@ -127,7 +127,7 @@ def decode(data: bytes, generation: str) -> Manifest:
 
 
 def plain(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields of a manifest that lists of backups show, for JSON output."""
+    """Return the fields of a manifest for lists of backups, as JSON values."""
     return {
         "generation": manifest.generation,
         "moment": manifest.at.isoformat(timespec="milliseconds"),
@@ -232,7 +232,7 @@ class BackupRepository:
             try:
                 await self._renew(name)
             except Conflict:
-                # The next `check_lease` of the writer raises the conflict.
+                # The next `check_lease` of the writer raises this conflict.
                 return
             except ShoalError as error:
                 _log.warning("the lease of %s could not be renewed: %s", name, error)
@@ -242,7 +242,7 @@ class BackupRepository:
 
         In a directory, the lock proves that no other backup is running.
         """
-        markers = await self._held()
+        markers = await self._lease_files()
         # The lease was just renewed, so its date is the current time by the clock that dates all files.
         now = max(file.modified for file in markers[mine])
         for name, files in markers.items():
@@ -256,8 +256,8 @@ class BackupRepository:
                 )
             await self.files.delete([file.key for file in files])
 
-    async def _held(self) -> dict[str, list[StoredFile]]:
-        """Return the files of each backup, finished or not, by the name of the backup."""
+    async def _lease_files(self) -> dict[str, list[StoredFile]]:
+        """Return the files of every backup, finished or not, by the name of the backup."""
         found: dict[str, list[StoredFile]] = {}
         for name in await self.files.folders():
             if _NAME.fullmatch(name):
@@ -337,14 +337,14 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a unique name that sorts by time, to the millisecond."""
+    """Return a unique name for a backup. Names sort by time, to the millisecond."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 
 
 @contextmanager
 def _locked(folder: Path | None) -> Iterator[None]:
-    """Lock a directory against other backups. Do nothing for a bucket (None), which has no locks."""
+    """Lock a directory, so that no other backup can write to it. A bucket (None) has no locks."""
     if folder is None:
         yield
         return

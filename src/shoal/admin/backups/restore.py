@@ -78,12 +78,12 @@ async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
 
 
 async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
-    """Recompute data that backups do not contain, such as tag counts, and repair operations that were in progress."""
+    """Recompute the data that backups do not contain, such as tag counts, and complete operations that were in progress."""
     return await check(network, repair=True, progress=tell)
 
 
 async def finish(target: RestoreTarget, manifest: Manifest) -> None:
-    """Remove the key that marks the store as unfinished: the restore is complete, and servers may start."""
+    """Complete the restore: remove the key that marks the store as unfinished, so that servers may start."""
     await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
 
 

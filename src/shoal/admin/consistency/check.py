@@ -137,7 +137,7 @@ async def check(
 
 
 async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
-    """Repair and check repeatedly; return the number of resolved findings."""
+    """Repair and check again until nothing is found, a few times at most; return the number of resolved findings."""
     before = sum(found.wrong for found in look.values())
     for _ in range(_ROUNDS):
         findings = [finding for found in look.values() for finding in found.findings]
@@ -152,7 +152,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
 async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
-    """Return the findings that two passes agree on. The timeline check does its own second pass."""
+    """Return the findings that occur in both of two passes. The timeline check confirms its findings itself."""
     stored, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
@@ -229,7 +229,7 @@ def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blo
 
 
 class _Keys:
-    """Check of the keys of all objects. Keys of deleted objects are not detected."""
+    """Checks that the unique keys of all objects refer to them. Keys of deleted objects are not detected."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
@@ -300,7 +300,7 @@ Findings = dict[str, list[Finding]]
 
 
 async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
-    """Check `members` random members. Only findings of two passes are reported; all events are processed between them."""
+    """Check `members` random members. Only findings of both of two passes count; events are processed in between."""
     began = time.monotonic()
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}

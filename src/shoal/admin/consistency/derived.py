@@ -68,7 +68,7 @@ def _some(members: Sequence[int], most: int | None) -> list[int]:
 
 
 def _sampled(objects: Objects, counts: Counts, sample: int) -> list[int]:
-    """Return the most and the least connected members, and `sample` random ones."""
+    """Return the members with the most and the fewest follows, and `sample` random ones."""
     members = objects.members
     degree = np.zeros(len(members), np.int64)
     follows = (counts.atype == FOLLOWS.number) | (counts.atype == FOLLOWED_BY.number)
@@ -99,7 +99,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
-    """Return the ids of entries in which a timeline and its definition differ, and whether the timeline lacks each of them."""
+    """Return the ids in which a timeline and its definition differ, and for each whether the timeline lacks it."""
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
     whole = Cursor(after=floor or 0, limit=200)
@@ -118,7 +118,7 @@ def _listed(ids: Sequence[int]) -> str:
 
 
 async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
-    """Return the ids of the first `most` entries of all pages: a page may be short, so single pages cannot be compared."""
+    """Return the ids of the first `most` entries, over several pages: a page may be short, so pages cannot be compared."""
     ids: list[int] = []
     before: int | None = cursor.before
     while before is not None and len(ids) < most:
@@ -132,7 +132,7 @@ _SEARCH_PAGE = 2_000
 
 
 class SearchRows:
-    """Comparison of the rows of the search index with the objects."""
+    """Compares the rows of the search index with the objects."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._graph: Reader = network.effects.graph
@@ -142,7 +142,7 @@ class SearchRows:
         self.findings: list[Finding] = []
 
     async def is_filled(self) -> bool:
-        """Return whether the index can be compared: an index that is still being filled may be incomplete."""
+        """Return whether the search index is complete. An index that is still being filled cannot be compared."""
         return self._index.keeps and (await self._index.state()).complete
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
@@ -184,12 +184,12 @@ _RECHECKS = 8
 
 
 def horizon() -> int:
-    """Return the first day (since 1970-01-01 UTC) with per-day counts."""
+    """Return the first day for which the tag cloud has counts per day, as a number of days since 1970-01-01 UTC."""
     return now_ms() // DAY_MS - DAYS
 
 
 class TagCounts:
-    """Tag rows recomputed from posts."""
+    """The rows of the tag cloud, recomputed from posts."""
 
     def __init__(self) -> None:
         self._horizon = horizon()
@@ -204,7 +204,7 @@ class TagCounts:
         self.authors.update(after)
 
     async def compared(self, store: CloudStore) -> Found:
-        """Return the tags whose counts in the cloud differ."""
+        """Return the tags whose counts in the cloud differ from the recomputed ones."""
         findings: list[Finding] = []
         seen: set[int] = set()
         checked, after = 0, FIRST
@@ -241,10 +241,10 @@ def _use(post: Post) -> Use | None:
 async def constant(
     found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
 ) -> Found:
-    """Return the findings whose `difference` is the same nonzero value in several measurements, even on a network in use.
+    """Return the findings whose `difference` has one nonzero value in several measurements, even if the network is in use.
 
-    A correct value that changes may differ in two passes by coincidence. If `settled` is given, all events of that network are
-    processed before each measurement.
+    A single measurement may show a difference only because the value was changing. If `settled` is given, all events of that
+    network are processed before each measurement.
     """
     if found.wrong > _RECHECKED:
         return found
@@ -262,7 +262,7 @@ async def constant(
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return by how many uses, on which days and in which spellings the cloud and a recount differ; empty if they are equal."""
+    """Return how a tag's counts in the cloud differ from a recount: uses, days and spellings; empty if they agree."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: counts for day, counts in stored.days.items() if day >= horizon()}
@@ -304,9 +304,9 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
 
 
 async def _recounted(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
-    """Return the recounted row of a tag, and its number of uses by day and author.
+    """Return a tag's row by a recount, and its uses by day and author.
 
-    The number is 0 for a day and author that are stored but do not occur in the recount.
+    The number of uses is 0 for a day and author that are stored but do not occur in the recount.
     """
     id_ = tag_id(name)
     counts = TagCounts()

@@ -34,7 +34,7 @@ MOST = 50_000
 
 
 class Found(NamedTuple):
-    """The numbers of checked and wrong items, and the first findings."""
+    """The result of a check: how many items were checked, how many are wrong, and the first findings."""
 
     checked: int
     wrong: int
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class Match(NamedTuple):
-    """Positions of pairs that are only in the first list, only in the second, and in both."""
+    """The result of `match`: indexes of pairs only in the first list, only in the second, and in both."""
 
     first: Column
     second: Column
@@ -64,7 +64,7 @@ def match(first: Pairs, second: Pairs) -> Match:
 
 
 def inverses(links: Links) -> Found:
-    """Check invariant I3: an association and its inverse are equal, or both are deleted."""
+    """Check invariant I3: each association equals its inverse, or both are deleted."""
     checked, wrong, findings = 0, 0, []
     for atype in ASSOC_TYPES.values():
         if atype.inverse > atype.number:
@@ -154,7 +154,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return how many live entries are at or before each position (list and time), if all lists are put one after the other."""
+    """Return for each position, a list and a time, how many live entries precede or equal it in all lists put end to end."""
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
     time = np.concatenate((live.time, time))
@@ -204,12 +204,12 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time of an association that is derived from an object: the id of this object, which is one of the two ends."""
+    """Return the time that an association derived from an object must have: the id of that object, one of its two ends."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """Check that live associations lead from and to existing objects. One direction of each inverse pair is checked."""
+    """Check that live associations start and end at existing objects. Only one direction of each pair is checked."""
     # A thread stays muted when its root is deleted, because its comments remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]

@@ -36,7 +36,7 @@ _PARTS = 5
 
 
 class MediaFiles:
-    """Comparison of media objects, collected page by page, with the stored files."""
+    """Compares media objects, collected page by page, with the stored files."""
 
     def __init__(self, network: AnyNetwork, young: float = YOUNG_SECONDS) -> None:
         self._network = network
@@ -70,7 +70,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Record the sizes of the files that objects name, report files that no object names, and return the number of files."""
+        """Record the sizes of files that objects name, report the other files, and return the number of files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -186,7 +186,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
 
 
 async def _repair_profile(network: AnyNetwork, id_: int) -> None:
-    """Clear the avatar and the header of a member if the file is gone."""
+    """Clear the avatar and the header of a member if their files are missing."""
     graph = network.effects.graph
     member = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(member, Member):
@@ -208,7 +208,7 @@ async def _repair_profile(network: AnyNetwork, id_: int) -> None:
 
 
 async def _recount(network: AnyNetwork, owner_id: int) -> None:
-    """Recount the bytes of a member's media. A concurrent change bumps the member's version, so the commit is retried."""
+    """Recount the bytes of a member's media. A concurrent change increments the member's version, so the commit is retried."""
     graph = network.effects.graph
 
     async def attempt() -> None:

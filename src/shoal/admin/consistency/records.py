@@ -53,7 +53,7 @@ _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
 
 
 class FollowHistories:
-    """The follow histories in all tombstones; each takes 56 bytes of memory."""
+    """The follow histories in all tombstones, 56 bytes of memory each."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -79,7 +79,7 @@ class FollowHistories:
 
 
 class _Histories(NamedTuple):
-    """Follow histories in columns, each as stored for one of the two members."""
+    """Follow histories in columns, each as stored for one of the two members concerned."""
 
     id1: Column
     atype: Column
@@ -95,7 +95,7 @@ class _Histories(NamedTuple):
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge the histories in the tombstones of a follow and of its overflow type."""
+        """Merge the history in a follow's tombstone with that in the tombstone of its overflow type."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -117,7 +117,7 @@ class _Histories(NamedTuple):
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield histories that have no end although there is no follow, and histories that end after a live follow began."""
+    """Yield histories without a final end although the follow has ended, and those that end after a live follow began."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -131,7 +131,7 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Yield histories that differ between the two members, except in entries that were deleted because of age or number."""
+    """Yield histories that differ between the two members, apart from entries dropped because of age or number."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (
@@ -153,7 +153,7 @@ def _finding(words: str, histories: _Histories, at: int) -> Finding:
 
 
 def _digest(moments: frozenset[int]) -> int:
-    """Return a sum of 56-bit hashes: the sums of two disjoint sets add up to the sum of their union."""
+    """Return the sum of 56-bit hashes of these times: the sums of two disjoint sets add up to that of their union."""
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
@@ -203,12 +203,12 @@ Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | Schedul
 
 
 class FreshIds:
-    """The tickets of objects and the options of polls; each takes 16 bytes of memory."""
+    """Collects the tickets of objects and the ids of poll options and emoji, 16 bytes of memory each."""
 
     def __init__(self) -> None:
         # Alternating: owner, id.
         self._tickets, self._options = array("q"), array("q")
-        # For each ticket, whether another check detects that it is missing from the schedule.
+        # For each ticket: 1 if another check detects that the ticket is missing from the schedule, otherwise 0.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:
@@ -221,7 +221,7 @@ class FreshIds:
                     self._options.extend((node.id, option.id))
 
     def tickets(self, links: Links) -> Found:
-        """Return objects whose ticket is not in the schedule (agenda), or belongs to another object."""
+        """Return the objects whose ticket is not in the schedule, or belongs to another object."""
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
         # `due.mark` is the hash of the association's data, which is the id of the due object.
@@ -234,7 +234,7 @@ class FreshIds:
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
-        """Return poll options that belong to several polls, and emoji that belong to several posts. They cannot be repaired."""
+        """Return ids of poll options that several polls use, and of emoji that several posts use. They cannot be repaired."""
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
             *_shared(*_pairs(self._options), "{0} and {1} share an option id: votes for either count in both"),
@@ -305,7 +305,7 @@ def _due_at(node: Ticketed) -> int:
 
 
 class UnusedApps:
-    """Apps that may be deleted, and apps used by a token or an authorization code."""
+    """Collects apps that may be deleted, and apps to which a token or an authorization code was issued."""
 
     def __init__(self) -> None:
         self._checked = 0

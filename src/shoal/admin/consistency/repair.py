@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
-from shoal.graph.payloads.posts import place_of
+from shoal.graph.payloads.posts import encoded_thread_position
 from shoal.graph.schema import (
     ASSOC_TYPES,
     CELL_OF,
@@ -47,7 +47,7 @@ Their data has no meaning of its own, so a repair changes the data in order to t
 
 
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Repair findings: associations, then keys and timelines, then counts (first of lists, then of authors), then rank indexes."""
+    """Repair findings in this order: associations, keys and timelines, counts (of lists, then of authors), rank indexes."""
     for remedy in (_agree, _begin, _end, _key):
         for start in range(0, len(findings), _AT_ONCE):
             await asyncio.gather(*(remedy(network, finding) for finding in findings[start : start + _AT_ONCE]))
@@ -67,7 +67,7 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def miscount(network: AnyNetwork, finding: Finding) -> int:
-    """Return by how much a count is currently too high; 0 if it is correct or changed during the recount."""
+    """Return how much too high a count is now; 0 if it is correct, or if it changed during the recount."""
     if finding.recount is None:
         return 0
     id1, atype = finding.recount
@@ -82,7 +82,7 @@ async def miscount(network: AnyNetwork, finding: Finding) -> int:
 
 
 async def _agree(network: AnyNetwork, finding: Finding) -> None:
-    """Overwrite the older one of an association and its inverse with the newer one; on a tie, overwrite the inverse."""
+    """Make an association and its inverse equal: overwrite the older one or, if both have equal times, the inverse."""
     if finding.agree is None:
         return
     here, there = await _both_ends(network, finding.agree)
@@ -109,7 +109,7 @@ async def _begin(network: AnyNetwork, finding: Finding) -> None:
         data = (1).to_bytes(4)
     elif triple[1] == IN_THREAD.number:
         comment = (await network.store.obj_get((triple[0],))).get(triple[0])
-        data = place_of(comment) if isinstance(comment, Post) else data
+        data = encoded_thread_position(comment) if isinstance(comment, Post) else data
     await _put_both(network, _past(AssocOp(*triple, moment, alive=True, data=data, plain=True), here, there))
 
 
@@ -129,7 +129,7 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of a tombstone of such a type would be read as the history of a follow.
+        # The data of a tombstone of a type with a history would be read as the history of a follow.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
@@ -164,7 +164,7 @@ async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return the operation with a time or data that takes precedence over the stored rows."""
+    """Return the operation with its time or data raised, if necessary, to win over the stored rows."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -195,7 +195,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount until the list does not change during a count: members may write concurrently. Raises `Conflict` after some tries."""
+    """Recount until the list does not change during a count: members may be writing. Raises `Conflict` after some tries."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):
@@ -208,7 +208,7 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
 
 
 class _Counted(NamedTuple):
-    """The correct value of a count, with numbers that reveal a change of the list between two recounts."""
+    """A recounted count, with numbers that show whether the list changed between two recounts."""
 
     n: int
     rows: int
@@ -232,7 +232,7 @@ async def _length(network: AnyNetwork, id1: int, atype: int) -> _Counted:
 async def _sum(network: AnyNetwork, author: int, atype: int) -> _Counted:
     """Return the sum of the stored (not cached) counts of everything the author posted.
 
-    Deleted posts are included: until their likes are removed, these count in the post's own count and in the author's total.
+    Deleted posts are included: until their likes are removed, those likes count for the post and for the author.
     """
     n = rows = alive = 0
     after = (author, POSTED.number, FIRST)

@@ -37,7 +37,7 @@ from shoal.core.signup import Invitation
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
-from shoal.graph.payloads.posts import cell_ids, places
+from shoal.graph.payloads.posts import cell_ids, listings
 from shoal.graph.schema import (
     ATTACHED,
     BLOCKS_EMAIL,
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Rank index blocks in columns: each has the number of entries in a section of a list that is read by position."""
+    """Rank index blocks in columns. A block has the number of entries in a section of a list that is read by rank."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Ids of all objects in order, the author of each post, and the associations that objects imply, by type."""
+    """Ids of all objects in order, the authors of posts, and the associations that must exist because of the objects, by type."""
 
     ids: Column
     members: Column
@@ -172,7 +172,7 @@ class Objects(NamedTuple):
     declared: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
-        """Return a mask of the ids that exist. A negative id is the hash of a name: it has no object and always exists."""
+        """Return a mask of the ids that exist. Negative ids, which are hashes of names such as tags, always count as existing."""
         return (ids < 0) | found_in(ids, self.ids)
 
     def authors_of(self, ids: Column) -> Column:
@@ -193,7 +193,7 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
 
 
 def implied_by(node: AnyNode) -> Iterator[Triple]:
-    """Iterate over the associations that an object implies."""
+    """Yield the associations that must exist because of an object."""
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
@@ -204,14 +204,14 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
                 yield node.id, IN_THREAD.number, node.root_id
-            yield from _placed(node)
+            yield from _listings(node)
             yield from ((id_, ATTACHED.number, node.id) for id_ in node.media)
         case Member():
             yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
         case Share():
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
-            yield from _placed(node)
+            yield from _listings(node)
         case Media() | ScheduledPost() | Album() | Invitation():
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
@@ -233,12 +233,12 @@ def _logged_in(token: Token) -> Iterator[Triple]:
         yield token.member_id, EXPIRING.number, token.id
 
 
-def _placed(entry: Post | Share) -> Iterator[Triple]:
-    return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
+def _listings(entry: Post | Share) -> Iterator[Triple]:
+    return ((id1, atype.number, id2) for id1, atype, id2 in listings(entry))
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Return the ids that an object uses for parts that are not objects, such as the options of a poll."""
+    """Return the ids that an object contains for things that are not objects: its ticket, and the options of a poll."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -283,7 +283,7 @@ def column(values: array[int]) -> Column:
 async def read_objects(
     store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
 ) -> Objects:
-    """Read all objects; `watch` receives each page."""
+    """Read all objects, passing each page to `watch`."""
     arrays = _ObjectArrays()
     after = FIRST
     while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -298,7 +298,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Yield pages of the rows of a table. A row begins with its key, after which the next page starts."""
+    """Yield pages of the rows of a table. A row begins with its key, and a page starts after the last key of the previous one."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page
@@ -308,7 +308,7 @@ async def _pages(
 
 
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
-    """Read all associations, including tombstones; `watch` receives each page."""
+    """Read all associations, including tombstones, passing each page to `watch`."""
     found: list[Links] = []
     async with aclosing(_pages(store.assoc_scan, (FIRST, FIRST, FIRST), progress, "associations")) as pages:
         async for page in pages:

@@ -46,7 +46,7 @@ class TagSpellings:
         self._findings: list[Finding] = []
 
     def take(self, page: Iterable[AnyNode]) -> None:
-        """Check the posts and the feedback (more or less like this) among these objects."""
+        """Check the tags of the posts and of the feedback (more or less like this) on this page of objects."""
         for node in page:
             self._checked += isinstance(node, Post | FeedPreferences)
             if is_outdated(node):
@@ -54,7 +54,7 @@ class TagSpellings:
                 self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
-        """Check the followed and featured tags among these associations."""
+        """Check the followed and featured tags on this page of associations."""
         for row in page:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings, after checking the admins' tag rules too."""
+        """Return all findings, including those in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -92,7 +92,7 @@ async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> 
 async def fold_all(
     store: Scanner, writes: Writes, cloud: CloudStore, after_page: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Store all tags of a network in canonical form. A run after an interruption converts the remaining tags.
+    """Store all tags of a network in canonical form. After an interruption, another run converts the remaining tags.
 
     `after_page` is awaited after every 1,000 objects.
     """
@@ -155,7 +155,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit: the tags of its text, unless too many are added or removed at once."""
+    """Return a post's tags after the next commit: those of its text, as far as their changes fit into one commit."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

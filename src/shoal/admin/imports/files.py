@@ -20,7 +20,7 @@ PHOTO_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """The files to read, with options."""
+    """The files of an import, with its options."""
 
     members: Path | None = None
     """None: follows and posts refer to existing members by name."""
@@ -81,7 +81,7 @@ _AT_ONCE = 1_000
 
 
 class RecordSpool(Generic[R]):
-    """Records of a type in a file, in blocks of 1,000; `count` is their number."""
+    """Records of one type, spooled to a file in blocks of 1,000; `count` is their number."""
 
     def __init__(self, path: Path, record: type[R]) -> None:
         self.count = 0
@@ -114,7 +114,7 @@ class RecordSpool(Generic[R]):
 
 
 def number_of(sources: Sources) -> int:
-    """Return a 40-bit fingerprint of the options and of the size, beginning and end of each file."""
+    """Return a 40-bit fingerprint of an import: its options, and the size, beginning and end of each file."""
     digest = md5(usedforsecurity=False)
     inputs = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
     digest.update(repr(inputs).encode())

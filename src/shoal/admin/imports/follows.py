@@ -57,7 +57,7 @@ _ROWS = 200_000
 
 
 class FollowBlock(NamedTuple):
-    """References to the members of some rows, and the times of the rows in ticks (1,024 per millisecond)."""
+    """Follows from a file: references to their members, and their times in ticks (1,024 per millisecond)."""
 
     followers: Sequence[str]
     followees: Sequence[str]
@@ -67,10 +67,10 @@ class FollowBlock(NamedTuple):
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the time of a row in ticks (1,024 per millisecond), from its date or else from its number.
+    """Return the time of a row in ticks (1,024 per millisecond), from its date or, without one, from its number.
 
-    Rows with equal dates are a tick apart, since the usual resolution of files is a second. Raises `InvalidInput` for a date that
-    is invalid or later than `latest` (Unix milliseconds).
+    Rows with equal dates are a tick apart, since the usual resolution of files is a second. Raises `InvalidInput` for a date
+    that is invalid or later than `latest` (Unix milliseconds).
     """
     if not since:
         return (1 + number) * TICKS
@@ -81,7 +81,7 @@ def row_moment(since: str, number: int, latest: int) -> int:
 
 
 def follow_blocks(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
-    """Iterate over blocks of rows; unreadable rows are rejected.
+    """Yield the rows of a file of follows in blocks; unreadable rows are rejected.
 
     Raises `OSError`, and `InvalidInput` for an unsupported kind of file or missing columns.
     """
@@ -111,7 +111,7 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
 
 
 def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
-    """Return getters of the follower and the followee of a row, and of its date if there is such a column."""
+    """Return functions that get the follower, the followee and, if there is such a column, the date from a row."""
     fields = Fields("follows", dict.fromkeys(head), named)
     # If several columns have one name, the last one is used, as in the other files of an import.
     last = {name: at for at, name in enumerate(head)}
@@ -127,7 +127,7 @@ def _block(
     *,
     summary: Summary,
 ) -> FollowBlock:
-    """Return the rows with their times; rows with invalid dates are rejected."""
+    """Return rows with their times; rows with an invalid date are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(row_numbers, np.int64) + 1) * TICKS)
     latest = now_ms()
@@ -148,9 +148,9 @@ def _block(
 def _complete_rows(
     rows: list[list[str]], width: int, number: int, row_number: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
-    """Return the rows with `width` columns and the number of each; other rows are rejected, and empty lines are ignored.
+    """Return the rows that have `width` columns, each with its number; others are rejected, and empty lines ignored.
 
-    `number` is the line number before the rows, and `row_number` the number of the first row.
+    `number` is the number of lines before these rows, and `row_number` the number of the first row.
     """
     even, row_numbers = [], []
     for row in rows:
@@ -200,7 +200,7 @@ class _Job(NamedTuple):
 
 
 def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
-    """Iterate over all references to members in a file of follows."""
+    """Yield all references to members in a file of follows."""
     for block in follow_blocks(path, named, Summary()):
         yield from block.followers
         yield from block.followees
@@ -269,7 +269,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """A part to store, the number of entries in its file, and the duplicate and rejected follows among them."""
+    """A chunk of list entries to store, with their number in its file, and which follows were duplicate or rejected."""
 
     part: LoadPart
     entries: int
@@ -278,7 +278,7 @@ class Prepared(NamedTuple):
 
 
 class ImportedFollows:
-    """The follows of a file, spooled to disk as pairs of positions of members in the import."""
+    """The follows of a file, spooled to disk as pairs of member positions (row numbers in the file of members)."""
 
     def __init__(self, folder: Path, people: ImportedMembers) -> None:
         self._folder = folder
@@ -374,7 +374,7 @@ class ImportedFollows:
         summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
 
     def _partitioned(self) -> list[Path]:
-        """Partition the entries into files by list owner."""
+        """Distribute the list entries over files by list owner."""
         if self._dated:
             self._make_times_distinct()
         entries = (
@@ -428,7 +428,7 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _with_distinct_times(rows: Rows) -> Rows:
-    """Make the times of each follower's follows distinct. The rows are all follows of some members, in file order."""
+    """Give the follows of each follower distinct times. The rows are all follows of some members, in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
@@ -440,7 +440,7 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Distribute rows over files by the part of the member in column `by`, preserving their order."""
+    """Distribute rows over files, in their order, by the part to which the member in column `by` belongs (`parts`)."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -461,9 +461,9 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 
 
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the part of each member, by position.
+    """Divide members, by position, into parts with similar numbers of list entries; return the part of each.
 
-    Members whose ids have equal milliseconds are in one part, because the order of their ids differs from that of positions.
+    Members whose ids are of one millisecond are in one part, because their ids are not in the order of their positions.
     """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
@@ -474,7 +474,7 @@ def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _lengths(links: Table) -> Table:
-    """Return the id, type and length of each list in these sorted entries."""
+    """Return the id, type and length of each list, from sorted list entries."""
     if not len(links):
         return np.empty((0, 3), np.int64)
     begins = np.nonzero(np.concatenate(([True], (links[1:, :2] != links[:-1, :2]).any(axis=1))))[0]
@@ -505,7 +505,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Return the lists that do not exist, and the incomplete ones."""
+    """Divide the lists of a chunk into those that do not exist in the store and those that are incomplete there."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
@@ -518,7 +518,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Complete lists that already have entries, by adding each entry as a plain operation, which may be repeated."""
+    """Complete lists that have only some of their entries, by adding every entry, which is idempotent."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

@@ -66,13 +66,13 @@ Positions = NDArray[np.int64]
 
 
 class _Index(NamedTuple):
-    """Sorted hashes, and the position of each."""
+    """Sorted hashes of references, each with the position of its member."""
 
     hashes: NDArray[np.int64]
     positions: NDArray[np.int32]
 
     def find(self, candidates: NDArray[np.int64]) -> Positions:
-        """Return the position of each candidate hash, or -1 for unknown ones. Of equal hashes, the last one is found."""
+        """Return the position of each hash; -1 for unknown ones. If several members have it, the last one is found."""
         found = np.full(len(candidates), -1, np.int64)
         if len(self.hashes):
             # Sorted lookups access nearby memory, which takes a third of the time.
@@ -84,7 +84,7 @@ class _Index(NamedTuple):
 
 
 class References:
-    """Lookup of members' positions by their id in the file or else by user name. First `add` all members, then `settle`."""
+    """Finds the positions of members by their id in the file or by user name. First `add` all members, then call `settle`."""
 
     def __init__(self) -> None:
         self._added = (array("q"), array("q"))
@@ -135,7 +135,7 @@ _SAME_ID = "an earlier record has this id"
 
 
 class _Job(NamedTuple):
-    """A member to register, its position, and the unique name in the store by which later runs recognize the record."""
+    """A member to register: the record, its position, and the unique name by which later imports recognize it."""
 
     at: int
     record: MemberRecord
@@ -143,7 +143,7 @@ class _Job(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to create, its login, and the unique name in the store by which later runs recognize the record."""
+    """A member to write into the store, the login, and the unique name by which later imports recognize the record."""
 
     member: Member
     login: Login
@@ -177,7 +177,7 @@ class ImportedMembers:
             yield record
 
     async def find_existing(self, network: AnyNetwork, names: Iterable[str]) -> None:
-        """Take the members with these names from the network, for an import without a file of members."""
+        """Use the members of the network with these names, for an import without a file of members."""
         keys = list(dict.fromkeys(user_name_key(as_name(name)) for name in names))
         owners = await bulk_keys(network, keys)
         existing = [key for key in keys if key in owners]
@@ -251,7 +251,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # The record is not the cause. The import ends here, and the next run continues.
+            # The record did not cause this error. The import ends here, and the next run continues.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -318,7 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # Two records have equal ids in the file, or a member is joining concurrently.
+                    # The file contains two records with one id, or a member is joining concurrently.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that decodes equal bytes once per run, as long as the results fit into bounded memory."""
+    """A decoder that caches its results within one run, as far as they fit into bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -131,7 +131,7 @@ async def _create_posts(
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of existing posts. A post lacks its picture if it was rejected or was added to the files later."""
+    """Count the pictures of posts that existed before, and report those that lack theirs: rejected, or added to the files later."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)
@@ -151,7 +151,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # The record is not the cause. The import ends here, and the next run continues.
+        # The record did not cause this error. The import ends here, and the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -160,7 +160,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
 
 
 def note_wording(wording: Wording, summary: Summary) -> None:
-    """Count an imported post, its tags, and the changes made to its text."""
+    """Count an imported post, its tags, and the changes that were made to its text."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:
@@ -204,7 +204,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Yield the write resources with media decoded by as many processes as there are cores."""
+    """Yield the network's write resources, with media decoded by one process per core."""
     async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
@@ -306,14 +306,14 @@ class ImportedPosts:
         first = max(0, len(known) - sources.photos_newest) if photos else len(known)
         for index in range(first, len(known)):
             at = known[index]
-            # The newest post has the first photo.
+            # Photos are assigned from the newest post to the oldest, so the newest post gets the first photo.
             photo = photos[(len(known) - 1 - index) % len(photos)]
             pictures[at] = photo, ids.after(int(post_ids[at]), shard_of(int(members[at])))
         return _Plan(members, post_ids, pictures)
 
 
 class _Plan(NamedTuple):
-    """Author, id and picture of every post: identical in every run over these files."""
+    """The author, id and picture of every post, which are equal in every run over the same files."""
 
     members: NDArray[np.int64]
     post_ids: NDArray[np.int64]
@@ -330,7 +330,7 @@ class _Plan(NamedTuple):
 async def _commit_posts(
     network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, resumed: bool
 ) -> None:
-    """Commit posts without looking anything up, unless the import is `resumed`."""
+    """Commit new posts. Only a `resumed` import looks up which of them exist."""
     missing = jobs
     if resumed:
         keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
@@ -349,7 +349,7 @@ async def _commit_posts(
                 await posts.imported(writes, job.author, draft, id_=job.id, created_at=explicit_time, record=record)
             )
         except Conflict:
-            # The post exists, or its id belongs to another post; `imported_post` handles both cases.
+            # The post exists already, or another post has its id; `imported_post` handles both cases.
             await imported_post(writes, job, 0, summary)
         except InvalidInput as error:
             summary.refuse("posts", job.record.id, str(error))

@@ -64,7 +64,7 @@ _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": (
 
 
 class NumberedRow(NamedTuple):
-    """A row with its number in the file, or an error."""
+    """A row with its number in the file. It may be an error instead, if the row is unreadable."""
 
     number: int
     row: Row
@@ -72,7 +72,7 @@ class NumberedRow(NamedTuple):
 
 
 class MemberRecord(NamedTuple):
-    """A member to create; other files refer to it by `id`."""
+    """A member to create. The other files refer to the member by `id`."""
 
     id: str
     name: str
@@ -95,7 +95,7 @@ class PostRecord(NamedTuple):
 
 
 class Fields:
-    """The column of each field of a kind of record."""
+    """The column in which each field of a record is, for one kind of record."""
 
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
@@ -127,7 +127,7 @@ class Fields:
 def readable_rows(
     kind: str, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary
 ) -> Iterator[tuple[Fields, NumberedRow]]:
-    """Iterate over the rows without errors, with the columns of their fields; other rows are rejected."""
+    """Yield the readable rows, with the column of each field; unreadable rows are rejected."""
     fields: Fields | None = None
     for line in lines:
         if line.error:
@@ -138,7 +138,7 @@ def readable_rows(
 
 
 def check_columns(named: Mapping[str, str]) -> None:
-    """Raise `InvalidInput` if a column is named for an unknown kind of record or an unknown field."""
+    """Raise `InvalidInput` if `named` has columns for an unknown kind of record, or for an unknown field."""
     known = [f"{kind}.{field}" for kind, fields in COLUMNS.items() for field in fields]
     for name in named:
         if name not in known:
@@ -214,7 +214,7 @@ def written_as_csv(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[str]]:
-    """Open a text file. Invalid bytes are replaced instead of ending the import."""
+    """Open a text file. Invalid bytes are replaced, so that they do not stop the import."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -267,7 +267,7 @@ class RecordCounts(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    # Servers of 0.2 send it under this name.
+    # Servers of version 0.2 send this field as `tallies`.
     counts: dict[str, RecordCounts] = msgspec.field(name="tallies")
     """Counts by kind of record."""
     notes: list[tuple[int, str, str]]
@@ -280,7 +280,7 @@ class ImportReport(msgspec.Struct):
 
 
 class Summary:
-    """Counts, and an optional file with all rejections as JSON lines of kind, record and reason."""
+    """Counts of an import, and an optional file with every rejection, as JSON lines of kind, record and reason."""
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
         self.counts: dict[str, RecordCounts] = {}
@@ -328,7 +328,7 @@ _MIDDLE_MS = 1_072_915_200_000
 
 
 def ticks_of(moment: int) -> int:
-    """Return a time (Unix milliseconds) in ticks since the epoch of ids; earlier times are mapped into the ten days after it."""
+    """Return a time (Unix ms) in ticks (1,024 per ms) since the id epoch. Earlier times are mapped into the ten days after it."""
     if moment >= EPOCH_MS:
         # Earlier times are mapped into the first ten days of 2024, so ticks may collide. `OrderedIds` and `BackdatedIds` make
         # the ids distinct.
@@ -339,7 +339,7 @@ def ticks_of(moment: int) -> int:
 
 
 class OrderedIds:
-    """Distinct ids on one shard for times in ascending order; each takes constant time."""
+    """Distinct ids on one shard, for times in ascending order, in constant time each."""
 
     def __init__(self, shard: int) -> None:
         self._shard = shard
@@ -357,7 +357,7 @@ class OrderedIds:
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the id after the last returned one, for a photo of the last post or a further part of it."""
+        """Return the id after the last one returned, for a photo or a further part of the last post."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -372,7 +372,7 @@ class OrderedIds:
 
 
 class BackdatedIds:
-    """Distinct ids for times in any order; a second record at an equal time on an equal shard gets the next free id."""
+    """Distinct ids for times in any order. If an id of that time and shard is used, the next free one is taken."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()
@@ -381,7 +381,7 @@ class BackdatedIds:
         return self._next(ticks_of(moment), shard)
 
     def after(self, id_: int, shard: int) -> int:
-        """Return the next free id on the shard, for a picture or when an id turns out to be taken."""
+        """Return the next free id after one, on the shard: for a picture, or if the id turns out to be taken."""
         ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % TICKS
         return self._next(ticks + 1, shard)
 
@@ -396,7 +396,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post, its rejected tags, the number of other tags, and whether the text was shortened or cleaned."""
+    """The text of a post to store, its rejected tags, the number of accepted ones, and whether it was shortened or cleaned."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -406,9 +406,9 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record with its tags, within `limit` characters as posts count them.
+    """Return the text of a record, followed by its tags, within `limit` characters as posts count them.
 
-    The text is shortened if necessary, and tags are left whole.
+    If it does not fit, the text is shortened but not the tags.
     """
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
@@ -437,7 +437,7 @@ def _tags_within(names: tuple[str, ...], space_left: int) -> tuple[str, list[tup
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text if it fits, else as many whole words as fit, and an ellipsis."""
+    """Return a text of at most `limit` characters: shortened, if necessary, after a whole word and with an ellipsis."""
     if text_length(text) <= limit:
         return text
     # No link, mention or tag contains a space, so the length of a text is the sum over its words and spaces.
@@ -450,7 +450,7 @@ def cut(text: str, limit: int) -> str:
     if head := text[:end].rstrip():
         return head + "…"
     head = text.lstrip()[: limit - 1]
-    # A link may count for more than its length.
+    # A link may count more characters than it has.
     while head and (over := text_length(head) + 1 - limit) > 0:
         head = head[:-over]
     return head + "…"

@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 3_600.0
 
 
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
-    """Return the store if the import is a bulk import, and record how it runs in the summary.
+    """Return the store if the import can be a bulk import, otherwise None; the summary says which it is, and why.
 
     Raises `InvalidInput` if it must be a bulk import but cannot, or if another bulk import is unfinished.
     """
@@ -66,7 +66,7 @@ async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) ->
 
 
 async def _against(network: AnyNetwork, sources: Sources) -> str:
-    """Return the reason against a bulk import, or an empty string."""
+    """Return the reason why the import cannot be a bulk import; empty if it can."""
     store = network.store
     if not (isinstance(store, Loading) and store.loads):
         return "this kind of store does not support bulk import"
@@ -79,7 +79,7 @@ async def _against(network: AnyNetwork, sources: Sources) -> str:
 
 
 class _Import:
-    """One import. `folder` is for temporary files."""
+    """One run of an import. `folder` is for temporary files."""
 
     def __init__(
         self, network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress, folder: Path

@@ -52,7 +52,7 @@ class ShownAuthor(NamedTuple):
 
 
 class BeforeAfter(msgspec.Struct, frozen=True):
-    """A figure computed with the recipe before and with the recipe after the change."""
+    """A figure of a replay, under the recipe before the change and under the one after it."""
 
     before: float
     after: float
@@ -63,7 +63,7 @@ class BeforeAfter(msgspec.Struct, frozen=True):
 
 
 class ExposureBucket(msgspec.Struct, frozen=True):
-    """Authors with a range of follower counts, and their fraction of all exposure, 0 to 1."""
+    """A group of authors by follower count, with its fraction of all exposure (0 to 1) before and after."""
 
     least: int
     """Fewest followers."""
@@ -80,7 +80,7 @@ class ExposureBucket(msgspec.Struct, frozen=True):
 
 
 class AuthorChange(msgspec.Struct, frozen=True):
-    """An author whose fraction of all exposure, 0 to 1, changes."""
+    """An author whose fraction of all exposure (0 to 1) differs before and after."""
 
     name: str
     followers: int
@@ -88,7 +88,7 @@ class AuthorChange(msgspec.Struct, frozen=True):
 
 
 class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison of tops before and after, over members who have a post in either."""
+    """A comparison of the first posts of many ranked feeds (tops) before and after, without members who have neither."""
 
     members: int
     unchanged: int
@@ -115,9 +115,9 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Return the figures of many members, skipping members with two empty tops. `authors` must contain every author.
+    """Compare the first posts (tops) of many members before and after. `authors` must contain every author in them.
 
-    Without members the overlaps are 1 and all other figures 0.
+    Members whose tops are both empty are skipped. If no member is left, the overlaps are 1 and all other figures 0.
     """
     tops = [pair for pair in pairs if pair.before or pair.after]
     ids = [([post.id for post in pair.before], [post.id for post in pair.after]) for pair in tops]
@@ -143,7 +143,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the fraction of posts in both tops, 0 to 1: the number in common, relative to the length of the longer top.
+    """Return the fraction of posts in both tops, 0 to 1: the number they have in common over the length of the longer one.
 
     This is the agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops have overlap 1.
     """
@@ -152,17 +152,17 @@ def overlap(before: Sequence[int], after: Sequence[int]) -> float:
 
 
 def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
-    """Return the similarity of two tops, 0 to 1, weighted towards the first positions: 1 for equal tops, 0 for disjoint ones.
+    """Return how similar two tops are, 0 (disjoint) to 1 (equal), with more weight on the first positions.
 
-    This is the extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
-    equation 32. Let X(d) be the number of posts in common among the first d, s and l the lengths of the shorter and the longer top,
-    and p the probability that a reader continues to the next position:
+    This is the extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings"
+    (2010), equation 32. Let X(d) be the number of posts in common among the first d, s and l the lengths of the shorter and the
+    longer top, and p the probability that a reader continues to the next position:
 
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
 
-    Kendall's tau is not applicable: it compares two orders of the same posts, but two tops have different posts. Each post occurs
-    in a top at most once.
+    Kendall's tau is not applicable: it compares two orders of the same posts, but two tops have different posts. Each post
+    occurs in a top at most once.
     """
     short, long = sorted((before, after), key=len)
     if not short:
@@ -177,17 +177,17 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
-    """Return, for each length of a prefix of the longer top (1, 2 ...), the number of posts in both prefixes of that length."""
-    places = {id_: position for position, id_ in enumerate(short)}
-    meets = Counter(max(position, places[id_]) for position, id_ in enumerate(long) if id_ in places)
+    """Return, for each length 1, 2 ... up to the longer top, how many posts the prefixes of that length have in common."""
+    positions = {id_: position for position, id_ in enumerate(short)}
+    meets = Counter(max(position, positions[id_]) for position, id_ in enumerate(long) if id_ in positions)
     return list(accumulate(meets[depth] for depth in range(len(long))))
 
 
 def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
-    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + position) over the author's positions.
+    """Return the exposure of each author in lists of authors: the sum of 1 / log2(1 + position) over the author's positions.
 
-    The first position is 1. This is the discount of Järvelin and Kekäläinen (2002), which Singh and Joachims, "Fairness of exposure
-    in rankings" (2018) use for the attention that a position receives.
+    The first position is 1. This is the discount of Järvelin and Kekäläinen (2002), which Singh and Joachims, "Fairness of
+    exposure in rankings" (2018) use for the attention that a position receives.
     """
     found: defaultdict[int, float] = defaultdict(float)
     for top in tops:
@@ -197,10 +197,10 @@ def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
 
 
 def gini(values: Sequence[float]) -> float:
-    """Return the inequality of non-negative values: 0 if all are equal, (n - 1)/n if one of n has everything.
+    """Return the inequality of non-negative values: 0 if all are equal, (n - 1)/n if all but one are 0.
 
-    This is the coefficient of Gini (1912): for values in rising order, the sum of (2 i - n - 1) x(i), divided by n times the sum of
-    the values. It is 0 if all values are 0.
+    This is the coefficient of Gini (1912): for values in rising order, the sum of (2 i - n - 1) x(i), divided by n times the
+    sum of the values. It is 0 if all values are 0.
     """
     total = math.fsum(values)
     if not total:

@@ -37,7 +37,7 @@ _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of the reasons. The first two were measured, the others were chosen."""
+    """The weights of the reasons to suggest a member. The first two were measured, the others were chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -93,7 +93,7 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees of a member follow, strongest bonds first: columns of equal length, 18 bytes per row."""
+    """Members followed by a member's followees, in columns of equal length, strongest bonds first; 18 bytes per row."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
@@ -107,12 +107,12 @@ class FriendsOfFriends(NamedTuple):
 
     @property
     def first(self) -> Ids:
-        """The two followees of each member with the fewest follows: shape (ids, 2); 0 if there is no second."""
+        """The two followees who follow each member, those with the fewest follows: shape (ids, 2); 0 if there is no second."""
         found: Ids = self.asked[self.named]
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; an empty row for a member whom no followee follows."""
+        """Return the rows of these distinct members; a row of zeros for a member whom no followee follows."""
         _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # Ids that are not found refer to the empty row, which is appended last.
         at = np.full(len(ids), len(self.ids))
@@ -128,7 +128,7 @@ class FriendsOfFriends(NamedTuple):
 
 
 def asked(followees: Sequence[int], follows: Mapping[int, int]) -> list[int]:
-    """Return the followees whose follows are read: the 200 with the fewest, which are the strongest evidence."""
+    """Return the followees whose own follows are read: the 200 who follow the fewest, which is the strongest evidence."""
     return sorted(followees, key=lambda id_: follows.get(id_, 0))[:ASKED]
 
 
@@ -180,7 +180,7 @@ class PeopleFacts(NamedTuple):
 
 
 def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
-    """Return the value of every reason for every candidate, between 0 and 1: shape (candidates, reasons)."""
+    """Return the value of every reason for every candidate, 0 to 1, as a matrix of shape (candidates, reasons)."""
     with np.errstate(invalid="ignore"):
         columns = {
             "friends": np.minimum(np.log2(1.0 + facts.bonds) / _FRIENDS_DOUBLINGS, 1.0),
@@ -194,13 +194,13 @@ def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
 
 
 def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIGHTS) -> Matrix:
-    """Return the contributions to the score: each value that the function `values` returned, times its weight."""
+    """Return the contributions of reasons to the score: each value times the weight of its reason."""
     contributed: Matrix = np.multiply(found, weights.row(), dtype=np.float64)
     return contributed
 
 
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
-    """Describe a reason in English. `number` is the number of followees, followers, liked posts, tags, or km.
+    """Describe a reason in English. `number` is its number of followees, followers, liked posts or tags, or its distance in km.
 
     `named` has the user names of some of these followees, the tags, or the town where the viewer lives.
     """

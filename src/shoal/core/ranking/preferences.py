@@ -110,12 +110,12 @@ def decay(id_: int, now: int) -> float:
 
 
 def affinity(strength: float, half: float) -> float:
-    """Return the affinity, between -1 and 1, for a sum of strengths."""
+    """Map a sum of strengths to an affinity between -1 and 1; the strength `half` gives 0.5."""
     return strength / (abs(strength) + half)
 
 
 def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[str, float]:
-    """Return the sum of strengths per tag.
+    """Return the sum of the strengths of actions per tag.
 
     Each action is given as the tags of its post and its strength, which is divided equally among the tags.
     """
@@ -127,12 +127,12 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
 
 
 def author_affinity(strength: float) -> float:
-    """Return the affinity to an author, given the sum of the strengths of a follow and of actions on the author's posts."""
+    """Return the affinity to an author for a sum of strengths: of a follow, and of actions on the author's posts."""
     return affinity(strength, _HALF_AUTHOR)
 
 
 def tag_affinity(strength: float, uses: int) -> float:
-    """Return the affinity to a tag that occurs in `uses` posts. The more posts it has, the less each action counts."""
+    """Return the affinity to a tag that `uses` posts have. The more common the tag, the less each action counts."""
     return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
 
 
@@ -159,7 +159,7 @@ K = TypeVar("K", int, str)
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's explicit feedback on interests. A tap is one "more like this" (1) or "less like this" (-1)."""
+    """A member's explicit feedback on interests. A tap is a click on "more like this" (1) or "less like this" (-1)."""
 
     picked: tuple[str, ...] = ()
     """Tags, in canonical form, that the member selected as interests."""
@@ -173,7 +173,7 @@ NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the taps after one more tap for this key: `step` is 1 for "more like this", -1 for "less", and 0 clears the key."""
+    """Return the taps after one more for this key. `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps."""
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
     retained = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
@@ -189,7 +189,7 @@ def check_picked(picked: tuple[str, ...]) -> None:
 
 
 def fitting(feedback: Feedback) -> Feedback:
-    """Return the feedback, reduced to at most 8,192 bytes by removing the least recent taps."""
+    """Return the feedback without its least recent taps, as far as necessary for it to fit into 8,192 bytes."""
     while len(encode_feedback(feedback)) > MOST_BYTES and (feedback.authors or feedback.tags):
         authors, tags = dict(feedback.authors), dict(feedback.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
@@ -286,7 +286,7 @@ _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the encoded seen posts after one more view of each of these posts. The last id is the most recent view."""
+    """Return the encoded record of seen posts after one more view of each of these posts, the last one viewed last."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}

@@ -96,7 +96,7 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the list of known fields if the error is about an unknown field; other errors already contain the allowed values."""
+    """Return the known fields as text if the complaint is about an unknown field; other complaints contain the allowed values."""
     if "unknown field" not in complaint:
         return ""
     names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__
@@ -143,7 +143,7 @@ def _parts(query: str) -> list[tuple[str, str]]:
 
 
 def numbers_of(recipe: Recipe) -> dict[str, float]:
-    """Return all numbers of a recipe by name, the weights first."""
+    """Return all values of a recipe by name, the weights first."""
     document: dict[str, Any] = msgspec.to_builtins(recipe)
     return {**document.pop("weights"), **document}
 

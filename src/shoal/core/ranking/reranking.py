@@ -25,7 +25,7 @@ EXPLORED_BELOW = 50
 
 
 class Source(IntFlag):
-    """How a post came into a ranked feed. The numbers are cached for an hour, so a source must never get another number."""
+    """The reasons for which a post became a candidate for a ranked feed. They are cached as numbers, so never renumber them."""
 
     FOLLOWEES = 1
     FRIENDS_LIKED = 2
@@ -71,7 +71,7 @@ class Part(IntEnum):
 
 
 class Ranked(NamedTuple):
-    """A post to be ordered. The diversity rules ignore a tag or source of None."""
+    """A ranked post as input to diversification. The diversity rules ignore a tag or source of None."""
 
     author: Hashable
     tag: Hashable | None
@@ -79,10 +79,10 @@ class Ranked(NamedTuple):
     part: Part = Part.RANKED
 
 
-class Placed(NamedTuple):
-    """A position in the order: the row of its post, by how many positions the post was moved back, and the rule that caused it.
+class Diversified(NamedTuple):
+    """A position in the diversified order: the row of its post, how far the post moved back, and the rule that moved it.
 
-    A negative number means that the post was moved forward.
+    `lost` is negative if the post moved forward.
     """
 
     row: int
@@ -90,8 +90,8 @@ class Placed(NamedTuple):
     rule: str = ""
 
 
-def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Placed]:
-    """Return the order of posts, which are given best first; each appears once.
+def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
+    """Diversify posts, which are given best first, and return the new order; each post appears once.
 
     `exploration` is the fraction of the positions, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any.
     Otherwise the posts of `Part.RANKED` come first, then the remaining exploring posts, and last the posts of `Part.REST`.
@@ -102,8 +102,8 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     ]
     for position in range(len(ranked)):
         due = int((position + 1) * exploration) > int(position * exploration)
-        order.place((exploring if due else usual) or usual or exploring or rest)
-    return order.placed
+        order.append_best((exploring if due else usual) or usual or exploring or rest)
+    return order.result
 
 
 _Queues = list[list[int]]
@@ -113,10 +113,10 @@ _head = itemgetter(-1)
 
 
 class _Order:
-    """The order that is being built, with the counts of authors, tags and sources in the window before the next position."""
+    """The diversified order under construction, with the number of posts by author, tag and source in the last ten positions."""
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
-        self.placed: list[Placed] = []
+        self.result: list[Diversified] = []
         self._author_most = author_most
         # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
         self._author, self._authors = _numbered([candidate.author for candidate in ranked])
@@ -136,8 +136,8 @@ class _Order:
             found.setdefault(self._source[row], []).append(row)
         return sorted(found.values(), key=_head)
 
-    def place(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule, or else the best that breaks only the source rule, or else the best."""
+    def append_best(self, queues: _Queues) -> None:
+        """Append the best row that breaks no rule; if there is none, one that breaks only the source rule; else any best row."""
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -147,9 +147,9 @@ class _Order:
             taken = self._best(available) or self._best(queues)
         row, queue = taken or (queues[0][-1], queues[0])
         _take(queues, queue, row)
-        lost = len(self.placed) - row
+        lost = len(self.result) - row
         missing = SOURCE if self._source[row] in self._ever_full else EXPLORATION
-        self.placed.append(Placed(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
+        self.result.append(Diversified(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
         self._move_window(row)
 
     def _best(self, queues: _Queues) -> tuple[int, list[int]] | None:
@@ -166,7 +166,7 @@ class _Order:
 
     def _first(self, queue: Sequence[int]) -> int | None:
         author, authors, tag, tags, most = self._author, self._authors, self._tag, self._tags, self._author_most
-        window = _LOOKAHEAD if len(self.placed) >= _THOROUGH else len(queue)
+        window = _LOOKAHEAD if len(self.result) >= _THOROUGH else len(queue)
         for row in islice(reversed(queue), window):
             if authors[author[row]] >= most:
                 self._broken.setdefault(row, AUTHOR)
@@ -181,8 +181,8 @@ class _Order:
         self._tags[self._tag[newest]] += 1
         source = self._source[newest]
         self._sources[source] += 1
-        if len(self.placed) >= WINDOW:
-            oldest = self.placed[-WINDOW].row
+        if len(self.result) >= WINDOW:
+            oldest = self.result[-WINDOW].row
             self._authors[self._author[oldest]] -= 1
             self._tags[self._tag[oldest]] -= 1
             self._sources[self._source[oldest]] -= 1
@@ -193,9 +193,9 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return a small integer for each value, and a list with the count in the window for each integer.
+    """Replace values by small integers; return these, and a list of counts by integer, all 0.
 
-    All counts are 0 at first, except the count for None: it is negative and never reaches a limit.
+    The count for the value None is negative instead, so that it never reaches a limit.
     """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
@@ -203,7 +203,7 @@ def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
 
 
 def _take(queues: _Queues, queue: list[int], row: int) -> None:
-    """Remove a row from its queue, and keep the queues sorted by their best row."""
+    """Remove a row from its queue, and keep the queues sorted by the best row in each."""
     if queue[-1] != row:
         queue.remove(row)
         return
@@ -223,14 +223,14 @@ _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """Rows of the selected posts: those by quiet friends, and the best by other authors."""
+    """The row numbers of selected posts: the posts of quiet friends, and the best posts by other authors."""
 
     quiet: list[int]
     best: list[int]
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` posts. Posts are given by their authors, best first."""
+    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the quiet friends."""
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):

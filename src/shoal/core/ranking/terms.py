@@ -39,7 +39,7 @@ _FOLLOWING_FRIEND = 0.5
 
 
 class CandidateFacts(NamedTuple):
-    """Facts about candidates: float64 columns of equal length. An unknown fact is 0, or NaN where stated."""
+    """Facts about candidate posts, as float64 columns of equal length. An unknown fact is 0, or NaN where stated."""
 
     likes: Column
     """Number of likes and shares by all members, including followees."""
@@ -81,7 +81,7 @@ class CandidateFacts(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A reason that ranks a post (or, in `people`, a member) higher or lower."""
+    """A term of the score of a post (or, in `people`, of a suggested member)."""
 
     name: str
     unit: str
@@ -168,7 +168,7 @@ _SENTENCE_WORDS = 8
 
 
 def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> Matrix:
-    """Return the value of every term for every candidate, between -1 and 1: shape (candidates, terms).
+    """Return the value of every term for every candidate post, -1 to 1, as a matrix of shape (candidates, terms).
 
     About 0.2 ms for a thousand candidates. Raises `ValueError` for columns of different lengths.
     """
@@ -191,7 +191,7 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
 
 
 def contributions(found: npt.NDArray[np.floating], recipe: Recipe) -> Matrix:
-    """Return the contributions to the score: each value that the function `values` returned, times its weight."""
+    """Return the contributions of terms to the score: each value times the weight of its term."""
     contributed: Matrix = np.multiply(found, recipe.row(), dtype=np.float64)
     return contributed
 
@@ -251,7 +251,7 @@ class ReasonWords(NamedTuple):
 
 
 class ReasonFacts(NamedTuple):
-    """What the reasons of a ranked post state, apart from the values of its terms."""
+    """The data for describing why a post is ranked where it is, apart from the values of its terms."""
 
     recipe: Recipe
     reactions: int = 0
@@ -269,7 +269,7 @@ class ReasonFacts(NamedTuple):
 
 
 def words_of(name: str, value: float, facts: ReasonFacts) -> str:
-    """Describe a term's value for a post in English; "" if there is no reason."""
+    """Describe in English why a term has this value for a post; "" if there is nothing to say."""
     reason = reason_of(name, value, facts)
     if reason is None:
         return ""
@@ -277,7 +277,7 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason for a term's value for a post; None for a value of 0, or if an edit of the post removed the reason."""
+    """Return the reason to show for a term's value; None for a value of 0, or if the post was edited and the reason is gone."""
     if not value:
         return None
     if name == "reactions":

@@ -91,14 +91,15 @@ class ShieldedTasks:
             task.exception()
 
     async def close(self) -> None:
-        """Wait for all tasks."""
+        """Wait until all tasks have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> None:
-    """Set the future to the result or error of the work, unless its waiter was cancelled.
+    """Set the future to the result or error of the coroutine, unless its waiter was cancelled.
 
-    With `asyncio.shield`, or when awaiting the task, the result would arrive one or two iterations of the event loop later.
+    This is faster than `asyncio.shield` or awaiting the task: those deliver the result one or two iterations of the event loop
+    later.
     """
     try:
         value = await work
@@ -114,7 +115,7 @@ async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> N
 
 
 def is_prefix(at: Cursor) -> bool:
-    """Return whether this range of a list can be prefetched: only the newest entries of a list are cached."""
+    """Return whether this is a range of a list's newest entries, short enough to be cached."""
     return at.limit <= HEAD and at == Cursor(limit=at.limit)
 
 
@@ -189,9 +190,9 @@ class CachedGraph:
         self._shielded = ShieldedTasks()
 
     async def _note(self, read: ReadSet, ids: Sequence[int], atypes: Sequence[AssocType] = ()) -> None:
-        """Record the response's dependency on objects, or on their lists of these types, before they are read.
+        """Record that the response depends on objects or, if `atypes` are given, on their lists of these types.
 
-        A version token that is read later may be newer than the data.
+        Call it before the data is read: a version token that is read later may be newer than the data.
         """
         if (guard := self._token_guard) is not None:
             versions = (await guard.enter(ids)).versions
@@ -311,7 +312,7 @@ class CachedGraph:
         return answer
 
     def _is_one_of_many(self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]) -> bool:
-        """Return whether the query is for a single association of a list that is not cached."""
+        """Return whether one association is requested, of a list that is not cached and not known to be empty."""
         if len(atypes) > 1 or len(id2s) > 1:
             return False
         (atype,) = atypes
@@ -325,7 +326,7 @@ class CachedGraph:
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any
     ) -> Mapping[int, Mapping[int, Assoc]]:
-        """Return whole lists by type number. Reading whole lists costs hardly more than reading a few entries of each."""
+        """Return lists by type number, read completely: that costs hardly more than reading a few of their entries."""
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
         if not missing:
@@ -381,7 +382,7 @@ class CachedGraph:
 
     @property
     def joining(self) -> bool:
-        """Whether the store joins reads, so that prefetching saves requests."""
+        """Whether the store joins concurrent reads into one request, so that prefetching saves requests."""
         return self._joining is not None
 
     def has_prefix(self, id1: int, atype: AssocType, at: Cursor) -> bool:
@@ -395,9 +396,10 @@ class CachedGraph:
         counts: Sequence[tuple[Sequence[int], Sequence[AssocType]]],
         lists: Sequence[ListRange],
     ) -> None:
-        """Cache objects, counts of objects, and the newest entries of lists, as far as they are not cached, with concurrent reads.
+        """Read into the cache: objects, list lengths, and the newest entries of lists. Data that is cached is not read.
 
-        A read that follows finds them, unless a commit intervened. Does nothing if the store does not join reads.
+        Later reads are answered from the cache unless a commit intervened. Does nothing if the store does not join concurrent
+        reads.
         """
         if self._joining is None:
             return
@@ -519,7 +521,7 @@ class CachedGraph:
                 self.changes.note([*names, *[op.id for op in batch.objects]], lists)
 
     def forget_all(self) -> None:
-        """Invalidate everything, because another server has taken over the store and may lack the last changes."""
+        """Invalidate the whole cache, because a server that may lack the last changes has taken over the store."""
         self._entries.clear()
         self.changes.forget_all()
         if isinstance(self._guard, SoleGuard):
@@ -527,7 +529,7 @@ class CachedGraph:
 
     @property
     def loads(self) -> bool:
-        """Whether the store can import parts."""
+        """Whether the store can import chunks of rows (`Loading`)."""
         return isinstance(self._store, Loading) and self._store.loads
 
     async def load(self, part: LoadPart) -> None:
@@ -557,7 +559,7 @@ class CachedGraph:
         write: Callable[[], Awaitable[None]],
         log: Callable[[], None],
     ) -> None:
-        """Change the store without a batch, and invalidate what has changed."""
+        """Run `write`, which changes the store without a batch, and invalidate the cached data of `changed` before and after it."""
         async with self._guard.change(changed, lambda _exclusive: forget()) as marked:
             try:
                 if marked is not None:
@@ -578,9 +580,9 @@ class CachedGraph:
         await self._store.close()
 
     def prefetches_links(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether a read of a few associations of these types sends the store query while the token of `id1` is read.
+        """Return whether reading associations of these types from `id1` runs the query while the version token of `id1` is read.
 
-        It does not if the request has already read that token.
+        False if the request has already read that token.
         """
         guard = self._token_guard
         return (
@@ -602,11 +604,11 @@ class CachedGraph:
     async def query_with_tokens(
         self, id1: int, atype: AssocType, ids: Sequence[int], ask: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[T] | None:
-        """Run a query while the version tokens of these ids, which include `id1`, are read.
+        """Run a query while the version tokens of these ids, which include `id1`, are read, and return its result in a tuple.
 
-        The result is returned only if the list of `id1` has been cached, or has been known to be empty, since before the query.
-        Then `assoc_common` with this list uses the list as of the query, if it is called before anything else is awaited. Returns
-        None if this is unknown, or if there is no token to wait for; then the caller has to run the query itself.
+        Returns None, and the caller has to run the query itself, if there is no token to wait for, or if the list of `id1` was
+        not cached (or known to be empty) during the whole query. With a result, `assoc_common` uses the list as of the query,
+        if it is called before anything else is awaited.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
@@ -620,7 +622,7 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a post if it is cached and the viewer's associations of these types are prefetched, otherwise 0."""
+    """Return the author of a cached post, if the associations from the viewer can be read while tokens are; otherwise 0."""
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

@@ -22,7 +22,7 @@ _EPOCH = 1 << 40
 
 
 def list_mark(id1: int, atype: int) -> int:
-    """Return the mark of a list, which also stands for its length.
+    """Return the number that identifies a list, and its length, in a change log.
 
     If two lists have one mark, the only effect is an unnecessary invalidation.
     """
@@ -30,16 +30,16 @@ def list_mark(id1: int, atype: int) -> int:
 
 
 def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
-    """Return the marks of all lists of these types of these objects."""
+    """Return the marks (see `list_mark`) of all lists of these types of these objects."""
     masks = [atype.number << _TYPE_BITS for atype in atypes]
     return [id1 ^ mask for id1 in id1s for mask in masks]
 
 
 def name_marks(keys: Iterable[Key]) -> list[int]:
-    """Return the marks of the user names among these keys.
+    """Return the numbers that identify the user names among these keys in a change log.
 
-    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is an
-    unnecessary invalidation. Other keys have no marks, because some of them expire.
+    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is
+    an unnecessary invalidation. Other keys have no marks, because some of them expire.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 
@@ -63,7 +63,7 @@ def lists_of(batch: Batch) -> set[tuple[int, int]]:
 
 
 class ChangeLog:
-    """The log of a process that makes every change itself.
+    """The log of recently changed objects and lists, in a process that makes every change itself.
 
     Positions count the entries since the start of the process. Only the newest entries are kept.
     """
@@ -74,7 +74,7 @@ class ChangeLog:
 
     @property
     def position(self) -> int:
-        """The position of the next entry."""
+        """The position in the log that the next entry will have."""
         return self._first + len(self._marks)
 
     def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
@@ -92,9 +92,9 @@ class ChangeLog:
         self._marks.clear()
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
-        """Return whether the log has none of these marks since a position.
+        """Return whether no object or list with one of these marks has changed since a position in the log.
 
-        Also returns False if the entries since the position are no longer kept, or too many.
+        Returns False if this is unknown: the entries since the position are too many, or no longer kept.
         """
         start = since - self._first
         if start < 0:
@@ -112,7 +112,7 @@ class LogMemory(Protocol):
 
 
 class SharedLog(ChangeLog):
-    """A log in shared memory. `at` is the index of the memory word that holds its position."""
+    """A change log in shared memory. `at` is the index of the memory word in which its position is stored."""
 
     def __init__(self, memory: LogMemory, at: int) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class SharedLog(ChangeLog):
 
     @property
     def position(self) -> int:
-        """The position of the next entry."""
+        """The position in the log that the next entry will have."""
         return int(self._memory.words[self._at])
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
@@ -142,7 +142,7 @@ class SharedLog(ChangeLog):
 
 
 class OwnersLog(SharedLog):
-    """The log as written by the owner of the store.
+    """The shared change log, as the owner of the store writes it.
 
     The owner writes entries first, and then the position that includes them.
     """
@@ -171,7 +171,7 @@ class OwnersLog(SharedLog):
 
 
 class FollowedLog(SharedLog):
-    """The log as followed by a reader process. `alive` reports whether the owner is known to be writing the log."""
+    """The shared change log, as a reader process follows it. `alive` reports whether the owner is known to be writing it."""
 
     def __init__(self, memory: LogMemory, at: int, alive: Callable[[], bool]) -> None:
         super().__init__(memory, at)

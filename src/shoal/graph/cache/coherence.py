@@ -46,7 +46,7 @@ class MarkedChange(Protocol):
 
     @property
     def before(self) -> Mapping[int, bytes]:
-        """The tokens from before the change, of objects that no other process was changing; empty if an object had none."""
+        """The previous tokens of the objects, empty if there was none, without objects that another process was changing."""
         ...
 
 
@@ -82,9 +82,9 @@ class _UnsharedChange(NamedTuple):
 
 
 class UnsharedTokens:
-    """Version tokens of several processes without shared storage for them: each query returns new tokens.
+    """Version tokens for several processes without shared storage: each query returns new tokens.
 
-    So each request caches what it has read for itself, and no request uses what another one has read.
+    So a request uses only data that it has cached itself.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class UnsharedTokens:
 
 
 class _RequestTokens(dict[int, bytes]):
-    """The tokens that a request has read, and the objects whose tokens its next query for tokens will read as well."""
+    """The version tokens that a request has read. Its next query also reads the tokens of the objects in `foreseen`."""
 
     __slots__ = ("foreseen", "foreseen_change")
 
@@ -119,10 +119,10 @@ class _RequestTokens(dict[int, bytes]):
 
 @dataclass(slots=True, eq=False)
 class _ForeseenChange:
-    """A change that the request will most likely make: of `ids`, of the object `of` and of its owner.
+    """A likely change, by this request, of the objects `ids` and `of` and of the owner of `of`.
 
-    Once a `guard` has begun to mark these objects, `marking` is the result (None if the tokens are unavailable), and `give_up`
-    removes the mark.
+    Once a `guard` has begun to mark these objects as changing, `marking` is the result (None if the tokens are unavailable),
+    and `give_up` removes the marks.
     """
 
     ids: set[int]
@@ -136,7 +136,7 @@ _VERIFIED: ContextVar[_RequestTokens | None] = ContextVar("shoal_verified", defa
 
 
 def foresee(*ids: int) -> None:
-    """Read the version tokens of these objects together with the request's next query for tokens, because it will need them."""
+    """Let the request's next query for version tokens include the tokens of these objects, which it will need later."""
     if (verified := _VERIFIED.get()) is not None:
         verified.foreseen.update(ids)
 
@@ -145,8 +145,8 @@ def foresee(*ids: int) -> None:
 def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
     """Declare that the block will most likely change these objects, the object `of` and its owner, in one commit.
 
-    If the owner is cached, all of them are marked by the request's next query for tokens, which saves a round trip. If the change
-    is not made, the tokens from before are restored.
+    If the owner is cached, the request's next query for tokens also marks these objects as changing, which saves a round trip.
+    If the change is not made, their previous tokens are restored.
     """
     verified = _VERIFIED.get()
     if verified is None or verified.foreseen_change is not None:
@@ -171,25 +171,25 @@ and other cached data is valid.
 
 
 class Guard(Protocol):
-    """Decides about cached data before it is used, before it is stored, and around changes."""
+    """Decides whether cached data may be used and whether data may be cached, and invalidates data around changes."""
 
     async def enter(self, ids: Collection[int]) -> Any:
         """Invalidate outdated data of these objects, so that the remaining data may be used. Returns a ticket for `keeps`."""
         ...
 
     def keeps(self, ticket: Any, id_: int) -> bool:
-        """Return whether data of this object that was read from the store since the ticket was issued may be cached."""
+        """Return whether data of this object may be cached, if it was read from the store after `enter` returned the ticket."""
         ...
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Surround a commit that may change these objects.
+        """Return a context manager for a block that commits changes to these objects.
 
         The value of the context is None or an awaitable, which must be awaited before anything is stored.
         """
         ...
 
     async def close(self) -> None:
-        """Wait for the background work of changes."""
+        """Wait for background tasks, which end the changes made so far."""
         ...
 
 
@@ -217,12 +217,12 @@ def one_request() -> AbstractContextManager[None]:
 
 
 def another_request() -> AbstractContextManager[None]:
-    """Return a context manager whose block is a new request, even inside another one, for work that continues long after it."""
+    """Return a context manager whose block counts as a new request, for work that continues long after the current one."""
     return _Request()
 
 
 class SoleGuard:
-    """The guard of a process that makes every change itself. A ticket is the number of commits so far."""
+    """The guard of a process that makes every change itself. Its ticket is the number of commits so far."""
 
     def __init__(self) -> None:
         self._commits = 0
@@ -245,7 +245,7 @@ class SoleGuard:
         pass
 
     def renew(self) -> None:
-        """Discard the results of all reads and commits in progress."""
+        """Do not cache the results of any read or commit in progress."""
         self._commits += 1
         self._mixed.update(self._changing)
 
@@ -287,7 +287,7 @@ class _Change:
 
 
 class LogGuard:
-    """The guard of a reader process next to the owner of the store. A ticket is a position in the owner's change log.
+    """The guard of a reader process, next to the owner of the store. Its ticket is a position in the owner's change log.
 
     `forget` invalidates one object, `clear` everything.
     """
@@ -323,7 +323,7 @@ _OWN = b"own"
 
 
 class _Ticket(NamedTuple):
-    """The tokens that a request has read so far, and the number of changes that this process had made at that moment."""
+    """The version tokens that a request has read so far, and the number of changes this process had made when it read them."""
 
     versions: dict[int, bytes]
     changes: int
@@ -401,12 +401,12 @@ class VersionTokenGuard:
         return _Ticket(verified, self._changes)
 
     def waits(self, ids: Sequence[int]) -> bool:
-        """Return whether this request has yet to read the token of any of these objects."""
+        """Return whether this request has not read the token of at least one of these objects yet."""
         verified = _VERIFIED.get()
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a token of the object, current or not, that other requests may read too."""
+        """Return whether this process knows a shared token of the object, whether current or outdated."""
         return self._shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
@@ -424,7 +424,7 @@ class VersionTokenGuard:
     def _mark_in_advance(
         self, verified: _RequestTokens, change: _ForeseenChange
     ) -> asyncio.Future[MarkedChange | None] | None:
-        """Start marking what the request will change; None if the owner of the object is not cached."""
+        """Start marking the objects of a likely change; return None if the owner of `change.of` is not cached."""
         if change.of:
             whose = self._prefetch_hints((change.of,))
             if len(whose) != 1:
@@ -468,7 +468,7 @@ class VersionTokenGuard:
         return self._accept(ids, versions)
 
     def _accept(self, ids: Sequence[int], versions: dict[int, bytes]) -> dict[int, bytes]:
-        """Invalidate data that is not cached under these tokens, and return the tokens."""
+        """Invalidate cached data of these objects that has another token, or none, and return the tokens."""
         for id_ in ids:
             version = versions.get(id_)
             if version is None or self._seen.get(id_) != version:
@@ -480,7 +480,7 @@ class VersionTokenGuard:
         return versions
 
     async def are_still(self, versions: Mapping[int, bytes]) -> bool:
-        """Return whether these are the objects' tokens now, or were at some moment since the request began."""
+        """Return whether the objects had these tokens at some moment since the request began."""
         verified = _VERIFIED.get()
         if verified is None:
             return versions.items() <= (await self._verify(list(versions))).items()
@@ -491,7 +491,7 @@ class VersionTokenGuard:
     async def _read_with_own_changes(
         self, ids: Sequence[int], reading: Coroutine[Any, Any, dict[int, bytes]]
     ) -> dict[int, bytes]:
-        """Return the tokens, including those of objects whose changes by this process are just ending."""
+        """Return the tokens that `reading` reads, after waiting for this process's changes of these objects to end."""
         ends = {end for id_ in ids if (end := self._ending.get(id_))}
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
@@ -529,7 +529,7 @@ class VersionTokenGuard:
                 await ending
 
     def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the mark that the request set in advance, if it covers exactly this change."""
+        """Return the mark that the request set in advance, if it marks exactly these objects; otherwise None."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
@@ -551,7 +551,7 @@ class VersionTokenGuard:
     def _keep_valid(
         self, changed: Sequence[int], known: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
-        """Continue under the tokens from before our change, and return the objects whose cached data was valid under these tokens.
+        """Keep data that was cached under the tokens from before our change, and return the objects that have such data.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
@@ -584,7 +584,7 @@ class VersionTokenGuard:
     async def _end(
         self, changed: Sequence[int], begun: MarkedChange | None, *, made: bool = True
     ) -> dict[int, Renewal]:
-        """Replace the tokens after a change, and keep valid cached data under the new tokens."""
+        """Give the objects new tokens after a change, and keep data that is still valid under the new tokens."""
         verified = _VERIFIED.get()
         try:
             renewed = await self._versions.end(changed, begun, changed=made)

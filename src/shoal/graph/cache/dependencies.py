@@ -21,7 +21,7 @@ _FOREVER = 1 << 62
 
 
 class Dependence(NamedTuple):
-    """A query to a source outside the graph, and its result."""
+    """A dependency of a response: a query to a source outside the graph, and its result."""
 
     ask: Callable[[], Awaitable[Any]]
     answer: Any
@@ -78,13 +78,13 @@ def track_dependencies() -> Iterator[ReadSet]:
 
 
 def good_until(moment: int, now: int) -> None:
-    """Let the response in progress expire at `moment`, unless that is past. Both arguments are in Unix milliseconds."""
+    """Let the response in progress expire at `moment`; ignored if that is past. Both arguments are in Unix milliseconds."""
     if moment > now and (read := _READ.get()) is not None:
         read.until = min(read.until, moment)
 
 
 def depends_on(ask: Callable[[], Awaitable[Any]], answer: Any) -> None:
-    """Let the response in progress be cached only while `ask` returns `answer`."""
+    """Let the response in progress be cached only as long as `ask` returns `answer`."""
     if (read := _READ.get()) is not None:
         read.checks.append(Dependence(ask, answer))
 

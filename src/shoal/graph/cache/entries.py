@@ -23,7 +23,7 @@ counts of 45,000 posts, that adds 20 ms to a full collection.
 
 
 class _Shared(dict[int, int]):
-    """The counts that many new objects have in common. It is only modified to add a 0 for a type that was looked up."""
+    """The counts that many new objects have in common. Missing types may be added with count 0; nothing else is modified."""
 
 
 class KnownCounts(Recent[int, dict[int, int]]):
@@ -40,7 +40,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
         return count_in(counts, atype) if (counts := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
-        """Add a new object with these lengths. All other lengths are 0, except those of the types in `unknown`."""
+        """Add a new object with these list lengths. Its other lengths are 0, or unknown for the types in `unknown`."""
         self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
@@ -96,7 +96,7 @@ class ListPrefix(NamedTuple):
     whole: bool
 
     def reaches(self, least: int) -> bool:
-        """Return whether the prefix has the newest `least` entries of the list, or all entries that exist."""
+        """Return whether the prefix contains the newest `least` entries of the list, or the whole list."""
         return self.whole or len(self.assocs) >= least
 
     @property
@@ -104,10 +104,10 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Return the prefix after these entries have changed (None: deleted); None if it is unknown.
+        """Apply changes of entries (None: deleted), and return the new prefix; None if it can no longer be known.
 
-        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with all
-        its entries.
+        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with
+        all its entries.
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)
@@ -134,7 +134,7 @@ def _position(assoc: Assoc) -> tuple[int, int]:
 
 
 class ListSet(NamedTuple):
-    """The ids of a list, or of its intersection with another list. Two sets of one list with equal versions are equal."""
+    """The ids in a list, or in its intersection with another list. Two sets of a list with equal versions have equal ids."""
 
     version: int
     ids: frozenset[int]
@@ -145,14 +145,14 @@ class ListSet(NamedTuple):
 
 
 class NewestSets:
-    """The newest version of the sets of a few lists. A list that is read again keeps its version if it has not changed."""
+    """The newest version of the id sets of up to 16 lists. If a list is read again unchanged, its version stays."""
 
     def __init__(self) -> None:
         self._newest: Recent[tuple[int, int], ListSet] = Recent(16)
         self._versions = itertools.count(1)
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
-        """Return the set, with its version, of a list that was just read from the store."""
+        """Return the versioned id set of a list that was just read from the store."""
         cached = self._newest.get((id1, number))
         if cached is None or cached.ids != ids:
             cached = ListSet(next(self._versions), ids)
@@ -179,7 +179,7 @@ _NEW_LIST = CachedList(0, None, None)
 class CacheEntries:
     """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for their limits.
 
-    With a `remote` store, the first entry that is added to an empty list starts to cache the list, before anything reads it.
+    With a `remote` store, a list is cached as soon as its first entry is added, even if no read has requested it.
     """
 
     def __init__(self, objects: int, *, remote: bool = False) -> None:
@@ -227,9 +227,9 @@ class CacheEntries:
         }
 
     def update(self, batch: Batch, exclusive: Collection[int], before: Mapping[tuple[int, int], CachedList]) -> None:
-        """Cache what a commit stored, for objects that no other commit changed concurrently: it is usually read at once.
+        """Cache the data that a commit stored, which is usually read next, for objects that no other commit changed concurrently.
 
-        `before` is the snapshot of the lists from before the commit.
+        `before` is the cached state of the changed lists before the commit (see `snapshot`).
         """
         for op in batch.objects:
             if op.node is not None and op.id in exclusive:
@@ -270,7 +270,7 @@ class CacheEntries:
         self.lists.put(id1, merged, sum(map(len, merged.values())))
 
     def forget(self, id_: int) -> None:
-        """Invalidate everything about an object."""
+        """Remove an object, its lists and its counts from the cache."""
         for cache in self._all:
             cache.forget(id_)
 

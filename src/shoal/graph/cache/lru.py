@@ -13,7 +13,7 @@ _PARTS = 8
 
 
 class Weighed(Protocol):
-    """A value that counts as `size` entries."""
+    """A value that takes the place of `size` entries in a cache."""
 
     @property
     def size(self) -> int: ...
@@ -23,11 +23,12 @@ W = TypeVar("W", bound=Weighed)
 
 
 class Recent(Generic[K, V]):
-    """A bounded LRU cache: at most `size` entries, or a single value that counts for more.
+    """A bounded LRU cache of at most `size` entries; a single larger value is accepted too.
 
-    The entries are in two dictionaries (generations), so that a hit in the younger one costs a single lookup and no order has to be
-    maintained. When the younger generation fills seven eighths of the cache, it becomes the older one. While the last eighth fills,
-    entries that are used again move to the younger generation; then the rest of the older one is evicted in parts, oldest first.
+    The entries are in two dictionaries (generations), so that a hit in the younger one costs a single lookup and no order has
+    to be maintained. When the younger generation fills seven eighths of the cache, it becomes the older one. While the last
+    eighth fills, entries that are used again move to the younger generation; then the rest of the older one is evicted in
+    parts, oldest first.
 
     `asked` and `missed` count the keys of bulk reads; `get` counts nothing.
     """
@@ -61,7 +62,7 @@ class Recent(Generic[K, V]):
         return found
 
     def many(self, keys: Collection[K]) -> dict[K, V]:
-        """Return the cached values by key, with the effect of `get` for each key but without a call for each."""
+        """Return the cached values by key and mark them as recently used: a faster `get` for many keys."""
         young = self._young
         found = {key: value for key in keys if (value := young.get(key)) is not None}
         if self._old and len(found) < len(keys):

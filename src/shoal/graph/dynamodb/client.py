@@ -116,7 +116,7 @@ UNANSWERED = "the store did not respond: the change may or may not have been sto
 
 
 class ConditionFailed(Exception):
-    """An item does not have the state that the request requires."""
+    """The condition of a request is false for the stored item."""
 
 
 class TransactionOvertaken(Exception):
@@ -162,7 +162,7 @@ class Capacity:
 
 
 class Backoff:
-    """Exponential backoff with full jitter, for at most `seconds` in total."""
+    """Exponential backoff with full jitter that gives up after `seconds` in total."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -171,7 +171,8 @@ class Backoff:
     async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
         """Wait before the next attempt.
 
-        Raises `Unavailable` when the total time is over, or `OutcomeUnknown` if an attempt may have taken effect (`unknown`).
+        If the total time is exceeded, raises `Unavailable` or, if an attempt may have taken effect (`unknown`),
+        `OutcomeUnknown`.
         """
         delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
         self._longest = min(2 * self._longest, _LONGEST_PAUSE)
@@ -233,7 +234,7 @@ class Service:
             ConditionFailed: The condition of the request is false.
             TransactionOvertaken: The transaction conflicts with another one.
             Unavailable: All retries failed.
-            OutcomeUnknown: All retries failed for a change that was sent without a response.
+            OutcomeUnknown: All retries failed, and a change was sent that got no response.
         """
         return await timed("dynamodb", operation, self._called(operation, parameters))
 
@@ -256,7 +257,7 @@ class Service:
                 return answer
 
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
-        """Return the items that exist, by consistent reads, unordered.
+        """Return the items that exist at these addresses, by consistent reads, in no particular order.
 
         They have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
         """
@@ -282,13 +283,13 @@ class Service:
             await patience.pause()
 
     async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
-        """Return up to `limit` items of one `ID` with a `sort` value from `first` to `last`, by a consistent read."""
+        """Return up to `limit` items of one partition, with sort keys from `first` to `last`, by a consistent read."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(limit, **between, ScanIndexForward=not newest_first, ConsistentRead=True)
         return [item for answer in answers for item in answer["Items"]]
 
     async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
-        """Return up to `limit` item keys of one partition of the index, with positions from `above` to `upto`, in order.
+        """Return up to `limit` item keys of one partition of the index, with sort keys from `above` to `upto`, in order.
 
         The index is eventually consistent.
         """
@@ -296,7 +297,7 @@ class Service:
         return [item for answer in answers for item in answer["Items"]]
 
     async def number(self, first: ItemKey, last: ItemKey) -> int:
-        """Return the number of items of one `ID` between two keys, inclusive. Costs as much as reading them."""
+        """Return the number of items of one partition between two keys, inclusive. Costs as much as reading them."""
         between = _between("ID", first.id, "sort", first.sort, last.sort)
         answers = await self._query(None, **between, Select="COUNT", ConsistentRead=True)
         return sum(answer["Count"] for answer in answers)
@@ -325,7 +326,7 @@ class Service:
         )
 
     async def write(self, operation: str, **parameters: Any) -> Item:
-        """Change one item; return its new state if the operation requests it."""
+        """Change one item, and return its new state if `operation` asks for it."""
         answer = await self.call(operation, TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
         item: Item = answer.get("Attributes", {})
         return item
@@ -345,7 +346,7 @@ class Service:
 
 
 def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict[str, Any]:
-    """Return the parameters of a query for one partition and a range of sort keys, inclusive."""
+    """Return the parameters of a query for an inclusive range of sort keys in one partition."""
     return {
         "KeyConditionExpression": "#p = :p AND #s BETWEEN :low AND :high",
         "ExpressionAttributeNames": {"#p": partition, "#s": sort},
@@ -358,7 +359,7 @@ def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
-        # The client also raises this error if a connection that carried the request is reset.
+        # botocore raises this error also if a connection is reset after the request was sent.
         return not isinstance(error.__context__, ClientConnectorError | gaierror)
     return isinstance(error, HTTPClientError)
 
@@ -368,7 +369,7 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """Return the name of a retryable error. Any other error is raised, translated if possible."""
+    """Return the name of a retryable error. Raise any other error, translated if possible."""
     if is_lasting(error):
         raise MisconfiguredEngine("the store is misconfigured") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):
@@ -392,9 +393,9 @@ def _passing(error: ClientError | BotoCoreError) -> str:
 
 
 def _cancelled(error: ClientError) -> str:
-    """Return the reason for which a transaction was canceled if it was throttled, so that it is sent again.
+    """Return the reason of a canceled transaction if it is throttling, so that the transaction can be sent again.
 
-    For any other reason an error is raised, so that the commit is decided again.
+    For any other reason an error is raised, so that the caller reads the items and evaluates the commit again.
     """
     reasons: set[str] = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])} - {
         "None"

@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 class Grouping(Generic[Item, Answer]):
-    """Calls `act` with all items that arrived during its last call; it returns the results in order, or errors in their place.
+    """Calls `act` with all items that arrived during its previous call. `act` returns a result or an error for each, in order.
 
     An error that `act` raises is raised for every caller. The trace of each caller records its wait under `name`.
     """
@@ -27,7 +27,7 @@ class Grouping(Generic[Item, Answer]):
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, item: Item) -> Answer:
-        """Return the result for one item. The request is completed even if the caller is cancelled."""
+        """Return the result for one item. The call is completed even if the caller is cancelled."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._task is None or self._task.done():

@@ -78,7 +78,7 @@ class Spot(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A list: its object and the number of its type."""
+    """The identity of a list: the id of its object and the number of its association type."""
 
     id1: int
     atype: int
@@ -88,7 +88,7 @@ LAYOUT = ItemKey("layout", "layout")
 
 
 def digits(number: int) -> str:
-    """Format a number as text that sorts in number order. Numbers outside 64 bits become the nearest number inside."""
+    """Format a number as text whose text order is the number order. Numbers outside 64 bits are clamped."""
     return f"{min(max(number, _LOWEST), _HIGHEST) + 2**63:016x}"
 
 
@@ -146,7 +146,7 @@ def link_at(triple: Triple) -> ItemKey:
 
 
 def list_at(triple: Triple, time: int, *, alive: bool = True) -> ItemKey:
-    """Return the key of an association in its list or, if not `alive`, of its tombstone in the list of tombstones."""
+    """Return the key of the list entry of an association or, if not `alive`, of its entry in the list of tombstones."""
     return ItemKey(str(triple[0]), f"{_list(alive)}#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
 
 
@@ -168,12 +168,12 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association. Tombstones to be swept have separate partitions."""
+    """Return the index keys of an association. `kind` is that of the index partition: tombstones to be swept have separate ones."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
 def triple_text(triple: tuple[int, int, int]) -> str:
-    """Format a triple as text in scan order. In the index key of an association only the time follows it."""
+    """Format a triple `(id1, atype, id2)` as text in scan order. The index key of an association is this text and the time."""
     id1, atype, id2 = triple
     if atype < 0:
         return digits(id1)
@@ -187,7 +187,9 @@ def pair_text(pair: tuple[int, int]) -> str:
 
 def link_item(triple: Triple, link: StoredAssoc, *, spread: int) -> Item:
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
-    kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in WITH_HISTORY else "dead"
+    kind = (
+        "link" if link.alive or ASSOC_TYPES[triple[1]].positional else "past" if triple[1] in WITH_HISTORY else "dead"
+    )
     return item_of(link_at(triple), values, link_spot(triple, link.time, kind=kind, spread=spread))
 
 
@@ -206,7 +208,7 @@ def time_in_index(item: Item) -> int:
 
 
 def ended_entry_of(item: Item) -> ItemKey | None:
-    """Return the key that a tombstone found in the index has in the list of tombstones; None if its type has no such list."""
+    """Return the key of a tombstone from the index in the list of tombstones; None if its type has no such list."""
     triple = triple_in(item)
     return list_at(triple, time_in_index(item), alive=False) if ASSOC_TYPES[triple[1]].ended_listed else None
 
@@ -242,12 +244,12 @@ def count_at(pair: Pair) -> ItemKey:
 
 
 def single_count_at(pair: Pair) -> ItemKey:
-    """Return the key of the count of a type in no group. Up to layout 2, all types had such items."""
+    """Return the key of the item for one count. In layout 1 and 2 each count had one; now only types outside the groups have."""
     return ItemKey(str(pair.id1), f"count#{pair.atype:03d}")
 
 
 def count_name(pair: Pair) -> str:
-    """Return the attribute that has a count."""
+    """Return the name of the attribute in which a count is stored."""
     return f"n{pair.atype:03d}" if pair.atype in _GROUP_OF else "n"
 
 
@@ -257,7 +259,7 @@ def count_spot(address: ItemKey, spread: int) -> Spot:
 
 
 def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
-    """Yield the counts in an item, in the order of their types."""
+    """Yield the counts stored in an item, in the order of their types."""
     id1, (kind, _, name) = int(item["ID"]["S"]), item["sort"]["S"].partition("#")
     if kind == "count":
         yield Pair(id1, int(name)), typed(item, "n")
@@ -269,7 +271,7 @@ def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
 
 @lru_cache(maxsize=1_024)
 def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
-    """Return these types and the other types of their groups."""
+    """Return these types and all types whose counts are stored in the same items."""
     groups = {_GROUP_OF.get(atype.number) for atype in atypes}
     grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
     return tuple(dict.fromkeys((*atypes, *grouped)))
@@ -306,7 +308,7 @@ def event_at(seq: int, spread: int) -> ItemKey:
 
 
 def _part_of(seq: int, spread: int) -> int:
-    """Return the number of the partition of an event.
+    """Return the number of the index partition in which an event is listed.
 
     The sequence numbers of most events end in zeros, so the milliseconds are added to distribute the events.
     """
@@ -318,7 +320,7 @@ def new_spot(seq: int, spread: int) -> Spot:
 
 
 def out_spot(seq: int, due: int, spread: int) -> Spot:
-    """Return the index keys of an event that is claimed or put back until `due` (Unix milliseconds)."""
+    """Return the index keys of an event that cannot be claimed before `due` (Unix ms): it is claimed or was put back."""
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 

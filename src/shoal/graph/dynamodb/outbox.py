@@ -47,7 +47,7 @@ _EVERYTHING = 2**31
 
 
 class DynamoOutbox:
-    """The events of a table. Their numbers contain their creation time, so they are roughly in order across processes too."""
+    """The outbox in a table. Sequence numbers contain the creation time, so events of several processes are roughly in order."""
 
     def __init__(self, service: Service, spread: int) -> None:
         self._service = service
@@ -107,7 +107,7 @@ class DynamoOutbox:
         return job_of(item)
 
     async def _move(self, seq: int, spot: Spot, values: Mapping[str, Value], condition: Condition) -> Item | None:
-        """Change the index keys and these values of an event; return None if the condition fails."""
+        """Change the index keys and some attributes of an event, and return its new state; None if the condition is false."""
         changed = {**values, "part": spot.part, "place": spot.place}
         try:
             return await self._service.write(
@@ -134,7 +134,7 @@ class DynamoOutbox:
                 known.pop(seq, None)
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return an unfinished job. Does nothing if the event is already done."""
+        """Return an unfinished job to the outbox. Does nothing if the event is already done."""
         spot = out_spot(job.seq, now_ms() + round(delay * 1000), self._spread)
         progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
         stored = await self._move(job.seq, spot, progress, PRESENT)
@@ -184,7 +184,7 @@ class DynamoOutbox:
         return [(job_of(item), item["error"]["S"]) for item in items]
 
     async def backlog(self) -> int:
-        """Return the number of events. This reads all of them."""
+        """Return the number of events in the outbox, by reading all of them."""
         return sum(await asyncio.gather(*[self._service.number(*part) for part in self._parts()]))
 
     async def lag(self) -> float:
@@ -196,7 +196,7 @@ class DynamoOutbox:
         return [(ItemKey(id_, "0"), ItemKey(id_, END)) for id_ in map(outbox_at, range(self._spread))]
 
     async def close(self) -> None:
-        """Release the leases and delays of this process, so that another process can claim these jobs at once."""
+        """End the leases and delays of this process's jobs, so that another process can claim them at once."""
         held, self._held = self._held, {}
         await asyncio.gather(*[self._release(seq, spot) for seq, spot in held.items()])
 

@@ -34,7 +34,7 @@ class _Request:
 
 
 class PointReads:
-    """Joins point reads. `read` sends one request, and returns the items that exist."""
+    """Joins concurrent point reads. `read` sends one request, and returns the items that exist."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -45,7 +45,7 @@ class PointReads:
         self._sent: set[asyncio.Task[None]] = set()
 
     async def get(self, keys: Sequence[ItemKey]) -> list[Item]:
-        """Return the items that exist, unordered."""
+        """Return the items that exist at these keys, in no particular order."""
         if not keys:
             return []
         parts: dict[_Request, list[ItemKey]] = {}
@@ -75,7 +75,7 @@ class PointReads:
         return future
 
     def _pass(self) -> None:
-        """Let an iteration of the event loop pass, or send the requests."""
+        """Wait one more iteration of the event loop for further reads to join, or send the requests if none has come lately."""
         self._quiet += 1
         self._iterations += 1
         if self._quiet <= _QUIET_ITERATIONS and self._iterations < _MOST_ITERATIONS:
@@ -120,7 +120,7 @@ class PointReads:
                 future.set_result({key: found[key] for key in keys if key in found})
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        """Pass an error on. If a key of one caller may have caused it, the keys of each caller are read separately."""
+        """Raise an error for the callers of a request, or repeat the request per caller if one caller's key may have caused it."""
         callers = [caller for caller in request.callers if not caller[1].done()]
         for caller in callers:
             if len(callers) == 1:

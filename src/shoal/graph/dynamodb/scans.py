@@ -65,7 +65,7 @@ class DynamoScans:
         return [row for row in rows if row[:2] > after][:limit]
 
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
-        """Return a full page, or all items that are left. Keys whose items are deleted are replaced by later keys."""
+        """Return `limit` items after a key, or all that are left. Items deleted since the index was read are skipped."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
         # An association that was just deleted or added again may be in two partitions of the index for a moment, so use its key
         # once.
@@ -81,9 +81,9 @@ class DynamoScans:
         return sorted(page.values(), key=order)
 
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
-        """Return the first `limit` index positions after `after` over all of these partitions, with the keys of their items.
+        """Return the first `limit` index entries after `after` over all of these partitions: their sort keys and item keys.
 
-        The result is shorter only if there are no more.
+        Fewer are returned only at the end.
         """
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []
@@ -153,7 +153,7 @@ class DynamoScans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """Return the condition for deleting the tombstone of an index entry; None if the tombstone is not old enough.
+    """Return the condition for deleting a tombstone found in the index; None if it is too young to delete.
 
     The condition excludes a newer state of the association, because the index may be outdated.
     """

@@ -44,7 +44,7 @@ PATIENCE_SECONDS = 4.0
 
 
 class DynamoGraph:
-    """A whole store in one table. Create an instance with `open`."""
+    """A complete store in one DynamoDB table. Create an instance with `open`."""
 
     joins = True
 
@@ -188,7 +188,7 @@ class DynamoGraph:
         return await asyncio.shield(task)
 
     async def _decided(self, batch: Batch) -> PendingInverses:
-        """Read the items, decide the batch and write it; repeat until no concurrent change interferes."""
+        """Read the items, evaluate the batch and write the result; repeat this while concurrent changes interfere."""
         touched = Touched([batch], self._owns)
         # Check the limit before reading, because each of these takes at least one item.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
@@ -252,7 +252,7 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Yield names for everything that two batches must not change at once: objects, keys and counts (and with them lists)."""
+    """Yield names for the objects, keys and counts of a batch, which no two batches may change concurrently."""
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (" ".join(count_at(Pair(id1, atype))) for id1, atype, _ in touched.triples)

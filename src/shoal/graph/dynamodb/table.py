@@ -52,12 +52,12 @@ async def upgrade(service: Service, spread: int, version: int) -> None:
         )
     await asyncio.gather(*(_each(service, f"count#{part}", partial(_move_count, service, spread)) for part in parts))
     with suppress(ConditionFailed):
-        # If this fails, another process was first.
+        # If this write fails, another process has upgraded the table first.
         await service.write("put_item", Item=item_of(LAYOUT, layout), **still(upgraded_from=version).parameters())
 
 
 async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable[None]]) -> None:
-    """Move all items of a partition of the index, the items of one object one after the other."""
+    """Call `move` for all items in a partition of the index, concurrently except for items of one object."""
 
     async def in_turn(addresses: Iterable[ItemKey]) -> None:
         for address in addresses:
@@ -73,7 +73,7 @@ async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable
 
 
 async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a count to the item of its group, if it has one and is not there yet."""
+    """Move a count into the item that it shares with the counts of its group, unless it is there or has no group."""
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -95,7 +95,7 @@ async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a tombstone to its index partition in layout 2, by writing it again with new index keys.
+    """Move a tombstone to the index partition of layout 2, by writing it with new index keys.
 
     Does nothing if it is no longer in an index partition of layout 1, because it was changed or moved concurrently.
     """
@@ -182,7 +182,7 @@ async def _create(service: Service) -> None:
             ],
         )
     except ClientError as error:
-        # Another process was first.
+        # This error code means that another process has created the table first.
         if error.response["Error"]["Code"] != "ResourceInUseException":
             raise
 

@@ -135,14 +135,14 @@ class Transaction:
             self.put(item_of(is_at, {"data": now.data}))
 
     def rewrite_assoc(self, triple: Triple, link: StoredAssoc) -> None:
-        """Write an association again with its current value.
+        """Write an association again with an unchanged value but the index keys and list entry of the current layout.
 
         Its index keys and its list entry become those of the current layout version.
         """
         self._link(triple, link, link)
 
     def count(self, changes: Mapping[Pair, int]) -> None:
-        """Add to counts, with one write for each item."""
+        """Add to counts; counts in one item are changed by one write."""
         by_item: dict[ItemKey, dict[str, int]] = {}
         for pair, by in changes.items():
             by_item.setdefault(count_at(pair), {})[count_name(pair)] = by
@@ -179,7 +179,7 @@ class Transaction:
 
 
 def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
-    """Return the key of the list entry of an association or tombstone; None if it is in no list."""
+    """Return the key of the list entry for an association or tombstone; None if no list contains it."""
     if link is None or not (link.alive or ASSOC_TYPES[triple[1]].ended_listed):
         return None
     return list_at(triple, link.time, alive=link.alive)
@@ -191,7 +191,7 @@ def check_number(items: int) -> None:
 
 
 def _bytes(item: Item) -> Iterator[int]:
-    """Yield an estimate of the size of each attribute that is never too small."""
+    """Yield the estimated size of each attribute in bytes, at least the actual one."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
         length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)

@@ -28,9 +28,9 @@ _decoder: msgspec.msgpack.Decoder[Talk] = msgspec.msgpack.Decoder(Talk)
 
 
 def talk_id(root_id: int) -> int:
-    """Return the id to which the association of a conversation leads.
+    """Return the id that stands for a conversation in associations, derived from the id of its first post.
 
-    It differs from the id of the first post, because that post may be deleted.
+    It is not the id of that post, because the post may be deleted.
     """
     return named("conversation", str(root_id))
 
@@ -44,7 +44,7 @@ def talk_of(assoc: Assoc) -> Talk:
 
 
 def knows(conversation: Assoc, post: Post) -> bool:
-    """Return whether a conversation contains this post, or is full of newer posts."""
+    """Return whether the stored record of a conversation includes this post, or is full of newer posts."""
     known = talk_of(conversation).post_ids
     return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
 

@@ -21,7 +21,7 @@ MAX_LANGUAGES = 100
 
 
 class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
-    """Options of a follow: which of the followee's posts are in the home timeline. A follow request (`REQUESTS`) has them too."""
+    """Options of a follow: which of the followee's posts are in the home timeline. A follow request has them too."""
 
     shares: bool = True
     languages: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def encode_moments(moments: Collection[int]) -> bytes:
 
 
 def in_order(moments: Iterable[int]) -> list[int]:
-    """Sort begin times and end times (negative) of a follow.
+    """Sort the times at which a follow began and, as negative numbers, ended.
 
     If a begin and an end have equal times, the end comes last, as it does for the association.
     """
@@ -93,21 +93,21 @@ def in_order(moments: Iterable[int]) -> list[int]:
 
 
 def moments_of(data: bytes) -> frozenset[int]:
-    """Decode the begin times and end times (negative) of a follow; trailing bytes are ignored."""
+    """Decode the times at which a follow began and, as negative numbers, ended; trailing bytes are ignored."""
     return frozenset(Struct(f">{len(data) // _SIZE}q").unpack(data[: len(data) // _SIZE * _SIZE]))
 
 
 def moments_until(time: int, data: bytes) -> frozenset[int]:
-    """Return the times at which a follow began or ended, as stored in its tombstone.
+    """Decode the times at which a follow began and, as negative numbers, ended, from its tombstone.
 
-    `time` is the time of the tombstone. A tombstone from before histories were stored has no data: then the result has only `time`,
-    as an end (negative).
+    `time` is the time of the tombstone. A tombstone from before histories were stored has no data: then the result has only
+    `time`, as an end.
     """
     return moments_of(data) if data else frozenset((-time,))
 
 
 def beginning(time: int, data: bytes) -> int:
-    """Return when a live follow began. This is earlier than the association's time if its options were changed."""
+    """Return when a live follow began. If its options were changed, that is earlier than the association's time."""
     terms = _terms(data)
     return terms.began(time) if terms is not None else time
 
@@ -119,7 +119,7 @@ def restarted(data: bytes) -> bytes:
 
 
 def _terms(data: bytes) -> FollowTerms | None:
-    """Decode the options of a follow; None for data of a newer version, on which no commit may fail."""
+    """Decode the options of a follow; None for data from a newer version, because a commit must not fail for that."""
     try:
         return follow_terms(data)
     except msgspec.MsgspecError:

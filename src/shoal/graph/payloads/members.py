@@ -93,7 +93,7 @@ class Collected(NamedTuple):
     """The post of a photo in an album, and the photo's position. Photos are ordered by position, then by time."""
 
     post_id: int
-    place: int
+    position: int
 
 
 _album_decoder: msgspec.msgpack.Decoder[Collected] = msgspec.msgpack.Decoder(Collected)
@@ -108,7 +108,7 @@ def encode_collected(photo: Collected) -> bytes:
 
 
 def in_order(collected: Iterable[Assoc]) -> list[Assoc]:
-    return sorted(collected, key=lambda assoc: (collected_of(assoc).place, assoc.time))
+    return sorted(collected, key=lambda assoc: (collected_of(assoc).position, assoc.time))
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -116,7 +116,7 @@ _audit_decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(Au
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Add an audit entry to a batch. `address` is stored in the list of the entry's holder, if it has one.
+    """Add an audit entry to a batch. `address`, an IP address, is stored in the list of the entry's holder, if it has one.
 
     The commit fails with `IdTaken` if another entry has the id.
     """

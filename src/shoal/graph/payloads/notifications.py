@@ -81,7 +81,7 @@ _decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)
 
 
 def notice_of(assoc: Assoc) -> Notice | None:
-    """Decode a notice; None for a kind that only a newer version knows."""
+    """Decode a notification; None for a kind that only a newer version knows."""
     try:
         return _decoder.decode(assoc.data)
     except msgspec.ValidationError:
@@ -89,7 +89,7 @@ def notice_of(assoc: Assoc) -> Notice | None:
 
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Return the operation that notifies the member of an action at this time or, with `HELD`, holds the notification."""
+    """Return the operation that notifies a member of an action at `time` or, if `atype` is `HELD`, holds the notification back."""
     # Without an emoji, use the encoding from before reactions existed: if an action had two encodings, the greater one would undo a
     # deletion with the other.
     data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
@@ -97,12 +97,12 @@ def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -
 
 
 def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Return the operation that deletes a notification. The same action never notifies again, but the next one does."""
+    """Return the operation that deletes a notification. It cannot return for the same action, only for a later one."""
     return AssocOp(member, atype.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
 
 
 def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
-    """Move held notices to the member's notifications, each with its own time. Notices of an unknown kind stay held."""
+    """Move held notifications to the member's visible ones, each with its own time. Those of an unknown kind stay held."""
     for assoc in held:
         if notice := notice_of(assoc):
             batch.put(ended(member, assoc, HELD))
@@ -110,7 +110,7 @@ def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
 
 
 class Group(NamedTuple):
-    """Notices that are shown together: of a single kind, about the same post or about none, in one time window."""
+    """Notifications that are shown together: of one kind, about one post (or none), in one time window."""
 
     kind: Kind
     about: int
@@ -118,12 +118,12 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> int:
-        """A time just below those of all notices of the group."""
+        """A time just below those of all notifications in the group."""
         return floor_at(self.stretch * _GROUP_MS) - 1
 
     @property
     def last(self) -> int:
-        """A time just above those of all notices of the group."""
+        """A time just above those of all notifications in the group."""
         return floor_at((self.stretch + 1) * _GROUP_MS)
 
 
@@ -138,5 +138,5 @@ def group_of(notice: Notice, time: int) -> Group | None:
 
 
 def end_of_poll(poll_id: int, expires_at: int) -> int:
-    """Return the time of the notice that a poll has closed. It differs for polls that close in one millisecond."""
+    """Return the time of the notification that a poll has closed: unique even if several close in the same millisecond."""
     return floor_at(expires_at) | (poll_id ^ poll_id >> 23) % _MOMENT

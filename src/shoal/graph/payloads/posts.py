@@ -60,7 +60,7 @@ _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
 
 
 def may_be_active(post: Post) -> bool:
-    """Return whether reactions list the post as active: it is public, and not a comment."""
+    """Return whether a reaction adds the post to the list of active posts: it is public, and not a comment."""
     return post.visibility is Visibility.PUBLIC and not post.parent_id
 
 
@@ -76,15 +76,15 @@ def active_at(post_id: int, reaction: int) -> int:
 
 
 def oldest_active(now: int) -> int:
-    """Return a time before every entry with a reaction that still counts; `now` is in Unix milliseconds."""
+    """Return a time that is older than every list entry with a reaction that still counts; `now` is in Unix milliseconds."""
     return floor_at(now - WINDOW_MS - _MINUTE_MS)
 
 
-_Place = tuple[int, AssocType, int]
+_Listing = tuple[int, AssocType, int]
 
 
-def places(entry: Post | Share) -> Iterator[_Place]:
-    """Yield the associations that determine where an entry is counted: as a comment, and as an entry with a restricted audience."""
+def listings(entry: Post | Share) -> Iterator[_Listing]:
+    """Yield the associations that list a post or share as a comment on its parent, or as a restricted entry of its author."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
@@ -94,11 +94,11 @@ def places(entry: Post | Share) -> Iterator[_Place]:
 
 
 def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None, now: int) -> None:
-    """Update the lists that contain an entry, in the commit that changes the entry. `now` is an id of the current time.
+    """Update the lists that contain a post or share, in the commit that changes it. `now` is an id of the current time.
 
-    A new entry has no `before`, a deleted one no `after`. The time of an entry in each list is its id.
+    `before` is None for a new post or share, `after` for a deleted one. Its time in each list is its id.
     """
-    had, has = set(places(before)) if before else set(), set(places(after)) if after else set()
+    had, has = set(listings(before)) if before else set(), set(listings(after)) if after else set()
     for id1, atype, id2 in had - has:
         batch.assoc_del(id1, atype, id2, now if after is None else after.id)
     for id1, atype, id2 in has - had:
@@ -120,9 +120,10 @@ def authors_of(comments: Iterable[Assoc]) -> list[int]:
 
 
 def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
-    """Remove a post from the lists that a narrower visibility excludes, in the commit that changes the visibility, if it does.
+    """Remove a post from lists, if its visibility becomes narrower, in the commit that changes it.
 
-    The event updates shares and the search index. The caller updates tags and cells, because it may change the text as well.
+    The event of that commit updates shares and the search index. The caller updates tags and map cells, because the text may
+    change as well.
     """
     if before.visibility is after.visibility:
         return
@@ -154,7 +155,7 @@ class ThreadPosition(NamedTuple):
 
 def enter_thread(batch: Batch, post: Post) -> None:
     if post.root_id:
-        batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, place_of(post))
+        batch.assoc_add(post.id, IN_THREAD, post.root_id, post.id, encoded_thread_position(post))
 
 
 def leave_thread(batch: Batch, post: Post, now: int) -> None:
@@ -162,27 +163,27 @@ def leave_thread(batch: Batch, post: Post, now: int) -> None:
         batch.assoc_del(post.id, IN_THREAD, post.root_id, now)
 
 
-def place_of(post: Post) -> bytes:
-    """Return the data of a comment's association with its thread: the ids of its parent and its author, 16 bytes."""
+def encoded_thread_position(post: Post) -> bytes:
+    """Return the data of a comment's association with its parent post: the ids of its direct parent and its author, 16 bytes."""
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
-def placed(assoc: Assoc) -> ThreadPosition:
+def thread_position(assoc: Assoc) -> ThreadPosition:
     return ThreadPosition(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
 
 
 def cell_ids(post: Post | None) -> frozenset[int]:
-    """Return the ids of the cells in whose lists a post is; empty for a post without a location."""
+    """Return the ids of the map cells whose lists contain a post; empty for a post without a location."""
     if post is None or post.place is None or post.visibility is not Visibility.PUBLIC:
         return frozenset()
     return frozenset(map(cell_id, cells_of(post.place)))
 
 
 def move_between_cells(batch: Batch, before: Post | None, after: Post | None) -> None:
-    """Update the cells of a post in the commit that changes it. A new post has no `before`, a deleted one no `after`.
+    """Update the map cells of a post in the commit that changes it. A new post has no `before`, a deleted one no `after`.
 
-    The time of a post in the list of a cell is its id, as in the list of a tag. The data is the version of the post, which orders
-    the changes.
+    The time of a post in the list of a cell is its id, as in the list of a tag. The data is the version of the post, which
+    orders the changes.
     """
     had, has = cell_ids(before), cell_ids(after)
     post = after or before
@@ -196,7 +197,7 @@ def move_between_cells(batch: Batch, before: Post | None, after: Post | None) ->
 
 
 def counted_tags(post: Post | None) -> dict[str, str]:
-    """Return the canonical tags under which a post counts, with their typed forms; empty unless it is public and not hidden."""
+    """Return a post's canonical tags, each with its typed form; empty for a post that does not count: not public, or hidden."""
     if post is None or post.visibility is not Visibility.PUBLIC or post.hidden or not post.tags:
         return {}
     typed = dict(tags_of(post.text))
@@ -237,7 +238,7 @@ def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | No
 
 
 def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
-    """Return the post with these reasons for being hidden (0: visible), and the batch that changes it."""
+    """Return the post with new reasons for being hidden (0: none, so visible), and the batch that stores it."""
     after = replace(post, hidden=hidden, version=post.version + 1)
     batch = Batch(shard_of(post.author_id))
     batch.obj_set(after)
@@ -252,7 +253,7 @@ _MANY = 100
 
 
 class EmojiPosition(NamedTuple):
-    """An emoji in the list of a post's emoji reactions, and the id by which these reactions are counted."""
+    """An emoji with which a post was reacted to, and the id by which these reactions are counted."""
 
     id: int
     emoji: str
@@ -262,8 +263,8 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[tuple[EmojiPosition, ...]] = msgspec.msgpack.Decoder(tuple[EmojiPosition, ...])
 
 
-def encode_chosen(places: Iterable[EmojiPosition]) -> bytes:
-    return _encoder.encode(tuple(places))
+def encode_chosen(positions: Iterable[EmojiPosition]) -> bytes:
+    return _encoder.encode(tuple(positions))
 
 
 def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
@@ -272,7 +273,7 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
 
 
 def encode_position(number: int, emoji: str) -> bytes:
-    """Encode the data of a post's association with an emoji position: the number of its key in one byte, and the emoji."""
+    """Encode the data of the association between a post and an emoji: the number of the emoji's key (one byte), and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
@@ -281,7 +282,7 @@ def key_of_position(post_id: int, assoc: Assoc) -> Key:
 
 
 async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:
-    """Return the emoji positions of each post, oldest first, in one read. A post without any is missing."""
+    """Return the emoji with which each post was reacted to, oldest first, in one read. A post without any is missing."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
         post: [EmojiPosition(assoc.id2, assoc.data[1:].decode()) for assoc in reversed(listed)]

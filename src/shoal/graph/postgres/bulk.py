@@ -140,7 +140,7 @@ _LINK = np.dtype([("fields", ">i2"), *_LINK_FIELDS, ("data_length", ">i4")])
 
 
 async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
-    """Store one part of an import in one transaction.
+    """Store one chunk of an import in one transaction.
 
     Raises `Occupied` if a row already exists, and `Unavailable` while data sources are being moved or other processes use the
     store.
@@ -264,7 +264,7 @@ class PostgresSnapshot:
         await _do(self._reading, begin)
 
     async def release(self) -> None:
-        """End the transaction that holds the locks; raise `Unavailable` if the server has ended it already, or was replaced."""
+        """End the transaction that blocks commits; raise `Unavailable` if the server has already ended it, or was replaced."""
         if self._holding.is_closed() or self._holding.history != self._reading.history:
             raise Unavailable(_LOST)
         if self._holding.is_in_transaction():
@@ -286,7 +286,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key in a separate transaction, and record it in the journal if its data source is being moved."""
+        """Store the backup key in a separate transaction, and journal it if its data source is being moved."""
         values = (*row, 1, source_of(row.shard))
 
         async def put(connection: asyncpg.Connection) -> None:

@@ -71,7 +71,7 @@ _POOLED_ROUND_TRIPS = 4
 
 
 class HistoryEnded(Exception):
-    """A statement was not sent, because it is based on rows read before a failover to another server."""
+    """A statement was not sent, because its values were read before a failover to another server."""
 
 
 class ConnectionPool:
@@ -102,7 +102,7 @@ class ConnectionPool:
         self._patience = patience
         self._settings = {**SESSION_SETTINGS, **settings}
         self._local = _local_settings(self._settings)
-        self._places = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._idle: list[PrimaryConnection] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._backoff_until = 0.0
@@ -188,7 +188,7 @@ class ConnectionPool:
         return await asyncio.shield(task)
 
     async def _use(self, work: Work[T], patience: float, history: int | None, *, reads: bool) -> T:
-        await self._place(patience)
+        await self._take_slot(patience)
         try:
             connection = await self._connection()
             if history is not None and connection.history != history:
@@ -196,15 +196,15 @@ class ConnectionPool:
                 raise HistoryEnded
             return await self._watched(connection, work, patience, reads=reads)
         finally:
-            self._places.release()
+            self._slots.release()
 
-    async def _place(self, patience: float) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
+    async def _take_slot(self, patience: float) -> None:
+        if not self._slots.locked():
+            await self._slots.acquire()
             return
         try:
             async with asyncio.timeout(patience):
-                await self._places.acquire()
+                await self._slots.acquire()
         except TimeoutError as error:
             raise Unavailable(_BUSY) from error
 
@@ -314,7 +314,7 @@ def frozen_refusal() -> Frozen:
 
 
 def refusal(error: Exception) -> Exception:
-    """Translate an error of the server into the error for the caller; return a programming error unchanged."""
+    """Translate an error of the server into the error to raise; return any other exception unchanged."""
     state: str = getattr(error, "sqlstate", None) or ""
     if state == FROZEN:
         return frozen_refusal()

@@ -79,7 +79,7 @@ async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = 
 
 
 async def check_own_version(connection: asyncpg.Connection) -> None:
-    """Raise `Unavailable` for any other schema version: code that copies whole rows must know every column."""
+    """Raise `Unavailable` if the schema version is not exactly this code's: code that copies whole rows must know every column."""
     found = await applied(connection, GRAPH)
     check_usable(GRAPH.name, found, found, len(GRAPH.migrations))
 
@@ -232,7 +232,7 @@ class PostgresUpgrade:
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
-    """Estimate an index build from one on a sample of the rows. The time is doubled: CONCURRENTLY reads the table twice."""
+    """Estimate the seconds of an index build from one on a sample of the rows, doubled because CONCURRENTLY reads a table twice."""
     loop = asyncio.get_running_loop()
     rows: int = await connection.fetchval(f"SELECT count(*) FROM {part.table}")  # noqa: S608
     async with connection.transaction():

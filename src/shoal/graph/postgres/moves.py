@@ -32,7 +32,7 @@ _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "
 
 
 class PostgresPost:
-    """The shard map in a store (`MapKeeper`), on a separate connection, so that heartbeats do not wait for busy pools."""
+    """The copy of the shard map in a store, on a separate connection, so that heartbeats do not wait for a busy pool."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)
@@ -80,7 +80,7 @@ _TABLES = dict(zip(RowKind, sql.TABLES, strict=True))
 
 
 async def _lock(connection: asyncpg.Connection) -> None:
-    """Exclude other movers. Retry for a moment: the server may not have noticed yet that the previous mover was killed."""
+    """Lock the store against other moves. Retries briefly, because the server may not have noticed yet that a mover was killed."""
     deadline = asyncio.get_running_loop().time() + _LOCK_SECONDS
     while not await connection.fetchval(sql.MOVER_LOCK):
         if asyncio.get_running_loop().time() > deadline:
@@ -274,7 +274,7 @@ async def _digest_of(connection: asyncpg.Connection, names: RowNames) -> Digest:
 
 
 class _Stream:
-    """A queue of chunks from the source store to the target store. If reading or writing fails, the other side fails too."""
+    """A queue of chunks between two stores. If reading from the source fails, so does writing to the target, and vice versa."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell

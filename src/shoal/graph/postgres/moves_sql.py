@@ -142,7 +142,7 @@ class Table:
         names, keys = ", ".join(types), ", ".join(key)
         key_rows = f"unnest({_arrays(key_types)}) AS w ({keys})"
         same = " AND ".join(f"t.{column} = w.{column}" for column in key)
-        place = len(key)
+        number = len(key)
         self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {source} IN ({{sources}}) ORDER BY {keys}"
         """The numbers of the data sources are formatted into the statement: COPY takes no parameters."""
         self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
@@ -156,7 +156,7 @@ class Table:
         self.wipe = f"""
             WITH page AS (
                 SELECT {keys} FROM shoal.{name} AS t
-                WHERE ({keys}) > ({after}) AND {source} = ANY (${place + 1}::smallint[]) ORDER BY {keys} LIMIT ${place + 2}
+                WHERE ({keys}) > ({after}) AND {source} = ANY (${number + 1}::smallint[]) ORDER BY {keys} LIMIT ${number + 2}
             ), gone AS (
                 DELETE FROM shoal.{name} AS t USING page AS w WHERE {same} RETURNING {", ".join(f"t.{column}" for column in key)}
             ) SELECT {keys} FROM gone ORDER BY {keys}"""

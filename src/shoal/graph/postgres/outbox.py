@@ -27,7 +27,7 @@ _RETRY_SECONDS = 1.0
 
 
 class PostgresOutbox:
-    """The outbox of a store. Commits of the pool `lazy` do not wait for the disk, commits of `durable` do.
+    """The outbox in a PostgreSQL store. Commits on the pool `lazy` do not wait for the disk; those on `durable` do.
 
     `me` identifies this process as the holder of jobs.
     """
@@ -40,8 +40,9 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # Numbers of the jobs that are claimed and not settled yet, and whether a lost reply may have claimed more jobs.
-        self._held: set[int] = set()
+        # Numbers of the jobs that are claimed but not settled, and whether more jobs may have been claimed by a statement whose
+        # reply was lost.
+        self._claimed: set[int] = set()
         self._astray = False
         self._history = lazy.history
         # One statement at a time: jobs that are being settled must not be claimed concurrently.
@@ -66,12 +67,12 @@ class PostgresOutbox:
             self._astray = True
             raise
         jobs = sorted(_job(row) for row in rows)
-        self._held.update(job.seq for job in jobs)
+        self._claimed.update(job.seq for job in jobs)
         return jobs
 
     async def _let_go_of_the_unknown(self) -> None:
         async with self._lock:
-            known, history = self._held | self._done | self._back.keys(), self._lazy.history
+            known, history = self._claimed | self._done | self._back.keys(), self._lazy.history
             await self._lazy.ask(sql.LET_GO_BUT, self._me, list(known))
             self._astray, self._history = False, history
 
@@ -79,12 +80,12 @@ class PostgresOutbox:
         for job in jobs:
             self._done.add(job.seq)
             self._back.pop(job.seq, None)
-            self._held.discard(job.seq)
+            self._claimed.discard(job.seq)
         self._gather()
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return a job; does nothing if another worker has taken it over."""
-        self._held.discard(job.seq)
+        """Return a job to the outbox; does nothing if another worker has taken it over."""
+        self._claimed.discard(job.seq)
         if job.seq not in self._done:
             self._back[job.seq] = (job, delay)
             self._gather()
@@ -95,7 +96,7 @@ class PostgresOutbox:
         async with self._lock:
             self._back.pop(job.seq, None)
             await self._durable.ask(sql.PARK, *values)
-            self._held.discard(job.seq)
+            self._claimed.discard(job.seq)
 
     async def parked(self) -> list[tuple[Job, str]]:
         rows = await self._lazy.ask(sql.PARKED, patience=LONG_PATIENCE)
@@ -127,7 +128,7 @@ class PostgresOutbox:
             await self._flush()
             await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
         except ShoalError:
-            # The store does not answer: the leases of the held jobs expire by themselves.
+            # The store does not answer: the leases of the claimed jobs expire by themselves.
             self._done.clear()
 
     async def _flush(self) -> None:
@@ -135,7 +136,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Run a statement that also writes the batched acknowledgments and returns of jobs."""
+        """Run a statement that also writes the collected acknowledgments and returned jobs."""
         async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)

@@ -15,7 +15,7 @@ import secrets
 import asyncpg
 
 from shoal.core.errors import Unavailable
-from shoal.graph.connection_errors import place_of
+from shoal.graph.connection_errors import address_of
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import sql
 from shoal.graph.postgres.connections import PATIENCE, SESSION_SETTINGS, goodbye
@@ -36,13 +36,13 @@ _TAKE_SECONDS = 10.0
 
 
 class Owner:
-    """The lock of one process on a store. Call `check` before every change."""
+    """The lock of a process on a store that it owns. Call `check` before every change."""
 
     def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE, histories: Histories | None = None) -> None:
         self.id = secrets.randbits(62) + 1
         self.mark = self.id if sole else 0
         """The owner id that every commit must find in the store; 0 if the store is shared."""
-        self._place = place_of(url)
+        self._address = address_of(url)
         self._finder = PrimaryFinder(parse(url).server, histories or Histories(), url)
         self._sole = sole
         self._patience = patience
@@ -50,7 +50,7 @@ class Owner:
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
-        # Set when the watch task must act at once.
+        # Set when the watch task must not wait any longer.
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:
@@ -116,7 +116,7 @@ class Owner:
             await check_version(connection)
         except Unavailable as error:
             if self._refusal != str(error):
-                _log.error("%s: %s", self._place, error)
+                _log.error("%s: %s", self._address, error)
             self._refusal = str(error)
             raise
 

@@ -20,10 +20,10 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.connection_errors import (
     MisconfiguredEngine,
     UnreachableEngine,
+    address_of,
     check_file,
     checked_url,
     is_lasting,
-    place_of,
     why,
 )
 from shoal.graph.failover import Histories
@@ -143,7 +143,7 @@ def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None
 
 @contextlib.contextmanager
 def lost_if_closed(*connections: asyncpg.Connection) -> Iterator[None]:
-    """Raise `ConnectionError` for the `AttributeError` of asyncpg when a connection ends while a statement is prepared."""
+    """Raise `ConnectionError` instead of asyncpg's `AttributeError` if a connection closes while a statement is being prepared."""
     try:
         yield
     except AttributeError as error:
@@ -166,7 +166,7 @@ class PrimaryFinder:
         self._hosts = each_host(url)
         self._histories = histories
         self._name = name or url
-        self._place = place_of(url)
+        self._address = address_of(url)
         self._pooled = pooled
         self._last = self._hosts[0] if len(self._hosts) == 1 else ""
         """The last known primary; empty while several hosts are yet to be compared."""
@@ -181,11 +181,11 @@ class PrimaryFinder:
         if opened is None:
             raise self._refused(errors)
         host, connection = opened
-        if not self._histories.note(self._name, connection.history, self._place):
+        if not self._histories.note(self._name, connection.history, self._address):
             # Another task has found a newer server since.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
-        self._last, _last_logged[self._place] = host, ""
+        self._last, _last_logged[self._address] = host, ""
         return connection
 
     def forget(self) -> None:
@@ -196,7 +196,7 @@ class PrimaryFinder:
     async def _ask(
         self, settings: Mapping[str, str], seconds: float, errors: dict[str, Exception]
     ) -> tuple[str, PrimaryConnection] | None:
-        """Ask the last known primary, then all hosts; return the best one that accepts writes."""
+        """Connect to the last known primary, then to all hosts; return the best server that accepts writes, or None."""
         several = len(self._hosts) > 1
         asked: _Asked = {}
         try:
@@ -256,15 +256,15 @@ class PrimaryFinder:
         return "the server accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
-        """Return the error that says why no host can be used.
+        """Return the error to raise if no host can be used, with the reasons.
 
-        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a server
-        that answers and is not the primary is logged, once for each reason.
+        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a
+        server that answers and is not the primary is logged, once for each reason.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (
-            "; ".join(f"{place_of(host)}: {reason}" for host, reason in reasons.items())
-            or f"{self._place}: no response"
+            "; ".join(f"{address_of(host)}: {reason}" for host, reason in reasons.items())
+            or f"{self._address}: no response"
         )
         lasting = bool(errors) and all(
             isinstance(error, _REFUSALS) or is_lasting(error) or "rejected SSL" in reasons[host]
@@ -275,7 +275,7 @@ class PrimaryFinder:
             self._say(logging.ERROR, f"{_MISCONFIGURED}: {details}")
         elif answering:
             # This may last until a standby is promoted, or forever: the operator has to decide.
-            wrong = "; ".join(f"{place_of(host)}: {reasons[host]}" for host in sorted(answering))
+            wrong = "; ".join(f"{address_of(host)}: {reasons[host]}" for host in sorted(answering))
             self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)
         refused.__cause__ = UnreachableEngine(details)
@@ -283,15 +283,15 @@ class PrimaryFinder:
         return refused
 
     def _say(self, level: int, text: str) -> None:
-        if _last_logged.get(self._place, text) != text:
+        if _last_logged.get(self._address, text) != text:
             _log.log(level, "%s", text)
-            _last_logged[self._place] = text
+            _last_logged[self._address] = text
 
 
 async def _best_of(
     asked: _Asked, errors: dict[str, Exception], seconds: float | None
 ) -> tuple[str, PrimaryConnection] | None:
-    """Await the hosts in `asked`, and remove those that answer in time; return the writable host on the newest WAL timeline."""
+    """Await connections to hosts, remove those that are decided, and return the writable host with the newest WAL timeline."""
     best: tuple[str, PrimaryConnection] | None = None
     while asked:
         patience = _GRACE_SECONDS if best else seconds

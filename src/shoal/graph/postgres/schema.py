@@ -298,7 +298,7 @@ _HISTORY = Migration(
     )
 )
 
-# Tombstones of `placed` types (`AssocType`) are kept permanently. This index leaves them out: every sweep would read past them.
+# Tombstones of `positional` types (`AssocType`) are kept permanently. This index leaves them out: every sweep would read past them.
 _SWEEPABLE = Migration(
     (
         TableIndex(

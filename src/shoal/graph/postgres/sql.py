@@ -110,7 +110,7 @@ LOAD = """
     FROM unnest($5::text[], $6::text[]) AS w (space, name)
     CROSS JOIN LATERAL (SELECT * FROM shoal.key WHERE space = w.space AND name = w.name OFFSET 0) AS k"""
 
-COMMIT = f"SELECT shoal.commit({', '.join(f'${place}' for place in range(1, 38))})"
+COMMIT = f"SELECT shoal.commit({', '.join(f'${number}' for number in range(1, 38))})"
 
 COUNT_SET = """
     WITH watched AS (

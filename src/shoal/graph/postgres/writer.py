@@ -45,7 +45,7 @@ _FIRST_REVISION = 1 << 30
 
 
 class Loaded:
-    """The stored state of the rows that a group touches, and the revision of each existing row."""
+    """The stored state of the rows that a group of batches touches, and the revision of each existing row."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self.known = Known()
@@ -62,12 +62,12 @@ class Loaded:
                 self.revisions[space, name] = revision
 
     def presume(self, ids: Iterable[int]) -> None:
-        """Presume that these objects are stored; the commit verifies it."""
+        """Assume that these objects exist; the commit verifies it."""
         for id_ in ids:
             self.known.versions.setdefault(id_, 1)
 
     def next_revision(self, name: Name) -> int:
-        """Return the revision for `shoal.commit`: positive for a new row, negative for a row to be replaced."""
+        """Return the revision of a row to pass to `shoal.commit`: positive for a new row, negative for one to be replaced."""
         stored = self.revisions.get(name)
         return random.randrange(1, _FIRST_REVISION) if stored is None else -(stored + 1)  # noqa: S311  # it guards nothing
 
@@ -79,7 +79,7 @@ def load_values(touched: Touched) -> Columns:
 def commit_values(
     changes: Resolution, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
 ) -> Columns:
-    """Return the arguments of `sql.COMMIT`.
+    """Return the arguments of the SQL statement that commits a group of batches.
 
     `touched` is what the accepted `batches` read; `delays` are seconds, one for each event.
     """
@@ -118,7 +118,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Return the keys that the group leaves unchanged, or creates and releases again, with their expected revisions."""
+    """Return the keys that the group reads but does not change in effect, with the revisions that they must still have."""
     seen = [
         name
         for name in touched.keys
@@ -148,7 +148,7 @@ _OUTSIDE = "SHOUT"
 
 
 class _Overtaken(Exception):
-    """Rows that the group was decided on have changed: nothing was stored."""
+    """Nothing was stored, because rows on which the group was evaluated have changed."""
 
 
 class _SourcesFrozen(Exception):
@@ -160,7 +160,7 @@ class _SourcesFrozen(Exception):
 
 
 class _Task:
-    """A batch and the future for its caller. `settles`: the caller applies the pending inverses."""
+    """A batch and the future for its caller. If `settles`, the caller applies the pending inverses itself."""
 
     __slots__ = ("_triples", "batch", "future", "names", "presumed_new", "settles", "written")
 
@@ -183,7 +183,7 @@ class _Task:
 
 
 class Writer:
-    """Accepts batches on the event loop; `close` finishes pending ones."""
+    """Commits batches in groups. `submit` accepts a batch; `close` finishes pending ones."""
 
     def __init__(self, connections: ConnectionPool, owned_by: int, owns: Owns, wake: Callable[[], None]) -> None:
         self._connections = connections
@@ -225,7 +225,7 @@ class Writer:
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:
-        """Take the next group, oldest first.
+        """Remove and return the next group of batches to commit, oldest first.
 
         Batches that share a row with a running group wait, and so do later batches that share rows with waiting ones.
         """
@@ -302,7 +302,7 @@ class Writer:
         raise _Overtaken
 
     async def _load(self, tasks: list[_Task], *, presuming: bool) -> Loaded:
-        """Load the rows that the batches read, except for rows presumed to be new."""
+        """Load the rows that the batches read. With `presuming`, rows that are probably new are not read."""
         written = {op.id for task in tasks for op in task.batch.objects}
         presumed: list[Batch] = []
         rest: list[Batch] = []
@@ -350,7 +350,7 @@ class Writer:
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
         """Store the changes, unless a failover has begun a new history since the rows were loaded.
 
-        In a new history, a revision may stand for another state of its row. Raises `_Overtaken`.
+        After a failover, a revision may denote another state of its row. Raises `_Overtaken`.
         """
         try:
             rows = await self._connections.ask(

@@ -82,7 +82,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call of a script. `at` has the positions of its keys among all keys of the request."""
+    """The result of one call of a script. `at` has the indexes of its keys among all keys of the request."""
 
     at: NDArray[np.intp]
     result: Any
@@ -97,7 +97,7 @@ def shards_of(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def keys_of(prefix: str, ids: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the keys of ids, one in each row; scripts take `keys[at].tobytes()`."""
+    """Return an array with the key of an id in each row. Scripts take a concatenation of rows: `keys[at].tobytes()`."""
     keys = np.empty((len(ids), KEY_BYTES), np.uint8)
     keys[:] = np.frombuffer(f"{prefix}:{{0000}}:{'0' * 16}".encode(), np.uint8)
     keys[:, 3:7] = _hexadecimal(shards_of(ids).astype(">u2"), 4)
@@ -195,12 +195,12 @@ class Nodes:
         bulk: bool,
         parts: list[PartialAnswer],
     ) -> tuple[NDArray[np.intp], bool]:
-        """Run the script for the remaining keys. Returns keys that still remain, and whether a server could not be reached."""
-        places = topology.places[shards[left]]
-        lost = left[places == NOWHERE]
+        """Run the script for the keys in `left`. Returns the keys to try again, and whether a server could not be reached."""
+        servers_of = topology.server_of_shard[shards[left]]
+        lost = left[servers_of == NOWHERE]
         calls: list[tuple[_Server, NDArray[np.intp]]] = []
         for index, address in enumerate(topology.addresses):
-            mine = left[places == index]
+            mine = left[servers_of == index]
             calls += [(self._server(address), mine[first : first + batch]) for first in range(0, len(mine), batch)]
         if any(server.backoff_until > time.monotonic() for server, _ in calls):
             raise _unreachable()
@@ -220,7 +220,7 @@ class Nodes:
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
     ) -> tuple[PartialAnswer, NDArray[np.intp]]:
-        """Make one call; return its result, and the indexes of refused keys."""
+        """Make one call; return its result, and the indexes of keys that the server refused because another server has them."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
@@ -236,7 +236,7 @@ class Nodes:
     async def _run(
         self, client: Client, script: Script, arguments: Sequence[bytes | int], *, redirected: bool = False
     ) -> Any:
-        """Return the reply of a script. Raises `_Retryable` if the call may be retried, here or elsewhere."""
+        """Run a script on a server and return its reply. Raises `_Retryable` if a retry on this or another server may succeed."""
         self.calls += 1
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
@@ -274,7 +274,7 @@ class Nodes:
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
             at = left[shards[left] == shard]
-            index = int(topology.places[shard])
+            index = int(topology.server_of_shard[shard])
             target = None if index == NOWHERE else await self._destination(topology.addresses[index], shard)
             if target is None:
                 failed.append(at)
@@ -303,8 +303,8 @@ class Nodes:
         return None
 
     def _back_off(self, topology: Topology, shards: NDArray[np.int64]) -> None:
-        """Back off from the servers of these shards, so that not every caller waits for a timeout."""
-        for server in np.unique(topology.places[shards]).tolist():
+        """Mark the servers of these shards as failed for a while, so that not every caller waits for a timeout."""
+        for server in np.unique(topology.server_of_shard[shards]).tolist():
             if server != NOWHERE:
                 self._server(topology.addresses[server]).backoff_until = time.monotonic() + _BACKOFF_SECONDS
 
@@ -312,7 +312,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """Ask the servers for the topology. Concurrent callers share one query."""
+        """Ask the servers for the cluster topology, which concurrent callers share. `seen` is the outdated topology."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:
@@ -360,7 +360,7 @@ class Nodes:
         Raises `Unavailable`.
         """
         topology = await self._known()
-        server = int(topology.places[shard])
+        server = int(topology.server_of_shard[shard])
         if server == NOWHERE:
             raise _unreachable()
         answer_seconds = seconds + self._answer_seconds
@@ -371,18 +371,20 @@ class Nodes:
 
         Raises `Unavailable`.
         """
-        places = (await self._known()).places[shards]
-        return [np.flatnonzero(places == server) for server in np.unique(places).tolist() if server != NOWHERE]
+        servers_of = (await self._known()).server_of_shard[shards]
+        return [np.flatnonzero(servers_of == server) for server in np.unique(servers_of).tolist() if server != NOWHERE]
 
     async def ids(self, prefix: str, shards: NDArray[np.int64] | None = None) -> AsyncIterator[NDArray[np.int64]]:
-        """Yield the ids of all keys with a prefix, or of those on these shards, in pages. An id may occur twice.
+        """Yield the ids in all keys with a prefix, or in those on these shards, in pages. An id may occur twice.
 
         Raises `Unavailable`.
         """
         topology = await self._known()
         addresses = topology.addresses
         if shards is not None:
-            addresses = tuple(addresses[server] for server in np.unique(topology.places[shards]) if server != NOWHERE)
+            addresses = tuple(
+                addresses[server] for server in np.unique(topology.server_of_shard[shards]) if server != NOWHERE
+            )
         for address in addresses:
             client, cursor = self._server(address).client, -1
             while cursor:
@@ -465,7 +467,7 @@ Answer = TypeVar("Answer")
 
 
 class Batching(Generic[Item, Answer]):
-    """Groups the requests of an event loop iteration into one call of `act`, which returns the results in order.
+    """Groups the items of an event loop iteration into one call of `act`, which returns their results in order.
 
     An error of `act` is raised for every caller. The trace of each caller records its wait under `name`.
     """
@@ -477,7 +479,7 @@ class Batching(Generic[Item, Answer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
-        """Return the result for one item. The request is completed even if the caller is cancelled."""
+        """Return the result for one item. The call is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)

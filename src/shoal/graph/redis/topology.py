@@ -49,10 +49,10 @@ class ServerAddress(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """The masters, and the index of the master of each logical shard (`NOWHERE`: none)."""
+    """The masters of a Redis Cluster, and for each shard the index of the master that has it (`NOWHERE`: none)."""
 
     addresses: tuple[ServerAddress, ...]
-    places: NDArray[np.int16]
+    server_of_shard: NDArray[np.int16]
 
 
 class Url(NamedTuple):
@@ -66,7 +66,7 @@ class Url(NamedTuple):
     """PEM files by the names in `_TLS_FILES`: authorities to trust in addition to the system's, and the client's certificate."""
 
     async def look(self, client: Client, address: ServerAddress) -> Topology | None:
-        """Ask the server at this address for the servers of a Redis Cluster, or whether it is a primary.
+        """Ask the server at this address for the topology of its Redis Cluster or, outside a cluster, whether it is a primary.
 
         Returns None for a replica outside a Redis Cluster. Errors of the client library are raised unchanged.
         """
@@ -145,10 +145,10 @@ def connect(
 
 
 class _Resettable:
-    """Reconnects a connection that was reset while idle.
+    """Reconnects if the connection was reset while idle.
 
-    redis-py considers a connection sound until its end has been read, and a reset cannot be read: then asyncio refuses to write
-    with an `OSError`, but uvloop with a `RuntimeError`.
+    redis-py considers such a connection usable until it has read the end of the stream, and writing to it raises `OSError` in
+    asyncio, but `RuntimeError` in uvloop.
     """
 
     _writer: StreamWriter | None
@@ -219,7 +219,7 @@ async def _reason(address: ServerAddress, error: Exception, *, tls: bool) -> str
 
 
 async def _speaks_plainly(host: str, port: int) -> bool:
-    """Return whether a server replies without TLS. Such a server takes a TLS handshake for the start of a command, and waits."""
+    """Return whether a server replies without TLS. A server without TLS reads a TLS handshake as a partial command, and waits."""
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)

@@ -153,7 +153,7 @@ return {refused, versions}
 
 
 class _Change(NamedTuple):
-    """A change of several objects, with the random token that marks it.
+    """A change of several objects, and the random token with which they are marked as changing.
 
     `before` has the previous version token of each object that no other process is changing. `made`: whether the objects were
     changed.
@@ -219,7 +219,10 @@ class RedisVersionTokens:
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
 
     def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
-        """Return whether tokens of this history are valid already. The server of these shards now has this history."""
+        """Return whether the version tokens of servers with this history may be used yet.
+
+        Records the history for the servers of these shards.
+        """
         before = self._histories[shards]
         if ((before != b"") & (before != history)).any() and history not in self._counts_from:
             self._counts_from[history] = time.monotonic() + self._settling_seconds
@@ -267,20 +270,20 @@ class RedisVersionTokens:
     async def _run(
         self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
     ) -> list[dict[int, bytes | None]]:
-        """Run a script for all objects of these changes; return its result for each. `words`: an argument for each object."""
+        """Run a script for all objects of these changes, with one argument per object (`words`); return its results by change."""
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
         tokens = [change.token for change in changes for _ in change.ids]
 
         def arguments(at: NDArray[np.intp]) -> tuple[bytes, ...]:
-            places = at.tolist()
-            own, sent = [tokens[index] for index in places], [words[index] for index in places]
+            rows = at.tolist()
+            own, sent = [tokens[index] for index in rows], [words[index] for index in rows]
             return keys[at].tobytes(), b"".join(own), b"".join(sent), *more
 
         results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
-                # The server that has this key answers it in another part.
+                # Another server has this key, and its response is in another element of the replies.
                 if answer is not None:
                     results[at] = answer
         answers = iter(results)
@@ -305,7 +308,7 @@ class RedisVersionTokens:
         _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
 
     async def _report_pending(self) -> None:
-        """Report unreported changes to each reachable server. Raises `Unavailable` if no server is known."""
+        """Report changes that could not be reported before to each reachable server. Raises `Unavailable` if no server is known."""
         ids = np.fromiter(self._pending, np.int64, len(self._pending))
         shards = np.fromiter(self._pending_shards, np.int64, len(self._pending_shards))
         sent = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
@@ -345,7 +348,7 @@ class RedisVersionTokens:
 
 
 def _forget(unsent: dict[int, bytes], sent: Mapping[int, bytes]) -> None:
-    """Remove reported changes, unless they have changed again since."""
+    """Remove from `unsent` the changes that were reported, except those recorded again since."""
     for key, token in sent.items():
         if unsent.get(key) is token:
             del unsent[key]

@@ -30,23 +30,23 @@ _log = logging.getLogger(__name__)
 
 
 class MapNews(NamedTuple):
-    """The reply of a store to a heartbeat: a newer map, if it has one, and the stores that are about to join."""
+    """The reply of a store to a heartbeat: a newer shard map, if it has one, and the URLs of stores about to join."""
 
     newer: ShardMap | None
     joining: list[str]
 
 
 class MapKeeper(Protocol):
-    """The copy of the map in one store, and the list of processes that use it."""
+    """The copy of the shard map in one store, and the list of processes that use it."""
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Report the map version that this process uses, and return any newer map. Raises `Unavailable`."""
 
     async def offer(self, known: ShardMap) -> None:
-        """Store the map, if it is newer."""
+        """Store the map, if it is newer than the stored one."""
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        """Allow writes to data sources that this map assigns to the store, in `seconds` at the latest."""
+        """Allow writes to data sources that this map assigns to the store, after at most `seconds`."""
 
     async def marks(self) -> dict[int, SourceState]:
         """Return the states of data sources that are moving or have moved, according to the store."""
@@ -56,10 +56,10 @@ class MapKeeper(Protocol):
 
 
 class _Away:
-    """Placeholder for a store that cannot be opened yet."""
+    """Placeholder for a store that cannot be opened yet: any use raises `Unavailable`."""
 
     def on_event(self, wake: WakeUp) -> None:
-        """Do nothing: it has no events."""
+        """Do nothing: an unopened store has no events."""
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -72,7 +72,7 @@ class _Away:
 
 
 class LiveMap:
-    """A `sharded_graph.Watch` that keeps `graph` on the newest map. The caller closes the stores that `open_store` opened."""
+    """Keeps the `graph` on the newest shard map (see `Watch`). The caller closes the stores that `open_store` opened."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LiveMap:
         self._closing = asyncio.Event()
 
     async def open(self) -> ShardedGraph:
-        """Return the graph with the newest map that any of its stores knows. Raises `Unavailable` if a store cannot be opened."""
+        """Return the graph with the newest shard map known to any of its stores. Raises `Unavailable` if one cannot be opened."""
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
@@ -134,7 +134,7 @@ class LiveMap:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await beaten.wait()
                 if not self.fresh(store):
-                    # That heartbeat may have started before this call.
+                    # The heartbeat that just ended may have started before this call, so wait for the next one.
                     await self._beaten[self.map.stores[store]].wait()
         if not self.fresh(store):
             raise Unavailable("the store is unreachable: try again in a few seconds")
@@ -182,7 +182,7 @@ class LiveMap:
                 await self._closing.wait()
 
     def _stir(self, url: str) -> None:
-        """Wake all waiters for a heartbeat of this store; they check again."""
+        """Wake all tasks that wait for a heartbeat of this store, so that they check its state again."""
         self._beaten[url].set()
         if not self._closing.is_set():
             self._beaten[url] = asyncio.Event()
@@ -211,7 +211,7 @@ class LiveMap:
         self.graph.remap(stores, self.map.owners)
 
     async def _admit(self) -> None:
-        """Complete the publication of the newest map, in case its publisher died."""
+        """Repeat the last steps of publishing the newest shard map, in case its publisher died."""
         known = self.map
         for url in known.stores if known.version else ():
             here = [source for source in {*known.moved, *known.left} if known.stores[known.owners[source]] == url]
@@ -223,7 +223,7 @@ class LiveMap:
                 _log.debug("sending the shard map to %s failed", shown_url(url))
 
     def _prepare(self, urls: list[str]) -> None:
-        """Open stores that are about to join, so that the switch to the new map need not wait for it."""
+        """Open stores that are about to join, so that the switch to the new map need not wait for them."""
         for url in urls:
             if url not in self._stores and url not in self._opening:
                 self._run_in_background(self._store_or_none(url))

@@ -46,7 +46,7 @@ R = TypeVar("R")
 
 
 async def side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all awaitables concurrently; a single one is awaited directly, without a task."""
+    """Await all awaitables concurrently and return their results; a single one is awaited without a task."""
     awaitables = list(questions)
     if len(awaitables) == 1:
         return [await awaitables[0]]
@@ -60,7 +60,7 @@ class Watch(Protocol):
         """Return whether the store confirmed the map recently."""
 
     async def renew(self, store: int) -> None:
-        """Wait until the store confirms the map, which may have changed by then. Raises `Unavailable` for an unreachable store."""
+        """Wait until the store confirms that the shard map, which may change meanwhile, is current. Raises `Unavailable`."""
 
 
 _SWITCH_SECONDS = 4.5
@@ -69,7 +69,7 @@ _AGAIN_SECONDS = 0.02
 
 
 class ShardedGraph:
-    """Several stores as one. `owners[source]` is the index in `stores` of the store that keeps a data source.
+    """A graph over several stores. `owners[source]` is the index in `stores` of the store that has a data source.
 
     If `owners` is a list, `remap` changes it in place, so that stores that read the list see the change at once.
     """
@@ -91,7 +91,7 @@ class ShardedGraph:
         return self._stores
 
     def remap(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
-        """Replace the map. Existing stores keep their indexes; new ones are appended."""
+        """Replace the shard map. Existing stores keep their indexes; new ones are appended."""
         for store in stores:
             if self._wake is not None and store not in self._stores:
                 store.on_event(self._wake)
@@ -207,7 +207,7 @@ class ShardedGraph:
         return store, await store.commit_owing(batch)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retry an attempt that was refused while a data source switches to another store."""
+        """Retry an attempt that failed because a data source was being switched to another store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SWITCH_SECONDS
         while True:
@@ -243,7 +243,7 @@ class ShardedGraph:
         await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
-        """Raise `ValueError` for objects, keys or lists of another store, which would be a bug."""
+        """Raise `ValueError` if the batch has objects, keys or lists of a store other than its own, which would be a bug."""
         at = self._at(batch.shard)
         objects: list[ObjOp] = batch.objects
         shards = [shard_of(op.id) for op in objects] + [op.key.shard for op in batch.keys]
@@ -359,7 +359,7 @@ class ShardedGraph:
         order: Callable[[R], T],
         shard: Callable[[R], int],
     ) -> list[R]:
-        """Merge pages of all stores until `limit` rows are found: all rows of a page may belong to another store by now."""
+        """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, limit) for store in self._stores)
@@ -387,7 +387,7 @@ class ShardedGraph:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """Load one part of an import; each store accepts or refuses its own rows (see `Loading`)."""
+        """Import one chunk of rows; each store accepts or refuses its own rows (see `Loading`)."""
         owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
@@ -401,7 +401,7 @@ class ShardedGraph:
         return self._at(shard) == at
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each data source in its own store. Raises `InvalidInput` if a store does not know it."""
+        """Return the size of each data source. Raises `InvalidInput` if a store cannot report it."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

@@ -90,7 +90,7 @@ def spread(read: sqlite3.Connection) -> dict[int, Spread]:
 
 
 def load(write: sqlite3.Connection, part: LoadPart) -> None:
-    """Store one part of an import in the open transaction. Raises `Occupied` if a row already exists."""
+    """Store one chunk of an import in the open transaction. Raises `Occupied` if a row already exists."""
     try:
         for statement, rows, width in ((sql.NEW_OBJECTS, part.objects, 3), (sql.NEW_KEYS, part.keys, 4)):
             for prepared, values in sql.in_rows(statement, rows, width):
@@ -102,7 +102,7 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:
-    """Insert associations; a statement of many rows takes half the time of many statements."""
+    """Insert associations with many rows per statement, which takes half the time of single rows."""
     whole = len(links) - len(links) % sql.ROWS_AT_ONCE
     for start in range(0, whole, sql.ROWS_AT_ONCE):
         write.execute(sql.NEW_LINKS, links[start : start + sql.ROWS_AT_ONCE].ravel().tolist())
@@ -147,7 +147,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, hold, self._holding)
 
     async def open(self) -> None:
-        """Begin a transaction and read a row: SQLite fixes the state at the first read."""
+        """Begin the snapshot: open a transaction and read a row, because SQLite fixes a transaction's state at its first read."""
 
         def begin(connection: sqlite3.Connection) -> None:
             _end(connection)
@@ -176,7 +176,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the row with a separate commit, between commits of the server."""
+        """Store the backup key in a separate transaction, between commits of the server."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))

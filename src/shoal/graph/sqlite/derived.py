@@ -55,7 +55,7 @@ class DerivedFile:
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
         """Open or create the file. Raises `Unavailable` if it cannot be opened, or if a newer Shoal wrote it.
 
-        With `read_only`, a missing file is treated as empty and not created: an operator may have deleted it.
+        With `read_only`, a missing file, which an operator may have deleted, is treated as empty and not created.
         """
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
@@ -72,7 +72,7 @@ class DerivedFile:
         return await timed("sqlite", self.name, work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a change in the writer thread; it continues if the caller is cancelled."""
+        """Run a change in the writer thread, to its end even if the caller is cancelled."""
         if self._writing is None:
             raise ShoalError(f"{self.title} was opened read-only")
         work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)

@@ -60,7 +60,7 @@ def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:
-    """Enable the write-ahead log. SQLite itself does not wait if another process opens the new file concurrently."""
+    """Enable the write-ahead log, with retries: SQLite does not wait while another process opens the new file."""
     deadline = time.monotonic() + _WAL_SECONDS
     while True:
         try:
@@ -96,7 +96,7 @@ _LONGEST_COMMAND = 200
 
 
 def note(lock: int) -> None:
-    """Write our process id to the lock file. A full disk does not prevent opening the store."""
+    """Write our process id to the lock file. A full disk, which makes that fail, does not prevent opening the store."""
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -111,7 +111,7 @@ def describe_owner(lock: int) -> str:
 
 
 def _command(pid: int) -> str:
-    """Return the command line of a process, without the folders of programs and without a Python interpreter before a script."""
+    """Return the command line of a process without directories and, before a script, without the Python interpreter."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     if Path(words[0]).name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
         del words[0]
@@ -128,20 +128,20 @@ def own(path: Path) -> int:
         os.close(lock)
         raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
     note(lock)
-    _held.add(lock)
+    _own_locks.add(lock)
     return lock
 
 
 def release(lock: int) -> None:
-    _held.discard(lock)
+    _own_locks.discard(lock)
     os.close(lock)
 
 
 def _leave_to_parent() -> None:
-    """Close inherited locks after a fork: otherwise the store stays locked as long as any child lives."""
-    while _held:
-        os.close(_held.pop())
+    """Close inherited locks after a fork: otherwise the store stays locked as long as any child process lives."""
+    while _own_locks:
+        os.close(_own_locks.pop())
 
 
-_held: set[int] = set()
+_own_locks: set[int] = set()
 os.register_at_fork(after_in_child=_leave_to_parent)

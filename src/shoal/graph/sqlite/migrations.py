@@ -45,7 +45,7 @@ _OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FRO
 
 
 class UpgradePosition(NamedTuple):
-    """The progress of an upgrade: versions applied, parts done, rows of the next part done, and the last row's key."""
+    """The progress of an upgrade: schema version, parts done of the next one, and rows done and last key of the next part."""
 
     version: int
     part: int = 0
@@ -73,7 +73,7 @@ def migrate(
     progress: Progress | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> None:
-    """Apply missing schema versions. A database of another application, or of a newer version, is left alone.
+    """Apply missing schema versions. A database of another application, or of a newer version, is not changed.
 
     Raises `Unavailable` if a newer Shoal has started an upgrade. Without a `progress` callback, also raises it, with nothing
     changed, if the upgrade would take long.
@@ -89,7 +89,7 @@ def migrate(
 
 
 def pending(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> list[tuple[Part, int]]:
-    """Return the remaining parts, each with the rows that it touches. Raises `Unavailable`."""
+    """Return the remaining parts of all migrations, each with the number of rows that it will touch. Raises `Unavailable`."""
     at = own_position(connection, path, migrations)
     parts = _remaining(migrations, at)
     rows = {table: rows_of(connection, table) for table in {part.table for part in parts if not isinstance(part, str)}}
@@ -104,7 +104,7 @@ def _remaining(migrations: Sequence[Migration], at: UpgradePosition) -> list[Par
 
 
 def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
-    """Count the rows of a table, up to a limit; 0 if an earlier step will create the table."""
+    """Count the rows of a table, up to a limit. A table that an earlier migration will create has 0."""
     if not _has(connection, table):
         return 0
     # Table names are constants.
@@ -112,7 +112,7 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
     return int(rows)
 
 
-def place(connection: sqlite3.Connection) -> UpgradePosition:
+def progress_of(connection: sqlite3.Connection) -> UpgradePosition:
     """Return the schema version of a database file and, if an upgrade was interrupted, the step that it has reached."""
     version = _user_version(connection)
     if version and _has(connection, "upgrade"):
@@ -122,11 +122,11 @@ def place(connection: sqlite3.Connection) -> UpgradePosition:
 
 
 def own_position(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> UpgradePosition:
-    """Return the progress of a file. Raises `Unavailable` if it is in the middle of an upgrade to a newer version than these."""
+    """Return the upgrade progress of a file. Raises `Unavailable` if an upgrade to a version newer than `migrations` has begun."""
     making = _user_version(connection)
     if making > len(migrations) and _has(connection, "upgrade"):
         check_usable(f"the store {path.name}", making, making, len(migrations))
-    return place(connection)
+    return progress_of(connection)
 
 
 def _user_version(connection: sqlite3.Connection) -> int:
@@ -154,7 +154,7 @@ class _Upgrading:
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
-        """Do the work of a single transaction, during which other openers wait; return whether anything is left."""
+        """Upgrade in one transaction, at most about a batch of rows, while other processes wait; return whether work is left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_position(self._connection, path, self._migrations)
@@ -166,7 +166,7 @@ class _Upgrading:
         return at.version < len(self._migrations)
 
     def _step(self, at: UpgradePosition, limit: int) -> tuple[UpgradePosition, int]:
-        """Do one part of the migration, or at most `limit` rows of it. Return the new progress and the number of rows touched."""
+        """Run the next part of a migration, or at most `limit` rows of it. Return the new progress and the rows touched."""
         parts = self._migrations[at.version].parts
         part = parts[at.part]
         following = (
@@ -191,8 +191,8 @@ class _Upgrading:
         return self._totals[part]
 
 
-def behind_place(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
-    """Return an SQL condition, with its values, for the rows of a table that an interrupted walk has not processed yet."""
+def unprocessed_rows(migrations: Sequence[Migration], at: UpgradePosition, table: str) -> tuple[str, tuple[int, ...]]:
+    """Return an SQL condition, with its values, for the rows of a table that an interrupted migration has not processed yet."""
     part = migrations[at.version].parts[at.part] if at.version < len(migrations) else ""
     if isinstance(part, Walk) and part.table == table:
         return _behind(part, at.after), at.after
@@ -206,9 +206,9 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Change a batch of rows after a key; return the key of its last row (None at the end) and its number of rows."""
+    """Apply a walk to a batch of rows after a key; return the key of the last row (None at the end) and the number of rows."""
     names = ", ".join(part.key)
-    places = ", ".join("?" * len(part.key))
+    placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
     # Table and column names are constants.
     last = connection.execute(
@@ -218,7 +218,7 @@ def walk(
     rows = limit
     if last is None:
         (rows,) = connection.execute(f"SELECT count(*) FROM {part.table} WHERE {behind}", after).fetchone()  # noqa: S608
-    batch = behind if last is None else f"{behind} AND ({names}) <= ({places})"
+    batch = behind if last is None else f"{behind} AND ({names}) <= ({placeholders})"
     for change in part.changes:
         connection.execute(change.format(batch=batch), (*after, *(last or ())))
     return last, rows
@@ -269,7 +269,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    if place(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+    if progress_of(connection).version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         raise Unavailable(f"{path} is a database that Shoal did not create: name another file")
 
 

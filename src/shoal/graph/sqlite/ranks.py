@@ -30,14 +30,14 @@ _TOP = sql.LEVELS[-1]
 
 
 def _last(level: int, bound: str) -> str:
-    """Return SQL for the end of the last block of a level up to a time."""
+    """Return SQL for the end of a list's last block, among those of a level that end by a time."""
     return f"""coalesce((
             SELECT max(upto) FROM block AS b
             WHERE b.id1 = w.value AND b.atype = ?2 AND b.level = {level} AND b.upto <= {bound}), 0)"""
 
 
 def _closed() -> str:
-    """Return SQL for the number of entries in blocks: the large ones first, then the smaller ones after them."""
+    """Return SQL for the number of entries in whole blocks: the large blocks first, then the smaller ones after them."""
     parts = []
     for level in sql.LEVELS:
         above = f"last{level + 1}" if level < _TOP else "0"
@@ -64,7 +64,7 @@ _RANKS = f"""{_ASKED}
 
 
 def _walked(*, by_id: bool) -> str:
-    """Return a statement that counts entries one by one, for lists without blocks."""
+    """Return SQL that counts entries one by one, for lists that are not divided into blocks."""
     here, there = f"alive = {sql.IN_PLACE} AND id2", "alive = 1 AND time"
     parts = (("association", here), ("displaced", there)) if by_id else (("association", there),)
     counts = " + ".join(
@@ -89,7 +89,7 @@ _PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 def ranks(
     read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
 ) -> tuple[dict[int, list[int]], set[int]]:
-    """Return the ranks (see `Reader.assoc_ranks`), and the lists for which more than `most` entries would be counted one by one.
+    """Return the ranks (see `Reader.assoc_ranks`), and the lists of which more than `most` entries remain to be counted one by one.
 
     The ranks of those lists are wrong: divide them into blocks, or call again with a larger `most`.
     """
@@ -110,7 +110,7 @@ def ranks(
 def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
     """Put entries that are in no block into blocks; return whether more such entries remain.
 
-    `afresh` rebuilds all blocks of the list if late entries have made one too large.
+    With `afresh`, all blocks of the list are rebuilt if entries with older times have made one too large.
     """
     pair = (id1, atype.number)
     if afresh and write.execute(_OVERFULL, (*pair, OPEN)).fetchone():

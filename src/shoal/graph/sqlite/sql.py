@@ -62,7 +62,7 @@ LEVELS = (0, 1, 2)
 
 
 def _counted(table: str) -> str:
-    """Return triggers that update the counts of the rank index blocks when entries change."""
+    """Return SQL triggers that keep the entry counts of rank index blocks up to date."""
 
     def moves(row: str, by: str) -> str:
         return "".join(
@@ -207,7 +207,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `placed` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
+    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
     # them.
     Migration(
         (
@@ -242,7 +242,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """A table that has entries of lists: the index to use, the entries' value of `alive`, and the column that orders them."""
+    """A table with list entries: the index to use, the value of `alive` in these entries, and the column that orders them."""
 
     table: str
     using: str
@@ -255,7 +255,7 @@ class _Part(NamedTuple):
     WHERE id1 = ?1 AND atype = ?2 AND alive = {self.alive} AND {self.place} < ?3 AND {self.place} > ?4"""
 
     def ranges(self, *, oldest_first: bool) -> str:
-        """Return SQL for the entries of many lists.
+        """Return SQL that reads a range of many lists.
 
         The first entry beyond the limit bounds the scan of a list, so each list costs an index lookup and a scan.
         """
@@ -380,13 +380,13 @@ def json_list(values: Collection[int] | Collection[str]) -> str:
 
 
 def for_rows(statement: str, count: int, width: int) -> str:
-    """Return a many-row statement for `count` rows of `width` values."""
+    """Return a statement for `count` rows of `width` values each."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements and values for all rows, in powers of two from the largest down."""
+    """Yield statements and values for all rows. A statement takes a power of two of rows, the largest first."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

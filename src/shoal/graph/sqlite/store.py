@@ -47,7 +47,7 @@ _READER_CACHE_KIB = 16_384
 
 
 class SqliteGraph:
-    """The whole graph of a store in one SQLite file. Create it with `open`."""
+    """A complete store in one SQLite file. Create it with `open`."""
 
     loads = True
 
@@ -170,7 +170,7 @@ class SqliteGraph:
         return read(self._reading) if inline else await self._in_thread(read)
 
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
-        """Create the blocks of a list in several transactions, so that commits can run in between.
+        """Divide a list into rank index blocks in several transactions, so that commits can run in between.
 
         Blocks only hold counts of entries, so a read that creates them is not announced as a change.
         """
@@ -295,7 +295,7 @@ class SqliteGraph:
         return await self._sweep(sql.HISTORY_SWEEP, before)
 
     async def _sweep(self, statement: str, bound: int) -> int:
-        """Run a sweep in transactions of bounded length, so that commits can run in between."""
+        """Delete old rows with a statement, in transactions of bounded length, so that commits can run in between."""
 
         def delete(write: sqlite3.Connection) -> int:
             return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount

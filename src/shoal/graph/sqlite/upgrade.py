@@ -22,7 +22,7 @@ from shoal.core.errors import Unavailable
 from shoal.graph.migrations import Migration, PendingStep, Progress
 from shoal.graph.sqlite import files, sql
 from shoal.graph.sqlite.files import connect
-from shoal.graph.sqlite.migrations import behind_place, migrate, pending, place, put_position
+from shoal.graph.sqlite.migrations import migrate, pending, progress_of, put_position, unprocessed_rows
 from shoal.graph.sqlite.writer import asked
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _CACHE_KIB = 65_536
 
 
 class SqliteUpgrade:
-    """The upgrade of an SQLite file. `owner` is the store to which the file belongs, by default the file itself."""
+    """The upgrade of an SQLite file. `owner` is the store that the file belongs to, by default the file itself."""
 
     def __init__(self, url: str, migrations: Sequence[Migration] | None = None, *, owner: Path | None = None) -> None:
         self._path = Path(url.removeprefix("sqlite:///"))
@@ -93,7 +93,7 @@ def _plan(path: Path, connection: sqlite3.Connection, migrations: Sequence[Migra
 
 
 def _rehearsed(path: Path, source: sqlite3.Connection, migrations: Sequence[Migration]) -> dict[str, float]:
-    """Return the rows per second of each step that touches rows, measured on a sample."""
+    """Return the rows per second of each upgrade step that touches rows, measured on a sample."""
     rates: dict[str, float] = {}
     with _temporary(path) as copy, closing(connect(copy, _CACHE_KIB)) as connection:
         _copy(path, source, connection, migrations)
@@ -128,10 +128,10 @@ def _copy(
 ) -> None:
     """Copy the tables with a sample of their rows: the last ones, because an interrupted walk may have changed the first ones.
 
-    If a walk of a table was interrupted, copy only rows that it has not changed yet. Full-text tables stay empty: no step walks
-    them.
+    If a migration of a table was interrupted, only rows that it has not changed yet are copied. Full-text tables stay empty,
+    because no migration changes their rows.
     """
-    at = place(source)
+    at = progress_of(source)
     made = source.execute(
         "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' "
         "ORDER BY type != 'table'"
@@ -150,7 +150,7 @@ def _copy(
         if kinds.get(name) == "table":
             keys = [column for _, column, _, _, _, part in source.execute(f"PRAGMA table_info({name})") if part]
             order = ", ".join(f"{column} DESC" for column in keys)
-            behind, after = behind_place(migrations, at, name)
+            behind, after = unprocessed_rows(migrations, at, name)
             connection.execute(
                 f"INSERT INTO {name} SELECT * FROM source.{name} WHERE {behind} ORDER BY {order} LIMIT ?",  # noqa: S608  # our own names
                 (*after, _SAMPLE_ROWS),

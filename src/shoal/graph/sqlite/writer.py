@@ -75,14 +75,14 @@ _GATHER_TIMES = 4
 
 
 class _Task(NamedTuple):
-    """A batch, or another change to the database, and the future for its caller."""
+    """A batch, or another change to the database, with the future for its result."""
 
     work: Batch | Callable[[sqlite3.Connection], Any]
     future: asyncio.Future[Any]
 
 
 class Writer:
-    """Owns the writing connection. `submit` from the event loop; `acknowledge` and `keep` for changes that no caller awaits."""
+    """Commits groups of batches in a thread. Call `submit` on the event loop; `acknowledge` and `keep` return at once."""
 
     def __init__(self, connection: sqlite3.Connection, owns: Owns, wake: Callable[[], None]) -> None:
         self._connection = connection
@@ -117,7 +117,7 @@ class Writer:
         self._pending.set()
 
     def keep(self, job: Job) -> None:
-        """Store the progress of a job with one of the next groups."""
+        """Store the progress of a job with one of the next groups of batches."""
         self._keeps.append((job.step, job.mark, job.attempt, job.seq))
         self._pending.set()
 
@@ -142,7 +142,7 @@ class Writer:
                 return
 
     def _gather(self) -> None:
-        """Wait for more tasks if more are likely: a group with a single task costs about as much as a group of twenty.
+        """Wait for more batches if they are likely: committing a single one costs about as much as committing twenty.
 
         The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
         """
@@ -161,7 +161,7 @@ class Writer:
         return tasks
 
     def _group(self) -> None:
-        """Commit a group; if the database fails, commit each batch alone, so that one cannot fail the others."""
+        """Commit a group of batches; if the database fails, commit each batch alone, so that one cannot fail the others."""
         tasks = self._take()
         self._last = len(tasks)
         acks, keeps = _drain(self._acks), _drain(self._keeps)
@@ -291,7 +291,7 @@ class Writer:
 
 
 def _drain(queue: deque[T]) -> list[T]:
-    """Return the current items of the queue; the other thread may be appending."""
+    """Return the current items of a queue, to which another thread may be appending."""
     return [queue.popleft() for _ in range(len(queue))]
 
 
@@ -338,7 +338,7 @@ def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any
 
 
 def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    """Run the work and return its result. SQLite errors become `Unavailable` or `StorageFull`."""
+    """Run `work` and return its result. SQLite errors become `Unavailable` or `StorageFull`."""
     try:
         return work(connection)
     except sqlite3.Error as error:

@@ -89,7 +89,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("/api/v1/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def list_accounts(context: Context, params: AccountsQuery) -> object:
-    """List accounts, newest first. A page may be short; follow its link for more."""
+    """List accounts, newest first. A page may have fewer than `limit`; follow its Link header for more."""
     if params.remote or params.ip or params.by_domain:
         # There are no remote accounts, and IP addresses are not stored.
         return b"[]"
@@ -98,7 +98,7 @@ async def list_accounts(context: Context, params: AccountsQuery) -> object:
 
 @router.get("/api/v2/admin/accounts", scope="admin:read:accounts", answer=list[AdminAccount])
 async def list_accounts_v2(context: Context, params: AccountsQueryV2) -> object:
-    """List accounts, newest first, with the parameters of API v2. A page may be short; follow its link for more."""
+    """List accounts, newest first, as in API v2. A page may have fewer than `limit`; follow its Link header for more."""
     if params.origin == "remote" or params.ip or params.by_domain:
         return b"[]"
     states = (params.status,) if params.status else ()
@@ -118,7 +118,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
 async def _account_page(
     context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
 ) -> object:
-    """List the members in all of these states and with one of these roles, or with any role if there are none."""
+    """List the members who are in all of these states and have one of these roles (any role if empty)."""
     inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
 
     def test(member: Member) -> bool:
@@ -148,7 +148,7 @@ async def _account_page(
 
 
 async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
-    """Return a page of the members with a role, who are few and stored in a separate list."""
+    """Return a page of the members with a role (moderators and admins), who are few and in a separate list."""
     listed = await app_context.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(app_context.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
@@ -158,7 +158,7 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members for moderators, in two reads. The e-mail address is included only for callers with a higher role."""
+    """Return members as moderators see them; two reads. The e-mail address is included only if the caller's role is higher."""
     app_context = context.app
     members = {member.id: member for member in found}
     known = await profiles(app_context.graph, members, None, dict.fromkeys(members, STRANGER))
@@ -179,7 +179,7 @@ def _sees_address(context: Context, member: Member) -> bool:
 
 @router.get("/api/v1/admin/accounts/{id}", scope="admin:read:accounts", answer=AdminAccount)
 async def get_account(context: Context, params: One) -> object:
-    """Show an account in any state."""
+    """Show an account in any state, such as suspended or pending."""
     return (await shown(context, [await _member(context, params.id)]))[0]
 
 
@@ -220,7 +220,7 @@ _ACTS: dict[str, Command] = {
 
 
 def _add(name: str, command: Command, what: str) -> None:
-    """Add the route of a command that admits a member or undoes a moderation action."""
+    """Add the route for a command that approves a member or undoes a moderation action."""
 
     @router.post(f"/api/v1/admin/accounts/{{id}}/{name}", scope="admin:write:accounts", answer=AdminAccount, what=what)
     async def handler(context: Context, params: One) -> object:

@@ -31,7 +31,7 @@ class AuditQuery(PageQuery, frozen=True, kw_only=True):
 async def list_entries(context: Context, params: AuditQuery) -> object:
     """List audit log entries, newest first: actor, action, target, reason and address.
 
-    A page may be short; follow its link for more.
+    A page may have fewer than `limit` entries; follow its Link header for more.
     """
     cursor = cursor_of(params, 40, 100)
     query = AuditFilter(params.actor_id, params.target_id, frozenset(params.verb))

@@ -48,7 +48,7 @@ class Measure(msgspec.Struct, kw_only=True):
 
 
 class DimensionValue(msgspec.Struct, kw_only=True):
-    """One row of a dimension."""
+    """One value of a dimension, such as a language, with its count."""
 
     key: str
     human_key: str
@@ -86,13 +86,13 @@ _MAX_ID = 2**63
 
 
 class OfTag(msgspec.Struct, frozen=True):
-    """A tag by id or name."""
+    """The tag that a measure or dimension is about, by id or name."""
 
     id: _Text
 
 
 class OfServer(msgspec.Struct, frozen=True):
-    """Another server of the fediverse."""
+    """The server of the fediverse that a measure or dimension is about."""
 
     domain: _Text
 
@@ -105,7 +105,7 @@ class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
-    """A period, and the tags and servers that measures or dimensions are about, by their key."""
+    """A period, and the tag or server that each requested measure or dimension is about, if any."""
 
     tag_servers: OfTag | None = None
     instance_accounts: OfServer | None = None
@@ -123,7 +123,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         return tag_id(check_tag(subject.id))
 
     def check_elsewhere(self, key: str, app_context: AppContext) -> None:
-        """Raise `InvalidInput` unless a server other than this one is named."""
+        """Raise `InvalidInput` unless the request names a server other than this one."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
@@ -132,7 +132,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
 
 
 class FigureQuestion(NamedTuple):
-    """A request for measures or dimensions, with the data from which they are computed."""
+    """A request for measures or dimensions, with the data to compute them from."""
 
     app_context: AppContext
     figures: Figures
@@ -160,14 +160,14 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day, and a total in which a member who was active on two days counts once."""
+    """A number for each day and for the whole period, in which a member active on two days counts once."""
 
     days: Sequence[int]
     total: int
 
 
 async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
-    """Return one measure, with that of the previous period. Raises `InvalidInput` if its tag or server is missing."""
+    """Return one measure, with its total in the previous period. Raises `InvalidInput` if its tag or server is missing."""
     app_context, figures, tags, period, subjects = question
     before: int | None
     if key.startswith("tag_"):
@@ -249,7 +249,7 @@ _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
 async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
-    """Return the first rows of a dimension. Raises `InvalidInput` if its tag or server is missing."""
+    """Return the first values of a dimension, most frequent first. Raises `InvalidInput` if its tag or server is missing."""
     return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 
@@ -285,7 +285,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return a row for each app, with its name and number of posts. Deleted apps are included."""
+    """Return a value for each app, with its name and its number of posts. Deleted apps are included."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -297,7 +297,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return a row for this server, the only one, if the number is not 0."""
+    """Return the value for this server, the only one of a dimension by server; nothing if the number is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 
@@ -381,7 +381,7 @@ async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
 
 @router.post("/api/v1/admin/retention", scope="admin:read", answer=list[Cohort])
 async def retention(context: Context, params: Retention) -> list[Cohort]:
-    """Return the retention of cohorts: how many members who joined in a day or month posted then and later."""
+    """Return the retention of members by when they joined: how many posted in that day or month, and in later ones."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
         raise InvalidInput(f"end_at: a period by day has at most {_COHORT_DAYS} days", field="end_at")

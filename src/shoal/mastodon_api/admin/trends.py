@@ -51,7 +51,7 @@ class AdminTrendsQuery(msgspec.Struct, frozen=True):
 
 
 class TagParams(msgspec.Struct, frozen=True):
-    """A tag by id, for listed tags, or by name."""
+    """A tag by id, if it is in the list, or by name."""
 
     id: Annotated[str, Meta(max_length=400)]
 
@@ -120,7 +120,7 @@ async def _review_status(context: Context, id_: int, *, trendable: bool) -> obje
 
 
 async def _status(app_context: AppContext, entry: Entry, *, trendable: bool) -> object:
-    """Return a status as seen by anyone, with two more keys."""
+    """Return a status as an anonymous caller sees it, with its trend state."""
     review = msgspec.json.encode({"trendable": trendable, "requires_review": False})
     return raw((await app_context.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
 
@@ -130,7 +130,7 @@ async def _denied(app_context: AppContext) -> list[str]:
 
 
 async def _named(app_context: AppContext, text: str) -> str:
-    """Return a tag by name or id. Ids are hashes of names, so they are looked up among the listed tags."""
+    """Return a tag by name or id. An id is a hash of the name, so it is only found among the listed tags."""
     if not text.isdecimal():
         try:
             return check_tag(text)

@@ -86,12 +86,12 @@ class AdminReport(msgspec.Struct, kw_only=True):
 
 
 def rules_of(settings: Settings) -> list[Rule]:
-    """Return the rules of this network; the id of each is its position, from 1."""
+    """Return the rules of this network. The id of a rule is its position in the list, from 1."""
     return [Rule(str(number), text) for number, text in enumerate(settings.rules, 1)]
 
 
 def report(filed: model.Report, target: Account) -> Report:
-    """Return a report as the member who made it sees it."""
+    """Return a report as its reporter sees it."""
     return Report(
         id=str(filed.id),
         action_taken=bool(filed.closed_at),

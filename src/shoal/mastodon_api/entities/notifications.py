@@ -26,7 +26,7 @@ class Notification(msgspec.Struct, kw_only=True):
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
-    """Similar notifications, as far as they are on the page."""
+    """Similar notifications, as far as they are on one page."""
 
     group_key: str
     notifications_count: int
@@ -65,7 +65,7 @@ class GroupedNotificationsResults(msgspec.Struct, kw_only=True):
 
 
 class UnreadCount(msgspec.Struct):
-    """The number of notifications since the marker."""
+    """The number of notifications after the read marker."""
 
     count: int
 
@@ -89,7 +89,7 @@ class NotificationPolicy(msgspec.Struct, kw_only=True):
 
 
 class OldNotificationPolicy(msgspec.Struct, kw_only=True):
-    """A notification policy in the format of API v1: true unless accepted."""
+    """A notification policy in the format of API v1: each rule is false for `accept` and true for any other value."""
 
     filter_not_following: bool
     filter_not_followers: bool
@@ -112,7 +112,7 @@ class NotificationRequest(msgspec.Struct, kw_only=True):
 
 
 class Merged(msgspec.Struct):
-    """Whether accepted notifications are in the list, which is true as soon as the request returns."""
+    """Whether accepted notifications are merged into the list: always true, as the accepting request does it."""
 
     merged: bool = True
 

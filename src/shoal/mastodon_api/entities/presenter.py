@@ -41,9 +41,9 @@ _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the tail of a status: its end as JSON for a member, as a template with three counts.
+    """Return the end of a status as JSON: a template with three counts, with the fields for a member.
 
-    The bits of `flags` are the viewer's actions (`_STATE`), then whether the post is pinned, then whether it is the viewer's own.
+    The bits of `flags` are the viewer's actions (`_STATE`), whether the post is pinned, and whether it is the viewer's own.
     """
     state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
@@ -60,17 +60,17 @@ _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
 
 def _weight(made: bytes) -> int:
-    """Return the size in kilobytes, rounded up."""
+    """Return the size of encoded JSON in kilobytes, rounded up."""
     return 1 + len(made) // 1024
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether the data of a post is included: always for its author, otherwise within `data` bytes (`WHOLE`: no limit)."""
+    """Return whether to include a post's custom data: always for its author, else if it has at most `data` bytes."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
-    """Return the post as the viewer sees it.
+    """Return the post as the viewer sees it: sensitive for others if moderators marked its author as sensitive.
 
     If moderators marked the author as sensitive, so is the post, except for its author.
     """
@@ -81,14 +81,14 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 
 
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
-    """Insert the emoji of a post, if any, before the end of its last piece."""
+    """Insert the emoji reactions of a post, if any, before the end of the last piece of JSON."""
     if entry.emoji:
         found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
 
 
 class Presenter:
-    """Encodes entries and profiles, with a cache of about `size` KB of fragments of each kind."""
+    """Encodes entries and profiles as JSON, with a cache of about `size` KB for each kind of JSON fragment."""
 
     def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = now_ms) -> None:
         self._graph = graph
@@ -110,7 +110,7 @@ class Presenter:
     ) -> bytes:
         """Return a JSON array of statuses; statuses of others include their data if it has at most `data` bytes.
 
-        `filters_applied`: the entries already list the filters of the viewer that match them.
+        `filters_applied` means that the entries already list the viewer's filters that match them.
         """
         await self._learn_apps(entries)
         return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
@@ -131,7 +131,7 @@ class Presenter:
         return {entry.id: self._status(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
-        """Return a JSON array of statuses whose apps are cached already, or are not shown."""
+        """Return a JSON array of statuses. Their apps must be in the cache, unless no app is shown."""
         pieces: list[bytes] = []
         for entry in entries:
             pieces.append(b"," if pieces else b"[")
@@ -153,7 +153,7 @@ class Presenter:
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries, each with the matching filters of the viewer, from every context."""
+        """Return the entries, each with the viewer's filters of all contexts that match it."""
         return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:
@@ -177,7 +177,7 @@ class Presenter:
         data: int,
         ranking: entities.Ranking | None = None,
     ) -> None:
-        """Append the encoded pieces of a status; the page joins all pieces once."""
+        """Append the JSON of a status to `pieces`, which are joined once for the whole page."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
         if share is None or sharer is None:
@@ -191,7 +191,7 @@ class Presenter:
         pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
     def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
-        """Encode the fields of a post or share that change without an edit. A share has no poll and is never pinned."""
+        """Encode the fields of a post or share that can change without an edit. A share has no poll and cannot be pinned."""
         counts = (entry.comments, entry.shares, entry.likes)
         view = None if of_share else entry.poll
         poll = b"null"
@@ -209,7 +209,7 @@ class Presenter:
         return _TAILS[flags] % (poll, *counts, _encode(matches))
 
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
-        """Encode the beginning of a status, up to its author.
+        """Encode the first fields of a status, up to its author.
 
         Statuses with the data of the post (`whole`) are cached under the negative id of the post.
         """
@@ -233,7 +233,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add who else shared a post, and the reasons for its rank. These differ between pages, so the result is not cached."""
+        """Add the other sharers of a post, and the reasons for its rank. They differ between pages, so the result is not cached."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]

@@ -56,24 +56,24 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def netloc(self) -> str:
-        """`host:port`, or the host alone with the default port."""
+        """The host and port of the root, without the port if it is the default."""
         return urlsplit(self.root).netloc
 
     @property
     def path(self) -> str:
-        """The path of the root, without a trailing slash; empty if there is none."""
+        """The path of the root URL, without a trailing slash; empty if there is none."""
         return urlsplit(self.root).path
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of this server in addresses: its domain and `host:port`, in lower case."""
+        """The names by which addresses refer to this server: its domain and `host:port`, in lower case."""
         return frozenset((self.domain.lower(), self.netloc.lower()))
 
     def account(self, name: str) -> str:
         return f"{self.root}/@{name}"
 
     def status(self, name: str, id_: int) -> str:
-        """Return the URL of a post or share; the id is last, where clients look for it."""
+        """Return the URL of a post or share. It ends with the id, where clients look for it."""
         return f"{self.root}/@{name}/{id_}"
 
     def tag(self, name: str) -> str:
@@ -97,7 +97,7 @@ class Addresses(msgspec.Struct, frozen=True):
         return self.media(key) if key else self.root + MISSING_HEADER
 
     def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
-        """Return a member's text as HTML, with links to the members, tags and URLs that it names."""
+        """Return a text by a member as HTML, with links for its mentions, tags and URLs."""
         urls = {mention.name: self.account(mention.name) for mention in mentions}
         return to_html(text, mentions=urls, tag_url=self.tag, domain=self.domain)
 
@@ -300,14 +300,14 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
 
 
 def _inline(html: str) -> str:
-    """Remove the paragraph tags, for a table cell."""
+    """Remove the paragraph tags from HTML, for use in a table cell."""
     return html.removeprefix("<p>").removesuffix("</p>")
 
 
 def content(
     post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
 ) -> entities.StatusContent:
-    """Return the content of a post, with its `data` or without; `author` is the name of its author."""
+    """Return the fields of a status that only an edit changes, with the post's custom `data` or without."""
     url = at.status(author, post.id)
     return entities.StatusContent(
         id=str(post.id),
@@ -351,7 +351,7 @@ def _place(place: Place) -> entities.Place:
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
-    """Return the share as a separate status, without text: the text is in the post that it shows."""
+    """Return a share as a separate status. Its text is empty: the text is in the shared post."""
     url = at.status(sharer, share.id)
     return entities.StatusContent(
         id=str(share.id),
@@ -363,7 +363,7 @@ def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusCo
 
 
 def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
-    """Return a poll at a time (Unix ms). The votes of each option may be hidden until the end, from the author as well."""
+    """Return a poll as of a time (Unix ms). Votes per option may be hidden until it closes, even from its author."""
     shown, over = view.poll, bool(view.poll.expires_at) and view.poll.expires_at <= now
     hidden = shown.hide_totals and not over
     own = viewer == shown.owner_id
@@ -482,7 +482,7 @@ class RelationshipTimes(msgspec.Struct):
 
 
 class FollowersAtDay(msgspec.Struct):
-    """Followers at the end of a day (UTC; for the last day, now), and the follows that began and ended in it."""
+    """Followers at the end of a day (UTC; if it is today, so far), and the follows that began and ended in it."""
 
     day: str
     followers: int

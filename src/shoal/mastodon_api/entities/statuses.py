@@ -23,7 +23,7 @@ class Size(msgspec.Struct):
 
 
 class Original(msgspec.Struct, kw_only=True):
-    """Properties of the file at `url`: dimensions of an image or video, and playback properties of a video or sound."""
+    """Properties of the file at `url`: the dimensions of an image or video, the duration of a video or sound."""
 
     width: int | UnsetType = UNSET
     height: int | UnsetType = UNSET
@@ -339,7 +339,7 @@ class Extras(msgspec.Struct, omit_defaults=True):
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
-    """The keys of a status that are the same for all viewers and change only when it is edited.
+    """The keys of a status that every viewer sees alike and that only an edit changes.
 
     For a share, these are the keys of the share itself; `reblog` has those of the shared status.
     """
@@ -452,7 +452,7 @@ class Status(StatusContent, kw_only=True):
 
 
 class ContextExtras(msgspec.Struct):
-    """Access to the rest of a long thread."""
+    """How to read the rest of a long thread."""
 
     replies: str
     """The URL of all direct replies to the status, in pages. Every status has such a URL."""

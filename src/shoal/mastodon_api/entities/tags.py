@@ -38,7 +38,7 @@ class Tag(msgspec.Struct):
 
 
 class WindowWarmth(msgspec.Struct):
-    """The uses of a tag by window, each weighted by its age: a use made right now counts 1."""
+    """The weighted uses of a tag by time window; the weight of a use decays with its age, from 1."""
 
     hour: float
     day: float
@@ -48,8 +48,8 @@ class WindowWarmth(msgspec.Struct):
 class CloudReasons(msgspec.Struct):
     """Why a tag is in the cloud. `recent_uses` and `recent_accounts` count today and yesterday (UTC).
 
-    `loudest` is the largest fraction of the recent uses by a single account; `surprise` grows with the warmth of the
-    day compared with the week.
+    `loudest` is the fraction of the recent uses by the most active account; `surprise` grows with the ratio of the warmth of
+    the day to that of the week.
     """
 
     warmth: WindowWarmth
@@ -84,7 +84,7 @@ class Cloud(msgspec.Struct):
 
 
 class AlikeTag(msgspec.Struct):
-    """A tag related to another tag. `together` is the number of its newest posts with both tags; `likeness` is 0 to 1."""
+    """A tag related to another tag. `together` is how many of the other tag's newest posts have both; `likeness` is 0 to 1."""
 
     name: str
     form: str

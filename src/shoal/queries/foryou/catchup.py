@@ -110,7 +110,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
 
 
 async def _left(reads: Reads, viewer: int, now: int) -> int:
-    """Return the id of the newest entry that the member has read at home; without a read marker, an id from a week ago."""
+    """Return the id of the newest entry that the member has read in the home timeline; if unknown, an id from a week ago."""
     mark = (await marks(reads.graph, viewer, (HOME,))).get(HOME)
     return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else mark.last_read_id
 
@@ -120,7 +120,7 @@ async def _missed(
 ) -> tuple[dict[int, Proposal], frozenset[int]]:
     """Return the posts that followees posted or shared since an id, and the followees who post rarely.
 
-    Only followees whose own posts were read can count as posting rarely.
+    A followee whose own posts were not read is not counted as posting rarely.
     """
     friends = closest_followees(interests, _FRIENDS)
     at_home, posted = await asyncio.gather(
@@ -138,7 +138,7 @@ def _quiet(posted: Mapping[int, Sequence[Assoc]], friends: Sequence[int], now: i
 
 
 def _of_period(found: Scored, proposed: Mapping[int, Proposal], after: int) -> Scored:
-    """Remove posts that are older than the period, unless a followee shared them."""
+    """Remove posts from before the requested period, unless a followee shared them during it."""
     rows = [
         row
         for row, post in enumerate(found.posts)

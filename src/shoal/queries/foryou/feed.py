@@ -30,7 +30,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import MemberList, Post, Review
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.reranking import EXPLORED_BELOW, Part, Placed, Ranked, Source, diversify
+from shoal.core.ranking.reranking import EXPLORED_BELOW, Diversified, Part, Ranked, Source, diversify
 from shoal.graph.access import access_post
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import MAX_TIME, Cursor
@@ -67,14 +67,14 @@ OFF, LATE, FAILED = "off", "late", "failed"
 
 
 class RankedEntry(NamedTuple):
-    """An entry and, if it was ranked, the explanation."""
+    """An entry of a feed with the explanation of its position; `why` is None if the feed was not ranked."""
 
     entry: Entry
     why: Why | None
 
 
 class ForYou(NamedTuple):
-    """A page. `next` is the cursor of the next page; empty at the end."""
+    """A page of the For you feed. `next` is the cursor of the next page; empty at the end."""
 
     entries: list[RankedEntry]
     next: str
@@ -112,7 +112,7 @@ async def page(
 async def new_reading(
     reads: Reads, viewer: int, *, explain: bool = False, deadline: float = DEADLINE_SECONDS
 ) -> Reading | str:
-    """Rank the feed of a member, or return why the home timeline is shown instead: `off`, `late` or `failed`."""
+    """Rank a member's feed. Returns a reason instead if the home timeline has to be shown: `off`, `late` or `failed`."""
     personalization = await personalization_of(reads.graph, viewer)
     if personalization.off:
         return OFF
@@ -129,8 +129,8 @@ async def _in_time(
 ) -> Reading | None:
     """Rank the feed; return None if that exceeds the deadline.
 
-    A late ranking continues, because its reads are cached: if it were canceled, the next attempt would be late too. At
-    most one ranking per viewer and 64 in total are in progress; beyond that, nothing is ranked.
+    A late ranking continues, so that its reads are cached: if it were canceled, the next attempt would be late too. At most one
+    ranking per viewer and 64 in total run concurrently; further ones are not started, and return None.
     """
     in_flight = reads.being_ranked
     if viewer in in_flight or len(in_flight) >= _MOST_AT_ONCE:
@@ -219,7 +219,7 @@ async def _read(
 
 
 def author_most_for(personalization: Personalization, interests: Interests, recipe: Recipe) -> int:
-    """Return the maximum number of posts per author among any ten consecutive posts.
+    """Return how many of any ten consecutive posts may be by one author.
 
     For a member with unknown interests and no own recipe, the feed shows as many authors as possible.
     """
@@ -236,11 +236,13 @@ def in_order(
     *,
     explain: bool = False,
 ) -> Reading:
-    """Return the ranking of scored posts. This is the last stage; it reads nothing from the stores."""
-    placed = _placed(best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration)
-    posts, values, _ = best.only([candidate.row for candidate in placed])
+    """Diversify scored posts, and return the final ranking. Reads nothing from the stores."""
+    diversified = _diversified(
+        best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration
+    )
+    posts, values, _ = best.only([candidate.row for candidate in diversified])
     sources = [proposed[post.id].source for post in posts]
-    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed, interests)
+    return reading_of(viewer, posts, sources, recipe, values if explain else None, diversified, interests)
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
@@ -248,7 +250,9 @@ def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
     return personalization.recipe or reads.recipe
 
 
-def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
+def _diversified(
+    best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float
+) -> list[Diversified]:
     ranked = [
         Ranked(
             author=post.author_id,
@@ -264,14 +268,14 @@ def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, ex
 
 
 def _part(source: int, reactions: float) -> Part:
-    """Return the role of a post: ranked by score, exploring an author with few reactions, or the rest at the end."""
+    """Return the group of a post: ranked by score, exploring (by an author with few reactions), or the rest at the end."""
     if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
 
 
 class FeedExplanation(NamedTuple):
-    """The position of a post in a ranked feed, or the stage and rule that exclude it."""
+    """The position of a post in a ranked feed, or the stage and rule by which it was excluded."""
 
     stage: str
     rule: str
@@ -281,7 +285,7 @@ class FeedExplanation(NamedTuple):
 
 
 async def why_not(reads: Reads, viewer: int, post_id: int) -> FeedExplanation:
-    """Return the position that a post would have in the viewer's feed now, or why it is excluded.
+    """Return the position at which the viewer's feed would show a post now, or why it would not.
 
     Raises `NotFound` for a post that the viewer may not see.
     """
@@ -327,22 +331,26 @@ _TITLE = "For you"
 
 
 def for_you_list(owner: int) -> MemberList:
-    """Return the For you list of a member. It is not stored, and has no members."""
+    """Return the virtual list that shows a member's For you feed to clients. It is not stored, and has no members."""
     return MemberList(id=FOR_YOU_LIST, owner_id=owner, title=_TITLE)
 
 
 async def list_page(
     reads: Reads, viewer: int, cursor: Cursor, *, deadline: float = DEADLINE_SECONDS
 ) -> tuple[Page, str]:
-    """Return a page of the list, and why it shows the home timeline: `off`, `late`, `failed`, or "" for a ranked page.
+    """Return a page of the For you list. The second value says why it is not ranked: `off`, `late`, `failed`; "" if it is.
 
-    A ranking is cached for an hour; after that a cursor leads to the start of a new one. Raises `InvalidInput` for a limit below
-    1.
+    A ranking is cached for an hour; after that a cursor leads to the start of a new one. Raises `InvalidInput` for a limit
+    below 1.
     """
     check_limit(cursor)
     with one_request():
         before = await cached_reading(reads, viewer, viewer)
-        if before is not None and cursor.before < MAX_TIME and (position := before.place_of(cursor.before)) is not None:
+        if (
+            before is not None
+            and cursor.before < MAX_TIME
+            and (position := before.position_of(cursor.before)) is not None
+        ):
             return await _from(reads, viewer, before, position + 1, cursor.limit), ""
         reading = await new_reading(reads, viewer, deadline=deadline)
         if isinstance(reading, str):

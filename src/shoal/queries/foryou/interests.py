@@ -87,7 +87,7 @@ async def interests_of(reads: Reads, member: int) -> Interests:
 
 
 async def wished(reads: Reads, interests: Interests, feedback: Feedback) -> Interests:
-    """Return interests with the member's feedback applied, except for tags denied by admins. Does not read the graph."""
+    """Return interests with the member's feedback applied, ignoring tags that admins have denied. Does not read the graph."""
     if feedback == NO_FEEDBACK:
         return interests
     shown = await reads.tags.shown_as({*feedback.picked, *feedback.tags})
@@ -142,7 +142,7 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
 
 
 async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsOfFriends:
-    """Return friends of friends; three reads, or one if the cached result is still valid.
+    """Return a member's friends of friends. Takes three reads, or one if the cached result is still valid.
 
     Followees who hide their connections or are suspended are skipped.
     """

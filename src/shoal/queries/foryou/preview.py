@@ -29,7 +29,7 @@ from shoal.queries.hydration import Entry
 
 
 class Previewed(NamedTuple):
-    """An entry, its explanation, and its position by the current recipe."""
+    """An entry in the preview of a recipe, with its explanation and its position under the current recipe."""
 
     entry: Entry
     why: Why | None
@@ -44,7 +44,7 @@ class _Look(NamedTuple):
 
 
 async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) -> list[Previewed]:
-    """Return the first entries by a recipe, as if the member had chosen it, even if ranking is off."""
+    """Preview the first entries of the viewer's feed under a recipe, even if the member has turned ranking off."""
     with one_request():
         personalization = await personalization_of(reads.graph, viewer)
         interests = await wished(reads, await interests_of(reads, viewer), personalization.feedback)
@@ -56,9 +56,9 @@ async def preview(reads: Reads, viewer: int, recipe: Recipe, limit: int = 10) ->
         }
         requested = _reading(viewer, looks[recipe.near_km], recipe, recipe.author_most)
         now = _reading(viewer, looks[present.near_km], present, author_most_for(personalization, interests, present))
-        places = {id_: position for position, id_ in enumerate(now.part(0, len(now)), 1)}
+        positions = {id_: position for position, id_ in enumerate(now.part(0, len(now)), 1)}
         shown, _ = await part(reads, viewer, requested, 0, limit)
-        return [Previewed(ranked.entry, ranked.why, places.get(ranked.entry.id)) for ranked in shown]
+        return [Previewed(ranked.entry, ranked.why, positions.get(ranked.entry.id)) for ranked in shown]
 
 
 async def _look(
@@ -118,7 +118,7 @@ async def first_entries(
 
 
 class Effect(NamedTuple):
-    """A term of a post's score before and after feedback ("more like this" or "less like this")."""
+    """How feedback ("more like this", "less like this") on an author or tag changes a term of the score of its posts."""
 
     author_id: int
     """The author that the feedback is about; 0 if it is about a tag."""
@@ -143,7 +143,7 @@ class Effect(NamedTuple):
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
-    """Return how a change of feedback changes the score of such posts: about a tag of a post or, if `tag` is "", its author."""
+    """Return how changed feedback affects the score of posts with this tag or, if `tag` is "", by the author of the post."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]

@@ -18,7 +18,7 @@ from shoal.core.model import Post
 from shoal.core.places import Location
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
-from shoal.core.ranking.reranking import Placed, Source
+from shoal.core.ranking.reranking import Diversified, Source
 from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
 from shoal.gazetteer import country_in_sentence
 from shoal.queries.foryou.scoring import content_facts
@@ -30,7 +30,7 @@ _TERMS = ",".join(TERM_NAMES)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A ranked feed, best first after diversification. Columns are packed, little-endian."""
+    """A ranked feed as cached: posts after diversification, first position first, as packed little-endian columns."""
 
     terms: str
     """Names of the terms. A ranking by a version of Shoal with other terms cannot be read."""
@@ -55,16 +55,16 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return len(self.ids) // 8
 
     def part(self, first: int, last: int) -> list[int]:
-        """Return the ids of the posts from position `first` up to, but excluding, `last`."""
+        """Return the ids of the posts at positions `first` to `last`, without `last`."""
         found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
         return found
 
-    def place_of(self, id_: int) -> int | None:
+    def position_of(self, id_: int) -> int | None:
         found = np.flatnonzero(np.frombuffer(self.ids, "<i8") == id_)
         return int(found[0]) if len(found) else None
 
     def without(self, other: Reading) -> Reading:
-        """Return the part of this ranking with the posts that another ranking lacks, without explanations."""
+        """Return this ranking without the posts of another one, and without explanations."""
         missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
         return Reading(
             terms=self.terms,
@@ -79,7 +79,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def followed_by(self, other: Reading, most: int) -> Reading:
-        """Return this ranking followed by another, cut to `most` posts, without explanations."""
+        """Return the posts of this ranking and then those of another, at most `most`, without explanations."""
         return Reading(
             terms=self.terms,
             viewer=self.viewer,
@@ -93,7 +93,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def why(self, first: int, last: int) -> list[Why]:
-        """Return the explanations of the posts from position `first` up to, but excluding, `last`."""
+        """Return the explanations of the posts at positions `first` to `last`, without `last`."""
         sources, lost = (
             np.frombuffer(column, kind)[first:last].tolist()
             for column, kind in ((self.sources, "<u2"), (self.lost, "<i2"))
@@ -115,7 +115,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         ]
 
     def _terms(self, first: int, last: int) -> list[tuple[TermOfPost, ...]]:
-        """Return the terms of the posts at these positions; empty without an explanation."""
+        """Return the terms of the posts at these positions; none if the feed was ranked without explanations."""
         if not self.values:
             return [()] * len(self.part(first, last))
         values = np.frombuffer(self.values, "<f4").reshape(-1, len(TERM_NAMES))[first:last]
@@ -152,7 +152,7 @@ class Why(NamedTuple):
     """The tags that the viewer has selected as interests."""
 
     def facts(self, entry: Entry, language: str) -> ReasonFacts:
-        """Return what the reasons of the entry state, in a language."""
+        """Return the data that describe why the entry is ranked where it is, in a language."""
         town = country = ""
         if self.location is not None:
             town, country = self.location.town, country_in_sentence(self.location.country, language)
@@ -209,21 +209,21 @@ def reading_of(
     sources: Sequence[int],
     recipe: Recipe,
     values: Matrix | None = None,
-    placed: Sequence[Placed] = (),
+    diversified: Sequence[Diversified] = (),
     interests: Interests | None = None,
 ) -> Reading:
-    """Return the ranking of posts in order, with the sources of each.
+    """Encode a ranking: posts in order of position, each with its sources.
 
-    `values` of the terms, one row per post, enable explanations; `placed` has the effect of diversification on each
-    post; `interests` have the facts about the viewer that reasons state.
+    `values` of the terms, one row per post, enable explanations; `diversified` has the effect of diversification on each post;
+    `interests` have the facts about the viewer that reasons state.
     """
     return Reading(
         terms=_TERMS,
         viewer=viewer,
         ids=_packed([post.id for post in posts], "<i8"),
         sources=_packed(sources, "<u2"),
-        lost=_packed([candidate.lost for candidate in placed] or [0] * len(posts), "<i2"),
-        rules=tuple(candidate.rule for candidate in placed) or ("",) * len(posts),
+        lost=_packed([candidate.lost for candidate in diversified] or [0] * len(posts), "<i2"),
+        rules=tuple(candidate.rule for candidate in diversified) or ("",) * len(posts),
         values=b"" if values is None else _packed(values, "<f4"),
         recipe=recipe,
         location=interests.location if interests is not None else None,

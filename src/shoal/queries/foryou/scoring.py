@@ -121,7 +121,7 @@ async def facts_of(
     proposals: Mapping[int, Proposal],
     viewer_state: ViewerState,
 ) -> CandidateFacts:
-    """Return the facts about posts; three reads, and two more for authors not cached within ten minutes."""
+    """Return the facts about posts that terms are computed from. Three reads, and two for authors not in the ten-minute cache."""
     posts = [post for _, post, _ in rows]
     ids = [post.id for post in posts]
     authors = list({post.author_id for post in posts})
@@ -168,7 +168,7 @@ async def facts_of(
 def _by_tags(
     posts: Sequence[Post], known: Mapping[str, float], together: Callable[[list[float]], float], without: float
 ) -> Column:
-    """Return for each post the known values of its tags, combined by the function `together`.
+    """Return for each post the values of its tags, looked up in `known` and combined by `together`.
 
     `without` is the value of an unknown tag, and of a post without tags.
     """
@@ -186,7 +186,7 @@ def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
 
 
 def _from_country(location: Location | None, posts: Sequence[Post]) -> Column:
-    """Return for each post 1 if it is from the country of the location, else 0."""
+    """Return for each post 1 if it was posted from the country of the location, otherwise 0."""
     if location is None:
         return np.zeros(len(posts))
     return _column([in_country(post, location) for post in posts])
@@ -201,7 +201,7 @@ _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(
 
 
 def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
-    """Return the `content_facts` of a post, cached."""
+    """Return the `content_facts` of a post, from the cache if possible."""
     media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
@@ -223,7 +223,7 @@ def _plain_words(text: str) -> int:
 
 
 async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
-    """Return the newest followers and followees of each author; two reads, none for authors cached within ten minutes."""
+    """Return the newest followers and followees of each author. Two reads; none for authors in the ten-minute cache."""
     now = reads.tags.clock()
     known = {author: cached for author in authors if (cached := reads.neighbors.get(author, now)) is not None}
     if missing := [author for author in authors if author not in known]:
@@ -239,7 +239,7 @@ async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
 
 
 def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
-    """Return for each author the number of their followers and followees who are also in the viewer's circle."""
+    """Return for each author how many of their followers and followees are in a set of members around the viewer."""
     if not around:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
@@ -254,7 +254,7 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
 
 
 def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
-    """Return whether each id is in the circle, a sorted array that may be empty only if `ids` is."""
+    """Return for each id whether it is in the sorted array `circle`, which may be empty only if `ids` is."""
     if not len(ids):
         return np.zeros(0, np.bool_)
     found: npt.NDArray[np.bool_] = circle[np.minimum(np.searchsorted(circle, ids), len(circle) - 1)] == ids
@@ -262,12 +262,12 @@ def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _marks(ids: Ids) -> npt.NDArray[np.uint64]:
-    """Return a hash of each id (Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4)."""
+    """Return a small hash of each id (Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4)."""
     return (ids.view(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(64 - _MARK_BITS)
 
 
 async def _growth(reads: Reads) -> dict[str, float]:
-    """Return the growth of rising tags: uses of today and yesterday, relative to two average days of the week before."""
+    """Return for each rising tag its uses of today and yesterday relative to two average days of the week before."""
     return {word.name: _grown(word) for word in (await reads.tags.cloud("rising")).words}
 
 
@@ -283,7 +283,7 @@ _OWN_POSTS = 20
 
 
 class ScoringInput(NamedTuple):
-    """Posts that may be shown to a viewer, with one row of facts each. Independent of any recipe."""
+    """Posts to be scored for a viewer, with one row of facts each. Independent of any recipe."""
 
     posts: list[Post]
     facts: CandidateFacts | None
@@ -291,7 +291,7 @@ class ScoringInput(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Posts, highest score first."""
+    """Scored posts, the highest score first."""
 
     posts: list[Post]
     values: Matrix

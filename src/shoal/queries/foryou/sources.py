@@ -49,7 +49,7 @@ _NEARBY = 60
 
 @dataclass
 class Candidates:
-    """Ids of posts and shares, before they are read."""
+    """Ids of posts and shares that may enter a ranked feed, by source, before they are read."""
 
     location: Location | None = None
     """Where the viewer lives."""
@@ -71,10 +71,11 @@ Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
 async def candidates(
     reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
 ) -> Candidates:
-    """Return the candidates of a member: eight concurrent reads, plus the reads of `newest`; one more for a known country.
+    """Return the candidates for a member's ranked feed.
 
-    `near_km`: distance from the member's own place within which a post counts as nearby. Candidates from the member's country
-    include posts just beyond its borders, which `proposals` removes.
+    Eight concurrent reads, those of `newest`, and one more if the member's country is known. `near_km` is the distance from the
+    member's place within which a post counts as nearby. Candidates from the member's country include posts just beyond its
+    borders, which `proposals` removes.
     """
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
@@ -146,7 +147,7 @@ class Proposal(NamedTuple):
 
 
 async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:
-    """Return up to 1,000 posts of the candidates by id; one read.
+    """Read the candidates, and return up to 1,000 posts by id; one read.
 
     Shares are replaced by the shared post, and a friend's comment by the post that it replies to.
     """
@@ -173,7 +174,7 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
 
 
 def _interleaved(sources: Mapping[int, int]) -> Iterable[int]:
-    """Return at most 1,000 ids, round-robin over the sources."""
+    """Return at most 1,000 ids, taken in turn from each source."""
     if len(sources) <= MOST:
         return sources
     groups: defaultdict[int, list[int]] = defaultdict(list)

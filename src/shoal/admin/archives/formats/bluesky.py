@@ -150,7 +150,7 @@ def is_car(head: bytes) -> bool:
 def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     """Yield the records and subtrees of a tree node in order, as (key, CID); subtrees have an empty key.
 
-    The key of an entry consists of the first `p` bytes of the previous key and of `k`.
+    The key of an entry is the first `p` bytes of the previous key, followed by `k`.
     """
     try:
         if node["l"] is not None:
@@ -259,7 +259,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A repository in the entry `name` of a ZIP, which is unpacked into `folder`, or in a separate file."""
+    """A Bluesky repository: the entry `name` of a ZIP, which is unpacked into `folder`, or a file by itself."""
 
     kind = ArchiveKind.BLUESKY
 
@@ -342,7 +342,7 @@ def _followee(record: RepoRecord) -> ForeignHandle | None:
 
 
 def _name(ref: bytes) -> str:
-    """Return the file name of a photo, the CID that a post refers to, as text; empty if the CID is invalid."""
+    """Return the file name of a photo, which is its CID as text; empty if the CID is invalid."""
     try:
         return encode_cid(ref.removeprefix(b"\0"))
     except ValueError:
@@ -358,10 +358,10 @@ class _Span(NamedTuple):
 
 
 def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
-    """Return the text of a post with full links, and the number of links with an invalid position.
+    """Return the text of a post with complete links, and the number of links with an invalid position.
 
-    Bluesky's apps shorten links in the text, and a link preview has its link outside the text. Links that are not in the text are
-    appended to it.
+    Bluesky's apps shorten links in the text, and a link preview has its link outside the text. Links that are not in the text
+    are appended to it.
     """
     spans, links, odd = _spans(post)
     pieces: list[str] = []
@@ -399,10 +399,10 @@ def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
 
 
 def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
-    """Return a link with its position; None if the position cannot be right.
+    """Return where a link is in the text, and its replacement; None if the position that the post states is wrong.
 
-    A position is in bytes of UTF-8. Some programs count characters or UTF-16 units instead; such a position is used if the text
-    at it is the link.
+    Positions should be in bytes of UTF-8. Some programs count characters or UTF-16 units instead, which is accepted if the text
+    at that position is the link.
     """
     text = positions.text
     in_bytes = positions.of_bytes(index)
@@ -425,7 +425,7 @@ def _is_apart(text: str, start: int, end: int) -> bool:
 
 
 class _Positions:
-    """Conversion of positions in the UTF-8 or UTF-16 form of a text to positions of characters."""
+    """Converts positions in the UTF-8 or UTF-16 form of a text to positions of characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Fitted(NamedTuple, Generic[T]):
-    """A record converted to a type."""
+    """A record converted to a type, without the values that do not fit it."""
 
     value: T | None
     """None if a required field is missing."""
@@ -43,7 +43,7 @@ class _Odd(Exception):
 
 
 def fitted(value: Any, type_: type[T]) -> Fitted[T]:
-    """Convert a value to a `msgspec` type, dropping the parts that do not fit."""
+    """Convert a value to a `msgspec` type, dropping optional fields and list items that do not fit."""
     try:
         return Fitted(msgspec.convert(value, type_, strict=False))
     except (msgspec.ValidationError, RecursionError):
@@ -191,7 +191,7 @@ def _milliseconds(moment: datetime) -> int:
 
 
 def document(entries: Entries, name: str, most_bytes: int, type: type[T]) -> T | None:  # noqa: A002 (as in msgspec)
-    """Return a short document as a record; None if it is not JSON, or lacks a required field."""
+    """Decode a short JSON document as a record; None if it is not JSON, or lacks a required field."""
     try:
         found = msgspec.json.decode(entries.read(name, most_bytes).removeprefix(BOM_UTF8))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -215,9 +215,9 @@ _MALFORMED: Final = object()
 def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
     """Iterate over the items of a named list in a document, or of the document itself ("").
 
-    If the document has another value in place of the list, this value is the only item. The exception is a map with numeric keys,
-    as PHP writes a list with gaps: its values are the items. A document without the list yields one malformed item. An item that
-    is a map with the key `inner` is replaced by the value of that key.
+    If the document has another value in place of the list, this value is the only item. The exception is a map with numeric
+    keys, as PHP writes a list with gaps: its values are the items. A document without the list yields one malformed item. If an
+    item is a map with the key `inner`, the value of that key is yielded instead.
 
     Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """
@@ -235,7 +235,7 @@ def count(file: Readable, name: str) -> int:
 
 
 def behind_name(file: Readable) -> Readable:
-    """Return the JSON of a script of X, which assigns it to a name: `window.YTD.tweets.part0 = [...]`."""
+    """Return the JSON in a script of an X archive, without the assignment in front: `window.YTD.tweets.part0 = [...]`."""
     head = file.read(_MAX_PREFIX).removeprefix(BOM_UTF8)
     _, equals, rest = head.partition(b"=")
     return _Rest(rest if equals and head.lstrip().startswith(b"window.") else head, file)
@@ -257,7 +257,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
 
 
 def _number(value: int | Decimal) -> int | float | str:
-    """Return a number that `msgspec` accepts, or its text if it is out of range."""
+    """Return a number from JSON; as text if `msgspec` cannot represent it."""
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else str(value)
     number = float(value)
@@ -265,7 +265,7 @@ def _number(value: int | Decimal) -> int | float | str:
 
 
 class _List:
-    """A parser that assembles the items of a list from parse events."""
+    """Assembles the items of a JSON list from parser events."""
 
     def __init__(self, name: str) -> None:
         self.found = False
@@ -284,7 +284,7 @@ class _List:
         if self._builder is None:
             self._begin(event)
         elif self._first_key and event == "map_key" and value.isdecimal():
-            # The values of this map are the items.
+            # The items are the values of this map, not its keys.
             self._builder, self._level, self._single = None, self._depth, False
         self._first_key = self._single and event == "start_map" and self._depth == self._level
         self._expected = self._level < 0 and event == "map_key" and value == self._name
@@ -323,9 +323,9 @@ class _List:
 
 
 class _Metered:
-    """A file with a limit on the bytes between two items, and on the digits of a number (4,000).
+    """A file with limits on the bytes between two items and on the digits of a number (4,000).
 
-    The parser crashes on integers with more digits than Python converts.
+    Without the second limit, the JSON parser would crash: Python does not convert longer integers.
     """
 
     def __init__(self, file: Readable) -> None:
@@ -351,7 +351,7 @@ class _Metered:
 
 
 class _Rest:
-    """A file whose first bytes have already been read."""
+    """A file of which some bytes were already read; they are returned first."""
 
     def __init__(self, head: bytes, file: Readable) -> None:
         self._head = head
@@ -371,7 +371,7 @@ _NO_FOLLOWS = FollowList((), 0)
 def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
     """Return the accounts of a follow list, or a skipped record if it is damaged or too large.
 
-    A list of an unknown format yields no accounts, as an empty list does.
+    A list of an unknown format counts as empty.
     """
     try:
         data = entries.read(name, MAX_ARCHIVE_BYTES)

@@ -56,7 +56,7 @@ class _InstagramPost(msgspec.Struct, frozen=True):
 
 
 class InstagramArchive:
-    """An archive whose first document with posts is `root`."""
+    """An Instagram archive, whose first document with posts is `root`."""
 
     kind = ArchiveKind.INSTAGRAM
     account = ""
@@ -113,7 +113,7 @@ class InstagramArchive:
 
 
 def as_typed(text: str) -> str:
-    """Return the original of a text whose UTF-8 bytes were written, wholly or in part, as Latin-1 characters.
+    """Repair a text whose UTF-8 bytes were stored, wholly or in part, as Latin-1 characters.
 
     Other texts are returned unchanged.
     """

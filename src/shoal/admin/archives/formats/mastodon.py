@@ -32,7 +32,7 @@ _FILES = "media_attachments/"
 
 
 class _Link(msgspec.Struct, frozen=True):
-    """A link or an object in place of an address, as Pleroma and Akkoma write it."""
+    """An object with a link, which Pleroma and Akkoma write where Mastodon writes a URL."""
 
     href: str = ""
     id: str = ""
@@ -79,7 +79,7 @@ class _Actor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MastodonArchive:
-    """An archive with its outbox in the folder `prefix`."""
+    """A Mastodon archive, whose outbox is in the folder `prefix`."""
 
     kind = ArchiveKind.MASTODON
 
@@ -153,7 +153,7 @@ class MastodonArchive:
 
 
 def _address(given: _Address | list[_Link]) -> str:
-    """Return an address that is given as text, an object, or a list of objects."""
+    """Return a URL that is given as text, as an object with a link, or as a list of these."""
     if isinstance(given, list):
         given = given[0] if given else None
     if isinstance(given, _Link):
@@ -162,14 +162,14 @@ def _address(given: _Address | list[_Link]) -> str:
 
 
 def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
-    """Return the first language and the first text of a map by language, or of a list of maps and texts."""
+    """Return the first language and its text from a map of texts by language, or from a list of maps and texts."""
     parts = given if isinstance(given, list) else [given or {}]
     texts = [item for part in parts for item in ([("", part)] if isinstance(part, str) else part.items())]
     return next((language for language, _ in texts if language), ""), next((text for _, text in texts if text), "")
 
 
 def _visibility(note: _Note) -> Visibility:
-    """Return the visibility that the recipients imply: public, unlisted, followers, or direct."""
+    """Return the visibility of a post that follows from its recipients: public, unlisted, followers, or direct."""
     to, cc = ([_address(one) for one in _listed(given)] for given in (note.to, note.cc))
     if _PUBLIC.intersection(to):
         return Visibility.PUBLIC

@@ -80,7 +80,7 @@ class _ExportedProfile(msgspec.Struct, frozen=True):
 
 
 class OwnExport:
-    """An export with its profile in the folder `prefix`."""
+    """An export by Shoal, whose profile is in the folder `prefix`."""
 
     kind = ArchiveKind.SHOAL
 
@@ -163,7 +163,7 @@ class OwnExport:
         named: list[tuple[int, str]] = []
         beyond = 0
         try:
-            # `DictReader` would take time for every column of the header in every row.
+            # `csv.DictReader` would spend time on every column of the header for each row, however long the header is.
             rows = csv.reader(io.StringIO(text, newline=""))
             header = next(rows, [])
             columns = (header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None

@@ -75,12 +75,12 @@ class _Status(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The id, or the next best value that identifies the post."""
+        """The value by which the post is recognized: its id or, if it has none, another unique value."""
         return self.id or self.uri or self.url or self.created_at
 
 
 class PixelfedArchive:
-    """A list of posts in the entry `name` of a ZIP, or in a separate file."""
+    """A list of Pixelfed posts: the entry `name` of a ZIP, or a file by itself."""
 
     kind = ArchiveKind.PIXELFED
 
@@ -103,7 +103,7 @@ class PixelfedArchive:
 
     @property
     def is_one(self) -> bool:
-        """Whether the list contains a Pixelfed post."""
+        """Whether the document is a Pixelfed export: its list contains a Pixelfed post."""
         return self._account != _Account()
 
     def records(self) -> Iterator[ArchiveRecord]:

@@ -32,7 +32,7 @@ _LONG_NUMBER = re.compile(r"&#[0-9]{8,}+;?")
 
 
 def plain(markup: str) -> str:
-    """Return the text that the HTML of a post shows. A link is replaced by its URL, unless it has a separate text."""
+    """Return the text of a post from its HTML. Links become their URLs, unless the link text says something else."""
     writer = _Writer()
     for token in _tokens(with_line_ends(markup)):
         if isinstance(token, str):
@@ -51,7 +51,7 @@ def unescape(text: str) -> str:
 
 
 def abbreviates(shown: str, link: str) -> bool:
-    """Return whether a text is the beginning of a link as apps show it: without the scheme or `www.`, or truncated with dots."""
+    """Return whether a text is a link as apps shorten it: without scheme and `www.`, or truncated with dots."""
     begun = shown.strip().removesuffix("...").rstrip("…").lower()
     whole = link.lower()
     bare = whole.partition("://")[2]
@@ -73,7 +73,7 @@ class _Tag(NamedTuple):
 
 
 def _tokens(markup: str) -> Iterator[str | _Tag]:
-    """Yield the texts and tags of a document, without elements that browsers hide."""
+    """Yield the texts and tags of an HTML document, without elements that browsers hide."""
     at = 0
     while (start := markup.find("<", at)) >= 0:
         if start > at:
@@ -98,7 +98,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return a tag, or None if it is not terminated, and the position after it."""
+    """Return an HTML tag, or None if it does not end, and the position after it."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
@@ -113,7 +113,7 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 def _end_of(markup: str, name: str, at: int) -> int:
     """Return the position after the end tag of a hidden element, or the end of the text."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
-    # A search for the whole tag would read to the end of the text for each unterminated tag.
+    # A regular expression for a whole tag would read to the end of the text at each tag that is not closed.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
@@ -166,7 +166,7 @@ class _Writer:
 
 
 def _written(shown: str, link: str, *, mention: bool) -> str:
-    """Return a link as plain text: the URL, the shown text with the URL in parentheses, or a mention with its server."""
+    """Return a link as plain text: its URL, its text with the URL in parentheses, or a mention with its server."""
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):

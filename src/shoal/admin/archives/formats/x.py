@@ -90,7 +90,7 @@ class _NoteCore(msgspec.Struct, frozen=True):
 
 
 class _NoteTweet(msgspec.Struct, frozen=True, rename="camel"):
-    """The full text of a post that is truncated elsewhere in the archive."""
+    """The full text of a post whose text is truncated in the list of posts."""
 
     core: _NoteCore
     note_tweet_id: str = ""
@@ -103,7 +103,7 @@ class _XOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class XArchive:
-    """An archive whose first script with posts is `root`."""
+    """An X archive, whose first script with posts is `root`."""
 
     kind = ArchiveKind.X
 
@@ -162,7 +162,7 @@ class XArchive:
                         alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
-        """Return the full text of a truncated post, or None, and remove it from the full texts that other posts may have."""
+        """Return the full text of a truncated post, or None. It is removed from those that other posts may have."""
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if note.core.text.startswith(beginning)]
@@ -213,6 +213,6 @@ class XArchive:
 
 
 def _expanded(text: str, links: Mapping[str, str], own: Container[str]) -> str:
-    """Return a text in which short links are replaced by their targets, and links to the post's own photos are removed."""
+    """Return a text with short links replaced by their targets, and without links to the post's own photos."""
     text = _SHORT.sub(lambda found: "" if found[0] in own else links.get(found[0], found[0]), text)
     return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()
