@@ -221,7 +221,7 @@ def test_post_pages_have_one_main_and_one_navigation_after_each_click(
 @pytest.mark.deep
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("viewer", [VIEWERS[4], *VIEWERS[:4]], ids=lambda viewer: viewer.who)
-def test_all_pages_have_one_main_and_one_navigation_after_each_click(
+def test_pages_have_one_main_and_one_navigation_after_each_click(
     at: LiveServer,
     subjects: Subjects,
     chromium: Browser,
