@@ -121,7 +121,7 @@ def test_compose_form_opens_the_first_picture_that_lacks_a_description(here: Net
 def test_compose_form_shows_the_value_of_each_option_in_its_chip(here: NetworkFixture) -> None:
     member(here, "cal")
     page = visitor(here, "cal").open("/compose")
-    assert page.texts("option-value") == ["Public", "", "", "", "", ""]
+    assert page.texts("option-value") == ["Public", "", "", "", "", "", ""]
     typed: dict[str, Any] = {
         "spoiler": "Riddle",
         "options": ["Here", "There", "", ""],
@@ -136,6 +136,7 @@ def test_compose_form_shows_the_value_of_each_option_in_its_chip(here: NetworkFi
         "Here / There",
         "2030-05-01 18:30",
         "German",
+        "",
     ]
     assert not page.html.select(".option[open]")
     refused = page.press("Post", place="91, 0")
@@ -196,7 +197,7 @@ def test_compose_form_when_refused_keeps_all_values_and_shows_error(here: Networ
         "Europe/Berlin",
     )
     chosen = [str(one["value"]) for one in page.html.find_all(["option", "input"]) if one.has_attr("selected")]
-    assert chosen == ["3600", "all-rights-reserved", "de"]
+    assert chosen == ["3600", "de", "all-rights-reserved"]
     radio = page.html.find("input", attrs={"type": "radio", "checked": True})
     assert isinstance(radio, Tag)
     assert radio["value"] == "followers"

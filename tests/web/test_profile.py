@@ -108,7 +108,7 @@ def test_portfolio_has_only_title_name_and_open_photos(here: NetworkFixture) -> 
     here.settle()
     for name in ("", "hal", "gus"):
         page = visitor(here, name).open("/@gus/portfolio")
-        assert [str(link["href"]) for link in page.photos] == [
+        assert [str(link["href"]).partition("?")[0] for link in page.photos] == [
             f"/@gus/{unlisted.id}",
             f"/@gus/{open_.id}",
             f"/@gus/{open_.id}",
@@ -118,6 +118,8 @@ def test_portfolio_has_only_title_name_and_open_photos(here: NetworkFixture) -> 
         assert [link.get_text(strip=True) for link in page.html.select("header a")] == ["@gus"]
         assert not page.html.select("nav, aside, form, button, script:not([type='application/ld+json'])")
         assert str(page.one("link[rel=canonical]")["href"]).endswith("/@gus/portfolio")
+        post = visitor(here, name).open(str(page.photos[1]["href"]))
+        assert str(post.one(".masthead a[rel=prev]")["href"]).startswith(f"/@gus/{unlisted.id}?")
     assert visitor(here).open("/@nobody/portfolio").status == 404
 
 

@@ -18,6 +18,7 @@ from shoal.http.application import Trie, parameters
 from shoal.http.params import convert
 from shoal.web import albums, explore, maps, profiles, search, tags, timelines
 from shoal.web.photo_grid import PhotoGrid
+from shoal.web.rendering import HandlePath
 from shoal.web.request_context import PageContext, address, is_local
 from shoal.web.routing import PageHandler
 from shoal.web.view_models import PostView
@@ -55,6 +56,7 @@ def _pages() -> Trie[_GridPage]:
         ("/search", search.search, search.SearchQuery),
         ("/tags/{name}", tags.tag, tags.TagPath),
         ("/@{handle}", profiles.show, profiles.ProfilePath),
+        ("/@{handle}/portfolio", profiles.portfolio, HandlePath),
         ("/@{handle}/albums/{id}", albums.one, albums.AlbumPath),
     )
     for path, handler, params in handlers:

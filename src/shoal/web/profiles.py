@@ -235,8 +235,11 @@ async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
     """Show the pictures of a member without the interface: of posts that anyone may see, and that need no warning."""
     member = await member_of(ctx, path.handle)
     found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
-    profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
     grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
+    following = next_of(ctx, f"/@{member.name}/portfolio", found.next)
+    if ctx.partial:
+        return part(ctx, "photo_rows", grid=grid, next=following)
+    profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
     address = f"{ctx.app.at.account(member.name)}/portfolio"
     pictures = tuple(one.photo for one in grid.photos[:1])
     card = profile_card(ctx, profiles[0]) if profiles else None
@@ -246,7 +249,7 @@ async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
         "portfolio",
         face=face_of(ctx, member),
         grid=grid,
-        next=next_of(ctx, f"/@{member.name}/portfolio", found.next),
+        next=following,
         card=card and replace(card, url=address, pictures=pictures or card.pictures, large=bool(pictures)),
     )
 
