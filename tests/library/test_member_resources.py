@@ -19,6 +19,7 @@ from shoal.graph.payloads.notifications import Kind
 from shoal.queries.streaming import Arrived, Conversed, News, Notified, OfViewer
 from tests.async_runner import eventually, in_loop
 from tests.library.network_fixtures import listeners, opened, stores
+from tests.media.photos import taken
 
 T = TypeVar("T")
 
@@ -196,3 +197,23 @@ async def _first(stream: AsyncGenerator[News | OfViewer, None], kind: type[T]) -
             if isinstance(one, kind):
                 return one
     raise AssertionError("the stream ended")
+
+
+@stores
+@in_loop
+async def test_library_photos_have_details_license_and_download_as_chosen(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path) as shoal:
+        ann = await shoal.register("ann")
+        quiet = await ann.upload(taken())
+        assert (quiet.details is not None, quiet.shown_details) == (True, None)
+        assert (await ann.describe(quiet, shows_details=True)).shown_details == quiet.details
+        await ann.update_profile(shows_photo_details=True, default_license="CC-BY-4.0", allows_downloads=True)
+        post = await ann.create(media=[await ann.upload(taken())])
+        assert (post.license, post.downloads) == ("CC-BY-4.0", True)
+        assert (await shoal.visitor.read(post)).media[0].shown_details == quiet.details
+        assert (await ann.update(post, "reworded")).license == "CC-BY-4.0"
+        assert (await ann.update(post, license="CC0-1.0", downloads=False)).license == "CC0-1.0"
+        assert (await ann.create("words")).license == "all-rights-reserved"
+        for wrong in (ann.create("x", license="MIT"), ann.update_profile(default_license="MIT")):  # type: ignore[arg-type]
+            with pytest.raises(InvalidInput, match="all-rights-reserved, CC-BY"):
+                await wrong

@@ -30,6 +30,8 @@ class PhotoNotes(NamedTuple):
     """Photos with details or a download."""
     license: str
     license_url: str
+    several: bool
+    """Whether the photos need their numbers."""
 
 
 def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes | None:
@@ -45,7 +47,9 @@ def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes |
     shown = tuple(
         found for found in facts if found.download or found.camera or found.lens or found.exposure or found.taken
     )
-    return PhotoNotes(shown, license_words(ctx.words)[post.license], post.license.url)
+    return PhotoNotes(
+        shown, license_words(ctx.words)[post.license], post.license.url, not number and len(entry.media) > 1
+    )
 
 
 def _facts(ctx: PageContext, number: int, media: Media, *, downloads: bool) -> PhotoFacts:
