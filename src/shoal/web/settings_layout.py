@@ -135,6 +135,7 @@ async def settings_page(
     status: int = 0,
     wrong: Wrong = RIGHT,
     saved: bool = False,
+    query: str = "",
     **views: object,
 ) -> Response:
     """Return the page of a section. Raises `LogInFirst` for anonymous viewers, except for the appearance.
@@ -155,6 +156,7 @@ async def settings_page(
         here=key,
         wrong=wrong,
         saved=saved,
+        query=query,
         **views,
     )
 

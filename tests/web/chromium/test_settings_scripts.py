@@ -75,3 +75,20 @@ def test_view_transitions_interrupting_each_other_report_no_error(here: LiveServ
         for _ in range(3):
             page.evaluate("() => { document.startViewTransition(() => {}); document.startViewTransition(() => {}); }")
         page.wait_for_timeout(200)
+
+
+def test_settings_menu_and_navigation_stay_in_place_on_all_pages(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium) as ann:
+        ann.log_in("ann")
+        page = ann.open("/settings")
+        menu, navigation = (
+            page.get_by_role("navigation", name=name, exact=True) for name in ("Settings", "Navigation")
+        )
+        links = [*menu.get_by_role("link").all(), *navigation.get_by_role("link").all()]
+        paths = [link.get_attribute("href") or "" for link in menu.get_by_role("link").all()]
+        places = [link.bounding_box() for link in links]
+        assert len(paths) > 15
+        for path in (*paths, "/settings?q=password"):
+            ann.open(path)
+            assert [link.bounding_box() for link in links] == places, path
+            expect(page.get_by_role("searchbox", name="Search settings").locator("visible=true")).to_have_count(1)
