@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.web.photo_grid import GridPhoto, alike, in_rows, spread
@@ -79,6 +79,9 @@ def test_photo_grid_separates_near_duplicates() -> None:
 
 
 @given(RATIOS.filter(bool), st.integers(220, 1_400))
+@example([1.5] * 10, 459)
+@example([1.5] * 10, 460)
+@example([1.5] * 10, 1_140)
 def test_photo_rows_height_at_a_width_equals_that_of_the_rows_of_its_range(ratios: list[float], width: int) -> None:
     edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
     target = WIDTHS[next(name for name, edge in edges.items() if width < edge)]
