@@ -17,6 +17,7 @@ from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer
 from tests.durations import Durations
+from tests.engines.patience import be_patient
 from tests.engines.shared_engines import offer
 from tests.engines.shutdown import at_the_end
 from tests.example_counts import examples
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     # A server that shares two processors with ten other processes may take longer than the five seconds that httpx allows.
     DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
+    be_patient()
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
     config.pluginmanager.register(Durations())

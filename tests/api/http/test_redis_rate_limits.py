@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -27,9 +27,13 @@ async def counted(limiter: RedisLimiter, key: RateKey, cost: int = 1) -> RateWin
     return window
 
 
+QUICK = {"answer_seconds": 0.3}
+"""Short timeouts for tests in which Redis does not answer."""
+
+
 @asynccontextmanager
-async def limiter_at(url: str) -> AsyncIterator[RedisLimiter]:
-    nodes = Nodes(url, answer_seconds=0.3)
+async def limiter_at(url: str, patience: Mapping[str, float] = redis.PATIENT) -> AsyncIterator[RedisLimiter]:
+    nodes = Nodes(url, **patience)
     yield RedisLimiter(nodes, RULES)
     await nodes.close()
 
@@ -118,7 +122,7 @@ async def test_redis_rate_limiter_without_redis_counts_locally_and_logs_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     program = redis.own()
-    async with limiter_at(program.url) as limiter:
+    async with limiter_at(program.url, QUICK) as limiter:
         await limiter.take(ANN)
         program.pause()
         with caplog.at_level(logging.WARNING):
@@ -151,7 +155,7 @@ async def test_redis_rate_limiter_give_back_for_past_window_does_not_change_curr
 @in_loop
 async def test_redis_rate_limiter_local_count_is_given_back_locally() -> None:
     program = redis.own()
-    async with limiter_at(program.url) as limiter:
+    async with limiter_at(program.url, QUICK) as limiter:
         shared = await counted(limiter, ANN)
         program.pause()
         alone = await counted(limiter, ANN, 5)
