@@ -327,10 +327,12 @@ async def _owe(here: ClusterFixture) -> None:
 async def _insist(
     verb: Callable[[Writes, int, int], Awaitable[object]], writes: Writes, member: int, post: int
 ) -> None:
+    deadline = time.monotonic() + 120
     while True:
         with contextlib.suppress(Unavailable):
             await verb(writes, member, post)
             return
+        assert time.monotonic() < deadline, "the store stays unavailable"
         await asyncio.sleep(0.1)
 
 
@@ -340,7 +342,9 @@ async def _shuffled(here: ClusterFixture) -> list[Job]:
         await eventually(outboxes["store"].backlog, 0, 60)
     async with _broker(here, prefetch=10_000) as broker:
         jobs: list[Job] = []
+        deadline = time.monotonic() + 120
         while await broker.ready() or len(jobs) < 100:
+            assert time.monotonic() < deadline, f"{len(jobs)} jobs were delivered"
             jobs += await broker.claim(10_000, 600.0)
             await asyncio.sleep(0.05)
         twice = jobs * 2

@@ -19,7 +19,7 @@ from tests.web.pictures import posted
 
 _DEPTH = 2
 """The number of successive clicks on one page: the first may open a menu or a form with more controls."""
-_SECONDS = 20
+_SECONDS = 60
 _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversation", "message", "list-edit")
 """Pages that together contain all parts with partial responses: posts, comments, member cards, polls and forms."""
 _ALONE = ("embedded", "offline")
