@@ -25,6 +25,7 @@ from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Batch
+from shoal.graph.postgres import primary
 from shoal.health.probes import EngineHealth
 from shoal.monitoring import preflight
 from shoal.monitoring.preflight import Diagnosis, Grade
@@ -390,7 +391,10 @@ def test_doctor_checks_both_tables_of_a_network_on_dynamodb(tmp_path: Path) -> N
     assert (finding.grade, "requires a store on DynamoDB" in finding.said) == ("bad", True)
 
 
-def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(tmp_path: Path) -> None:
+def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(primary, "_CONNECT_SECONDS", 2.5)
     gone = f"redis://127.0.0.1:{free_port()}"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
