@@ -13,9 +13,12 @@ from shoal.streaming.contract import Channel, ChannelMessage, Position
 async def told(channel: Channel, after: Position, count: int) -> list[ChannelMessage]:
     """Return the next `count` messages after a position. Raises as `follow` does."""
     found: list[ChannelMessage] = []
-    async with aclosing(channel.follow(after)) as messages:
-        while len(found) < count:
-            found.append(await anext(messages))
+    try:
+        async with asyncio.timeout(60), aclosing(channel.follow(after)) as messages:
+            while len(found) < count:
+                found.append(await anext(messages))
+    except TimeoutError:
+        raise AssertionError(f"{len(found)} of {count} messages arrived: {found[-5:]}") from None
     return found
 
 

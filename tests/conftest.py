@@ -6,17 +6,19 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from scripts import sync_library
 
 from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer
 from tests.durations import Durations
+from tests.engines.patience import be_patient
 from tests.engines.shared_engines import offer
 from tests.engines.shutdown import at_the_end
 from tests.example_counts import examples
@@ -32,8 +34,9 @@ REAL_HASHES = authentication._hasher, authentication._DUMMY_HASH
 
 # There is no deadline because a slow machine is not an error. CI runs the same examples each time, so that a failure comes from
 # the change under test; the second tier draws new examples.
-settings.register_profile("desk", deadline=None, max_examples=examples(25, full=50))
-settings.register_profile("ci", deadline=None, max_examples=examples(25, full=50), derandomize=True)
+_PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("desk", max_examples=examples(25, full=50), **_PATIENT)
+settings.register_profile("ci", max_examples=examples(25, full=50), derandomize=True, **_PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") and "SHOAL_EXAMPLES" not in os.environ else "desk")
 
 
@@ -54,8 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"{sync_library.TARGET.relative_to(sync_library.ROOT)} is missing: run {sync_library.COMMAND}"
         )
-    # A server that shares two processors with ten other processes may take longer than the five seconds that httpx allows.
+    # A server that shares two processors with ten other processes may take longer than the five seconds that httpx allows. The
+    # same holds for engines.
     DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
+    be_patient()
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
     config.pluginmanager.register(Durations())

@@ -25,12 +25,12 @@ class Server:
     def kill(self) -> None:
         """Kill the server with SIGKILL, which gives it no time to flush."""
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def stop(self) -> int:
         """Stop the server with SIGTERM and return its exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def served(
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(10)
+        process.wait(60)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -78,7 +78,7 @@ def first_url(process: subprocess.Popen[str], patience: float = 120.0) -> str:
     while time.monotonic() < until:
         line = process.stdout.readline()
         if not line:
-            raise AssertionError(f"the server exited with status {process.wait(5)} before it was ready")
+            raise AssertionError(f"the server exited with status {process.wait(60)} before it was ready")
         if found := re.search(r"https?://[^\s/]+", line):
             return found.group()
     # Otherwise a caller's `with` block would wait for it.

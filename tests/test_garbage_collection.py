@@ -44,7 +44,7 @@ async def story():
             await asyncio.sleep(0.05)
 
 process.prepare()
-asyncio.run(asyncio.wait_for(story(), 30))
+asyncio.run(asyncio.wait_for(story(), 60))
 """
 
 

@@ -51,7 +51,7 @@ class Reader:
         """Stop the server that the page started."""
         if self.server is not None:
             self.server.kill()
-            self.server.wait(10)
+            self.server.wait(60)
             assert self.server.stdout is not None
             self.server.stdout.close()
 

@@ -42,6 +42,8 @@ from tests.stores import FIRST
 
 T = TypeVar("T")
 
+_PATIENCE_SECONDS = 600.0
+"""Maximum wait for consequences, which include the conversion of videos."""
 BASE = "http://shoal.test"
 SCOPES = ("read", "write", "follow", "push")
 STAFF_SCOPES = ("read", "write", "admin:read", "admin:write")
@@ -162,7 +164,7 @@ class NetworkFixture:
 
     def settle(self) -> None:
         """Wait until all consequences of earlier changes have run."""
-        self.run(self.network.settle())
+        self.run(self.network.settle(_PATIENCE_SECONDS))
 
     def state(self) -> State:
         """Return the stored state. After `settle`, two states are equal if nothing changed in between."""
@@ -258,10 +260,10 @@ def served(
     thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
     thread.start()
     try:
-        assert ready.wait(20), "the server did not start"
+        assert ready.wait(60), "the server did not start"
         yield told[0]
     finally:
         loop, task = handle[0]
         loop.call_soon_threadsafe(task.cancel)
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

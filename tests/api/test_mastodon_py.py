@@ -49,7 +49,7 @@ def join(url: str, app: tuple[str, str]) -> Iterator[Join]:
         client.session.close()
 
 
-def until(question: Callable[[], Any], seconds: float = 10.0) -> Any:
+def until(question: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Poll until the result is not empty: fan-out is asynchronous."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):

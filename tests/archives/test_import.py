@@ -8,6 +8,7 @@ import json
 import zipfile
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from shoal.graph.schema import OWNS
 from shoal.library import Handle
 from tests.archives import factories
 from tests.archives.factories import FOLLOWERS, PUBLIC
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
+from tests.flows.members import connected
 
 
 def opened(**settings: Any) -> AbstractAsyncContextManager[Shoal]:
@@ -146,10 +148,10 @@ async def test_archive_import_sends_no_post_notifications_and_orders_home_timeli
         await shoal.settle()
         async with aclosing(ben.live()) as live:
             heard = asyncio.ensure_future(anext(live))
-            await asyncio.sleep(0.1)
+            await eventually(partial(connected, shoal), 1)
             await taken(shoal, ann, of_mastodon(tmp_path))
             await cyd.create("Later")
-            assert "Later" in str(await asyncio.wait_for(heard, 10))
+            assert "Later" in str(await asyncio.wait_for(heard, 60))
         # An imported follow has the current date and creates a notification.
         told = (await ben.notifications.page()).items
         assert [(one.notice.kind, one.notice.actor_id) for one in told] == [(Kind.FOLLOW, ann.id)]

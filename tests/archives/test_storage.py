@@ -71,7 +71,7 @@ def test_archive_storage_concurrent_uploads_keep_one_complete_archive(archive_st
     def arriving(size: int) -> bool:
         def copied(target: IO[bytes]) -> None:
             target.write(b"a" * size)
-            both.wait(10)
+            both.wait(60)
 
         try:
             archive_storage.put(ANN, f"{size}.zip", size, copied)

@@ -51,6 +51,13 @@ def of_zeros(path: Path, mebibytes: int) -> Path:
     return path
 
 
+async def begun(archive_storage: ArchiveStorage, working: asyncio.Future[None]) -> None:
+    """Wait until the worker has recorded a step."""
+    while not state_of(archive_storage).step:
+        assert not working.done(), state_of(archive_storage)
+        await asyncio.sleep(0)
+
+
 async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: int) -> None:
     """Run the worker until the given number of posts is recorded, then cancel it."""
     working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, noted_every=0.01).once())
@@ -186,8 +193,7 @@ async def test_archive_import_interrupted_by_server_kill_is_marked_failed(tmp_pa
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 2_048))
         working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage).once())
-        while not state_of(archive_storage).step:  # noqa: ASYNC110  # a file says so
-            await asyncio.sleep(0.01)
+        await begun(archive_storage, working)
         killed = state_of(archive_storage)
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -209,8 +215,7 @@ async def test_archive_worker_resumes_import_interrupted_by_server_stop(tmp_path
         )
         for _ in range(7):
             working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage).once())
-            while not state_of(archive_storage).step:  # noqa: ASYNC110  # a file says so
-                await asyncio.sleep(0.01)
+            await begun(archive_storage, working)
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working

@@ -158,7 +158,7 @@ def test_failed_login_response_does_not_wait_for_audit_entry(
         await commit(batch)
 
     monkeypatch.setattr(here.graph, "commit", late, raising=False)
-    answer = here.run(asyncio.wait_for(here.request("POST", "/login", data=form), 20))
+    answer = here.run(asyncio.wait_for(here.request("POST", "/login", data=form), 60))
     assert answer.status_code in {401, 422}
     assert here.run(noted(here)) == 0
     released.set()
@@ -207,7 +207,7 @@ async def test_background_task_that_never_finishes_is_cancelled_on_close(monkeyp
 
     await beside.run(work())
     await begun.wait()
-    await asyncio.wait_for(beside.close(), 20)
+    await asyncio.wait_for(beside.close(), 60)
     assert ended.is_set()
 
 

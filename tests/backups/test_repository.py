@@ -71,11 +71,12 @@ def test_backup_killed_keeps_earlier_generations_and_is_cleaned_up_by_next(phase
         media.rename(tmp_path / "aside")
     chance = random.Random(4)
     for _ in range(KILLS):
-        child = _begun(tmp_path, "--mb-per-second", "0.002" if phase == "media" else "0.001")
+        # An uninterrupted backup would take a minute.
+        child = _begun(tmp_path, "--mb-per-second", "0.0002" if phase == "media" else "0.0001")
         _await_begun(tmp_path / "backups", child)
         time.sleep(chance.uniform(0.0, 0.6))
         child.send_signal(signal.SIGKILL)
-        child.wait(10)
+        child.wait(60)
         assert asyncio.run(place.generations()) == [first]
         # Each run removes the files of the previous run.
         assert len(_folders(tmp_path / "backups")) == 2

@@ -186,7 +186,7 @@ async def test_snapshot_hold_ended_by_postgres_timeout_is_detected(tmp_path: Pat
         await source.hold()
         began = time.monotonic()
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 60
         await source.open()
         with pytest.raises(Unavailable):
             await source.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -64,8 +65,10 @@ class Relayed:
 
 async def claim(broker: RabbitOutbox, limit: int = 256, lease: float = 60.0) -> list[Job]:
     """Claim the delivered jobs. Waits while messages are ready, so the result is empty only if the broker has none."""
+    deadline = time.monotonic() + 60
     while True:
         ready = await broker.ready()
+        assert time.monotonic() < deadline, f"none of {ready} ready jobs was delivered"
         if (jobs := await broker.claim(limit, lease)) or ready == 0:
             return jobs
         await asyncio.sleep(0.001)

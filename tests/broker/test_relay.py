@@ -78,6 +78,9 @@ class Counted(MemoryGraph):
         self.asked += 1
         return await super().claim(limit, lease)
 
+    async def claims(self) -> int:
+        return self.asked
+
     def on_event(self, wake: WakeUp) -> None:
         super().on_event(lambda: None if self.silent else wake())
 
@@ -87,10 +90,12 @@ async def test_relay_does_not_poll_again_after_sending_events() -> None:
     graph, broker = Counted(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=3600.0)
     relay.start()
+    await eventually(graph.claims, 1)
     for n in range(1, 4):
-        await asyncio.sleep(0.01)
         await emit(graph, 1)
         await eventually(graph.backlog, 0)
+        for _ in range(20):
+            await asyncio.sleep(0)
         assert graph.asked == 1 + n, "one claim at the start and one per event"
     await relay.stop()
 

@@ -27,7 +27,7 @@ class _Clock:
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
     """A calling process and a process that answers with 7. The clock measures the silence."""
-    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 1.0)
+    monkeypatch.setattr(amqp, "_REPLY_SECONDS", 2.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:

@@ -437,11 +437,11 @@ def test_cli_import_interrupted_by_ctrl_c_exits_130_with_one_line(tmp_path: Path
         text=True,
         preexec_fn=at_a_desk,  # noqa: PLW1509  # no thread of the tests holds a lock here
     )
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not store.with_name("shoal.db-wal").exists() and time.monotonic() < until:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    _, complaint = child.communicate(timeout=30)
+    _, complaint = child.communicate(timeout=60)
     assert child.returncode == 130
     assert complaint == "interrupted; run the command again to resume\n"
 

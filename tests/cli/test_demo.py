@@ -104,7 +104,7 @@ def test_demo_progress_is_printed_immediately_also_to_pipe(tmp_path: Path) -> No
     assert held is not None
     assert not held.done
     assert drawing
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while any(alive(pid) for pid in drawing):
         assert time.monotonic() < until, "drawing processes are still alive after the demo was killed"
         time.sleep(0.01)
@@ -151,9 +151,9 @@ def test_demo_creation_interrupted_by_signal_exits_130_with_one_line(tmp_path: P
     child = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not list(folder.glob("shoal.db.media/*")) and time.monotonic() < until:
         time.sleep(0.01)
     os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
-    _, complaint = child.communicate(timeout=30)
+    _, complaint = child.communicate(timeout=60)
     assert (child.returncode, complaint) == (130, "interrupted; run the command again to resume\n")

@@ -83,7 +83,7 @@ def test_search_index_in_memory_is_filled_at_each_start(tmp_path: Path) -> None:
         async with Shoal.open(url, search="memory://") as shoal:
             index = shoal.network.reads.search
             assert isinstance(index, MemoryIndex)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (await index.state()).complete:  # noqa: ASYNC110  # there is no event to wait for
                     await asyncio.sleep(0.01)
             assert len(await index.ids(-1, 9)) == 3

@@ -28,7 +28,7 @@ def test_why_slow_command_shows_slow_statement_from_running_server_and_from_log(
         headers = {"Authorization": f"Bearer {signed_up(server.url, 'ann')}", "X-Request-Id": "late", **TRACEPARENT}
         with locked(store):
             post = httpx.post(
-                f"{server.url}/api/v1/statuses", data={"status": "late #tag"}, headers=headers, timeout=30
+                f"{server.url}/api/v1/statuses", data={"status": "late #tag"}, headers=headers, timeout=60
             )
             assert post.status_code == 200
         # The log line is written after the request is stored in memory.

@@ -51,7 +51,7 @@ class Served(NamedTuple):
             access_token=token,
             api_base_url=self.url,
             version_check_mode="none",
-            request_timeout=20,
+            request_timeout=60,
         )
 
     def join(self, name: str = "member") -> Account:

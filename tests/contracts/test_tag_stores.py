@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from shoal.graph.schema import tag_id
+from shoal.tagcloud import lease
 from shoal.tagcloud.contract import (
-    CLOCK_SLACK,
     DAY_MS,
     KEEP_CLOUDS,
     KEEP_INCREMENTS_MS,
@@ -28,7 +28,6 @@ from shoal.tagcloud.heat import DAY as IN_A_DAY
 from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
 from shoal.tagcloud.heat import HOUR_MS, Heat
 from shoal.tagcloud.heat import WEEK as IN_A_WEEK
-from shoal.tagcloud.lease import locked
 from tests.async_runner import eventually, in_loop
 from tests.example_counts import DEEP
 from tests.tagcloud.stores import (
@@ -47,6 +46,7 @@ from tests.tagcloud.stores import (
 
 DAWN, REEF, SURF = tag_id("dawn"), tag_id("reef"), tag_id("surf")
 TAGS = 200
+HOUR = 3_600.0
 
 
 @pytest.fixture(params=CLOUDS)
@@ -67,10 +67,9 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
 @in_loop
 async def test_tag_store_lock_has_one_holder_and_can_be_extended(backend: CloudBackend) -> None:
     async with backend.open() as store:
-        assert await store.lock(b"ann")
-        assert not await store.lock(b"ben")
-        assert await store.lock(b"ann")
-        assert not await store.lock(b"ben")
+        for _ in range(2):
+            assert await store.lock(b"ann", HOUR)
+            assert not await store.lock(b"ben")
 
 
 @in_loop
@@ -85,7 +84,7 @@ async def test_tag_store_lock_released_by_holder_is_free(backend: CloudBackend) 
 async def test_tag_store_lock_is_not_released_by_other_holder(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.unlock(b"ben")
-        assert await store.lock(b"ann")
+        assert await store.lock(b"ann", HOUR)
         await store.unlock(b"ben")
         assert not await store.lock(b"ben")
 
@@ -95,14 +94,14 @@ async def test_tag_store_lock_expires(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         await asyncio.sleep(0.03)
-        assert await store.lock(b"ben")
+        assert await store.lock(b"ben", HOUR)
         assert not await store.lock(b"ann")
 
 
 @in_loop
 async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend) -> None:
     async with durable.open() as one, durable.open() as other:
-        assert await one.lock(b"ann")
+        assert await one.lock(b"ann", HOUR)
         assert not await other.lock(b"ben")
         await one.unlock(b"ann")
         assert await other.lock(b"ben")
@@ -111,11 +110,32 @@ async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend
 @in_loop
 async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
     async with backend.open() as store:
-        async with locked(store, 1.5) as token:
-            assert token
-            for _ in range(20):
-                assert not await store.lock(b"ben", 1.5)
-                await asyncio.sleep(0.1)
+        assert await store.lock(b"ann", 0.01)
+        assert await store.renew(b"ann", HOUR)
+        await asyncio.sleep(0.03)
+        assert not await store.lock(b"ben")
+
+
+@in_loop
+async def test_tag_store_lock_is_renewed_until_block_ends(
+    backend: CloudBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_RENEWALS", HOUR / 0.05)
+    async with backend.open() as store:
+        renew, renewals = store.renew, 0
+
+        async def counted(token: bytes, seconds: float) -> bool:
+            nonlocal renewals
+            renewals += 1
+            return await renew(token, seconds)
+
+        async def renewed() -> bool:
+            return renewals > 2
+
+        monkeypatch.setattr(store, "renew", counted)
+        async with lease.locked(store, HOUR) as token:
+            await eventually(renewed, True)
+            assert not await store.lock(b"ben")
             await store.write(merge(1), token)
         assert await store.lock(b"ben")
 
@@ -157,9 +177,6 @@ async def test_tag_store_write_without_lock_of_its_token_is_refused(backend: Clo
         assert await store.tags([DAWN]) == {DAWN: row("dawn", 5)}
 
 
-HOUR = 3_600.0
-
-
 @pytest.mark.parametrize("step", [HOUR, -HOUR, -0.2])
 @in_loop
 async def test_tag_store_lock_of_dead_holder_expires_after_clock_step(
@@ -168,10 +185,7 @@ async def test_tag_store_lock_of_dead_holder_expires_after_clock_step(
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.4)
         await _step_clock(backend.name, store, step, monkeypatch)
-        began = time.monotonic()
         await eventually(lambda: store.lock(b"ben", 0.4), True)
-        # With time for a slow request to an emulated store.
-        assert time.monotonic() - began < CLOCK_SLACK * 0.4 + 0.5
         with pytest.raises(Overtaken):
             await store.write(merge(1), b"ann")
 
@@ -204,7 +218,7 @@ async def test_dynamodb_tag_store_lock_is_kept_although_clocks_of_machines_diffe
             assert await one.renew(b"ann", 0.6)
         began = time.monotonic()
         await eventually(lambda: other.lock(b"ben", 0.6), True)
-        assert 0.3 < time.monotonic() - began < 1.2
+        assert time.monotonic() - began > 0.3
 
 
 # Versions

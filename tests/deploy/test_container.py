@@ -87,10 +87,10 @@ def started(made: Image, **environment: str) -> Iterator[tuple[subprocess.Popen[
         env={**made.environment, "PATH": f"{made.environment['PATH']}:/usr/sbin:/sbin", **environment},
     )
     try:
-        yield process, first_url(process, 60)
+        yield process, first_url(process)
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(60)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -100,7 +100,7 @@ def test_container_image_serves_on_read_only_root_as_unprivileged_user(built: Im
     health = shlex.join(built.health)
     with started(built, SHOAL_PORT=str(port)) as (process, _):
         url = f"http://127.0.0.1:{port}"
-        assert httpx.get(f"{url}/ready", timeout=30).status_code == 200
+        assert httpx.get(f"{url}/ready", timeout=60).status_code == 200
         checked = sh(built.root, health, {**built.environment, "SHOAL_PORT": str(port)}, user=built.user)
         assert checked.returncode == 0, checked.stderr
         (inner,) = children(process.pid)
@@ -118,11 +118,11 @@ def test_container_image_serves_on_read_only_root_as_unprivileged_user(built: Im
             check=False,
         )
         assert made.returncode == 0, made.stderr
-        assert httpx.get(f"{url}/api/v1/accounts/lookup?acct=ann", timeout=30).status_code == 200
+        assert httpx.get(f"{url}/api/v1/accounts/lookup?acct=ann", timeout=60).status_code == 200
         refused = subprocess.run([*entered[:-1], "touch", "/opt/shoal/x"], capture_output=True, text=True, check=False)
         assert "Read-only file system" in refused.stderr
         os.kill(inner, signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         assert sh(built.root, health, {**built.environment, "SHOAL_PORT": str(port)}).returncode != 0
 
 

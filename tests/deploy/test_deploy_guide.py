@@ -101,13 +101,13 @@ class Machine:
         whole = ["/usr/sbin/chroot", str(self.root), "/bin/sh", "-c", f"{inside} {rights} {command}"]
         process = subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env={"PATH": INSIDE})
         self._stack.callback(_end, process)
-        first_url(process, 60)
+        first_url(process)
         self.services["shoal"] = process
 
 
 def _end(process: subprocess.Popen[str]) -> None:
     process.terminate()
-    process.wait(30)
+    process.wait(60)
     assert process.stdout is not None
     process.stdout.close()
 
@@ -169,8 +169,8 @@ def test_deploy_guide_commands_set_up_complete_server_on_bare_debian(machine: Ma
         assert [line.split()[1] for line in not_typed] == ["update", "install"]
         office.wait(1)
         assert office.to("ann@example.org").subject
-    assert httpx.get(f"http://127.0.0.1:{metrics}/metrics", timeout=30).text.count("shoal_") > 100
-    account = httpx.get(f"http://127.0.0.1:{port}/api/v1/accounts/lookup?acct=ann", timeout=30).json()
+    assert httpx.get(f"http://127.0.0.1:{metrics}/metrics", timeout=60).text.count("shoal_") > 100
+    account = httpx.get(f"http://127.0.0.1:{port}/api/v1/accounts/lookup?acct=ann", timeout=60).json()
     assert account["url"] == "https://social.example.org/@ann"
     assert "\nsocial.example.org {\n" in (machine.root / "etc/caddy/Caddyfile").read_text()
     assert len(machine.typed) > 15

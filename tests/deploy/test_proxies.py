@@ -41,7 +41,7 @@ class Front:
         """Return a client that connects from this address."""
         transport = httpx.HTTPTransport(verify=trusting(), local_address=source)
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.Client(base_url=self.url, transport=transport, headers=headers, timeout=30)
+        return httpx.Client(base_url=self.url, transport=transport, headers=headers, timeout=60)
 
 
 async def _token(store: Path) -> str:

@@ -196,10 +196,10 @@ def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
     started, finished, ports = threading.Event(), threading.Event(), list[int]()
     thread = threading.Thread(target=serve)
     thread.start()
-    started.wait(10)
+    started.wait(60)
     assert "no response within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").said
     finished.set()
-    thread.join(20)
+    thread.join(60)
 
 
 def test_doctor_run_before_first_start_leaves_store_usable(tmp_path: Path) -> None:

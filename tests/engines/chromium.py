@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 _PATIENCE_MS = 60_000
 """Timeout of a single step, long enough for a loaded machine."""
@@ -42,6 +42,7 @@ def browser() -> Iterator[Browser]:
     In the block, Playwright's event loop runs in this thread, so no other event loop can.
     """
     path = installed()
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
         try:

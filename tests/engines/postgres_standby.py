@@ -17,7 +17,7 @@ from tests.async_runner import run
 from tests.faults.proxy import Link, port_of
 
 NAME = "standby"
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
 
 
 class Standby:

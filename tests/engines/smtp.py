@@ -84,7 +84,7 @@ class PostOffice:
         found, self.mails = self.mails, []
         return found
 
-    def wait(self, n: int, seconds: float = 30.0) -> None:
+    def wait(self, n: int, seconds: float = 60.0) -> None:
         """Wait until `n` mails have arrived."""
         until = time.monotonic() + seconds
         while len(self.mails) < n:

@@ -137,7 +137,7 @@ class Load:
             self._complaints.append(error)
 
     async def _all(self) -> None:
-        async with httpx.AsyncClient(timeout=20.0) as client, asyncio.TaskGroup() as group:
+        async with httpx.AsyncClient(timeout=60) as client, asyncio.TaskGroup() as group:
             for number, person in enumerate(self._people):
                 group.create_task(self._live(client, person, random.Random(self._seed * 1_000 + number)))
 

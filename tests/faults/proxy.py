@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 import uvloop
 
 _CHUNK = 65_536
+_HOUR_SECONDS = 3_600.0
 
 
 class Link:
@@ -23,7 +24,8 @@ class Link:
         # Delays of requests and of responses.
         self._delays = (0.0, 0.0)
         self._whole = True
-        self._last_word = b""
+        self._word = b""
+        self._act: Callable[[], object] = lambda: None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = uvloop.new_event_loop()
@@ -71,13 +73,29 @@ class Link:
 
     def silence_at(self, word: bytes) -> None:
         """Stall all connections as soon as a request contains `word`."""
-        self._do(lambda: setattr(self, "_last_word", word))
+        self._when_asked(word, self._flowing.clear)
+
+    def hold_back_at(self, word: bytes) -> None:
+        """Withhold all responses as soon as a request contains `word`, until `heal`. The request is forwarded."""
+        self._when_asked(word, lambda: setattr(self, "_delays", (0.0, _HOUR_SECONDS)))
+
+    def watch_for(self, word: bytes) -> threading.Event:
+        """Return an event that is set as soon as a request contains `word`."""
+        seen = threading.Event()
+        self._when_asked(word, seen.set)
+        return seen
+
+    def _when_asked(self, word: bytes, act: Callable[[], object]) -> None:
+        def begin() -> None:
+            self._word, self._act = word, act
+
+        self._do(begin)
 
     def heal(self) -> None:
         """Remove all faults, and forward stalled data."""
 
         def heal() -> None:
-            self._delays, self._whole, self._last_word = (0.0, 0.0), True, b""
+            self._delays, self._whole, self._word = (0.0, 0.0), True, b""
             self._flowing.set()
 
         self._do(heal)
@@ -134,8 +152,8 @@ class Link:
             while data := await reader.read(_CHUNK):
                 if delay := self._delays[way]:
                     await asyncio.sleep(delay)
-                if self._last_word and way == 0 and self._last_word in data:
-                    self._flowing.clear()
+                if self._word and way == 0 and self._word in data:
+                    self._act()
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()

@@ -118,7 +118,7 @@ def test_archive_import_command_killed_and_rerun_equals_uninterrupted_import(
         while _keys(store) <= enough and process.poll() is None:
             time.sleep(0.005)
         process.kill()
-        process.wait(10)
+        process.wait(60)
         midway += 0 < asyncio.run(_posts(store)) < POSTS + 20
     assert midway, "no kill interrupted the import"
     subprocess.run(command(store, path), check=True, capture_output=True)
@@ -129,7 +129,7 @@ def test_archive_import_resumes_after_server_is_killed_and_restarted(tmp_path: P
     store, path = tmp_path / "served.db", archive(tmp_path)
     owner = asyncio.run(_begun(store))
     state = store.with_name(f"{store.name}.archives") / str(owner) / "state.json"
-    with served(store) as server, Client(base_url=server.url, follow_redirects=True, timeout=30) as browser:
+    with served(store) as server, Client(base_url=server.url, follow_redirects=True, timeout=60) as browser:
         _submit(browser, "/login", username="ann", password=PASSWORD)
         _submit(browser, "/settings/import", files={"file": ("archive.zip", path.read_bytes())})
         _wait(state, "looked")

@@ -68,7 +68,7 @@ class AttackedServer:
                 assert client.get("/api/v1/timelines/home").status_code == 200
 
     def _client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.server.url, headers=self._headers, timeout=20, verify=NO_TLS)
+        return httpx.Client(base_url=self.server.url, headers=self._headers, timeout=60, verify=NO_TLS)
 
     @property
     def memory(self) -> float:

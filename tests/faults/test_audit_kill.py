@@ -59,7 +59,7 @@ async def _moderate_until_killed(server: Server, token: str, done: dict[int, int
         except httpx.TransportError:
             return
 
-    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         ids = list(done)
         people = [asyncio.create_task(moderate(client, ids[at::8], random.Random(chance.random()))) for at in range(8)]
         deadline = time.monotonic() + 60

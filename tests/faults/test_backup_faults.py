@@ -119,7 +119,9 @@ async def _worked(url: str, tokens: dict[int, str], said: Said, store: Store, fo
 
 
 async def _more(said: Said, posts: int, writers: list[asyncio.Task[None]]) -> None:
+    deadline = time.monotonic() + 120
     while len(said.posts) + len(said.gone) < posts:
+        assert time.monotonic() < deadline, f"{len(said.posts)} posts were acknowledged"
         assert not any(writer.done() for writer in writers), [each.exception() for each in writers if each.done()]
         await asyncio.sleep(0.01)
 

@@ -45,7 +45,6 @@ TO_EVERYBODY = "to everybody"
 AWAY_SECONDS = 8.0
 """Longer than the timeouts of a PostgreSQL outage: 2.5 s for a connection, 4 s for a lock."""
 LATE_SECONDS = 0.4
-ARRIVED_SECONDS = 0.05
 READERS = 4
 OWED = 20
 HOUR_MS = 3_600_000
@@ -85,7 +84,7 @@ async def _kill_workers(here: ClusterFixture, author: Person, followers: list[in
         here.links["postgres-2"].slow(0.2)
         post = (await posts.create(network.writes, author.id, Draft(text=TO_EVERYBODY))).id
         author.posts[post] = TO_EVERYBODY
-        await eventually(lambda: begun(network, broker, followers, post), True, 30.0)
+        await eventually(lambda: begun(network, broker, followers, post), True)
         for worker in here.cluster.workers:
             worker.kill()
         here.links["postgres-1"].heal()
@@ -238,7 +237,7 @@ def test_post_deletion_during_slow_postgres_read_is_not_undone_by_cache(here: Cl
 async def _delete_while_it_is_read(here: ClusterFixture, author: Person) -> int:
     """Return how many readers received the post from the web process that has not cached it."""
     near, far = (f"{url}/api/v1/statuses" for url in here.urls)
-    async with httpx.AsyncClient(timeout=20.0) as client:
+    async with httpx.AsyncClient(timeout=60) as client:
 
         async def shown(url: str, times: int = 1) -> list[int]:
             answers = await asyncio.gather(*[client.get(url) for _ in range(times)])
@@ -247,8 +246,9 @@ async def _delete_while_it_is_read(here: ClusterFixture, author: Person) -> int:
         made = await client.post(near, json={"status": "not for long"}, headers=author.bearer)
         post = int(made.json()["id"])
         with _harmed(here.links["postgres-1"], lambda link: link.hold_back(LATE_SECONDS)):
+            seen = here.links["postgres-1"].watch_for(post.to_bytes(8, "big"))
             early = asyncio.create_task(shown(f"{far}/{post}", READERS))
-            await asyncio.sleep(ARRIVED_SECONDS)
+            assert await asyncio.to_thread(seen.wait, 60), "the post was not read"
         assert (await client.delete(f"{near}/{post}", headers=author.bearer)).status_code == 200
         author.deleted.add(post)
         assert await shown(f"{far}/{post}") == [404]
@@ -327,10 +327,12 @@ async def _owe(here: ClusterFixture) -> None:
 async def _insist(
     verb: Callable[[Writes, int, int], Awaitable[object]], writes: Writes, member: int, post: int
 ) -> None:
+    deadline = time.monotonic() + 120
     while True:
         with contextlib.suppress(Unavailable):
             await verb(writes, member, post)
             return
+        assert time.monotonic() < deadline, "the store stays unavailable"
         await asyncio.sleep(0.1)
 
 
@@ -340,7 +342,9 @@ async def _shuffled(here: ClusterFixture) -> list[Job]:
         await eventually(outboxes["store"].backlog, 0, 60)
     async with _broker(here, prefetch=10_000) as broker:
         jobs: list[Job] = []
+        deadline = time.monotonic() + 120
         while await broker.ready() or len(jobs) < 100:
+            assert time.monotonic() < deadline, f"{len(jobs)} jobs were delivered"
             jobs += await broker.claim(10_000, 600.0)
             await asyncio.sleep(0.05)
         twice = jobs * 2

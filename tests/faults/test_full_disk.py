@@ -30,7 +30,7 @@ def test_full_disk_refuses_posts_with_507_and_still_serves_reads(small_disk: Pat
     store = small_disk / "shoal.db"
     token = asyncio.run(_ann(store))
     with served(store, SHOAL_MEDIA=f"file://{tmp_path / 'media'}") as server:
-        with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=10) as client:
+        with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
             accepted, refused = _post_until_refused(client)
             assert refused.status_code == 507
             assert "full" in refused.json()["error"]

@@ -69,7 +69,7 @@ async def _people(store: Path) -> dict[str, str]:
 
 
 async def _write_until_killed(server: Server, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
-    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         writers = [
             asyncio.create_task(_write(client, tokens, journal, random.Random(chance.random()))) for _ in range(WRITERS)
         ]
@@ -135,7 +135,7 @@ async def _delete(client: httpx.AsyncClient, tokens: dict[str, str], journal: Jo
 
 
 async def _all_there(server: Server, tokens: dict[str, str], journal: Journal) -> None:
-    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         for post, author in journal.posts.items():
             answer = await client.get(f"/api/v1/statuses/{post}", headers={"Authorization": f"Bearer {tokens[author]}"})
             assert answer.status_code == 200, f"acknowledged post {post} is lost"
@@ -204,7 +204,7 @@ async def _killed_with_the_lock(server: Server, store: Path, token: str) -> byte
 
 async def _counted(server: Server, token: str) -> None:
     """Assert that a new use is counted."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         await _tag(client, token, "after")
 
         async def uses() -> list[int]:

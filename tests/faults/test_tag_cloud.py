@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import json
 import multiprocessing
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -63,7 +64,9 @@ class Crew:
 
     async def emitted(self) -> None:
         """Wait until every emitter has sent its jobs; kill an emitter at regular intervals of jobs."""
+        deadline = time.monotonic() + 600
         while busy := [number for number, process in self._emitters.items() if process.is_alive()]:
+            assert time.monotonic() < deadline, f"the emitters {busy} have not sent their jobs"
             safe = sum(len(self._place.safe(number)) for number in range(EMITTERS))
             if safe > self._every * (self.emitters_killed + 1):
                 self.emitters_killed += 1

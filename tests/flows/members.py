@@ -29,3 +29,8 @@ async def home_texts(handle: Handle, limit: int = 50) -> list[str]:
         page = await handle.home(before=page.next, limit=limit)
         found += texts(page)
     return found
+
+
+async def connected(shoal: Shoal) -> int:
+    """Return the number of open home streams and other streams of live updates."""
+    return shoal.network.hub.connected

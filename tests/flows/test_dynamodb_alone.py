@@ -62,7 +62,7 @@ async def test_live_update_reaches_followers_in_every_process() -> None:
         ann, ben = await register(one, "ann", "ben")
         await ben.follow(ann)
         await ann.create("told")
-        async with asyncio.timeout(30), aclosing(channels[1].follow(start)) as messages:
+        async with asyncio.timeout(60), aclosing(channels[1].follow(start)) as messages:
             assert (await anext(messages)).message
         assert [channel is channels[0] for channel in channels] == [True, False]
 

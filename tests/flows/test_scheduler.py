@@ -35,7 +35,7 @@ from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.queries.posts import waiting
 from shoal.scheduler import Agenda
-from tests.async_runner import in_loop, run
+from tests.async_runner import eventually, in_loop, run
 from tests.example_counts import examples
 from tests.flows.members import register, texts
 from tests.flows.simulation.invariants import GraphSnapshot
@@ -471,11 +471,11 @@ async def test_scheduler_of_running_network_publishes_due_post(monkeypatch: pyte
         (ann,) = await register(shoal, "ann")
         await plan(shoal, ann, "soon", 0.01)
         await shoal.settle()
-        for _ in range(500):
-            if texts(await ann.posts()) == ["soon"]:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("the scheduled post was not published")
+
+        async def published() -> list[str]:
+            return texts(await ann.posts())
+
+        await eventually(published, ["soon"])
 
 
 def test_timestamp_in_lower_case_is_parsed_like_upper_case() -> None:

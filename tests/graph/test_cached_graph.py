@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine
 from typing import Any
 from unittest.mock import patch
 
@@ -25,20 +25,38 @@ from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, begin, end
 from tests.version_tokens import LocalVersionTokens
 
 
-class Slow(MemoryGraph):
-    """A store that delays commits before or after they are applied."""
+def set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
 
-    before = 0.0
-    after = 0.0
+
+class Slow(MemoryGraph):
+    """A store that applies commits only while `may_store` is set, and answers those it applied while `may_answer` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_store, self.may_answer = set_event(), set_event()
+        self.stored = asyncio.Event()
 
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
-        await asyncio.sleep(self.before)
+        await self.may_store.wait()
         answer = await super().commit_owing(batch)
-        await asyncio.sleep(self.after)
+        self.stored.set()
+        await self.may_answer.wait()
         return answer
+
+    async def hold_answer(self, commit: Coroutine[Any, Any, None]) -> tuple[asyncio.Task[None], asyncio.Event]:
+        """Start a commit and return its task once it is stored; it returns when the event is set. Later commits are answered."""
+        self.stored.clear()
+        held = self.may_answer = asyncio.Event()
+        task = asyncio.create_task(commit)
+        await self.stored.wait()
+        self.may_answer = set_event()
+        return task, held
 
 
 def deletion(id_: int) -> Batch:
@@ -52,12 +70,13 @@ async def test_cached_graph_commit_with_cancelled_caller_still_invalidates_cache
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
-    store.before = 0.02
+    store.may_store.clear()
     waiting = asyncio.create_task(graph.commit(deletion(POST_OF_BEN)))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert POST_OF_BEN in await graph.obj_get((POST_OF_BEN,)), "the post is not deleted yet"
+    store.may_store.set()
 
     async def held() -> bool:
         return POST_OF_BEN in await graph.obj_get((POST_OF_BEN,))
@@ -70,16 +89,15 @@ async def test_cached_graph_count_read_during_a_returning_commit_is_not_cached()
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
-    store.before = 0.01
-    store.after = 600.0
+    store.may_store.clear()
+    store.may_answer.clear()
+    store.stored.clear()
     committing = asyncio.create_task(begin(graph, ANN, LIKED_BY, BEN, 5))
     await asyncio.sleep(0)
     assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {}
 
-    async def stored() -> dict[int, int]:
-        return (await store.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY]
-
-    await eventually(stored, {ANN: 1})
+    store.may_store.set()
+    await store.stored.wait()
     assert not committing.done()
     assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {ANN: 1}, (
         "the cached count is older than the stored commit"
@@ -92,12 +110,15 @@ async def test_cached_graph_close_waits_for_abandoned_commits() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
-    store.before = 0.02
+    store.may_store.clear()
     waiting = asyncio.create_task(graph.commit(deletion(POST_OF_BEN)))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await graph.close()
+    closing = asyncio.create_task(graph.close())
+    await asyncio.sleep(0)
+    store.may_store.set()
+    await closing
     assert await store.obj_get((POST_OF_BEN,)) == {}
 
 
@@ -143,12 +164,9 @@ class SlowCounting(Slow, Counting):
 
 async def both_at_once(store: SlowCounting, graph: CachedGraph, id1: int, atype: AssocType) -> None:
     """Commit two additions to one list, such that the first stored commit returns last."""
-    store.after = 0.3
-    first = asyncio.create_task(begin(graph, id1, atype, POST_OF_BEN, 1))
-    await asyncio.sleep(0.01)
-    store.after = 0.0
+    first, may_return = await store.hold_answer(begin(graph, id1, atype, POST_OF_BEN, 1))
     await begin(graph, id1, atype, POST_OF_BEN + 1, 2)
-    assert not first.done(), "the commits did not overlap"
+    may_return.set()
     await first
     store.counts = 0
 
@@ -345,20 +363,13 @@ def edit(text: str, version: int) -> Batch:
 
 
 class Reading(Slow):
-    """A store that counts object reads, and can answer commits out of order."""
+    """A store that counts object reads."""
 
     objects = 0
-    pauses: Sequence[float] = ()
 
     async def obj_get(self, ids: Any) -> Any:
         self.objects += 1
         return await super().obj_get(ids)
-
-    async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
-        answer = await super().commit_owing(batch)
-        pause, self.pauses = (self.pauses or (0,))[0], self.pauses[1:]
-        await asyncio.sleep(pause)
-        return answer
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -368,11 +379,10 @@ async def test_cached_graph_object_changed_by_concurrent_commits_is_not_cached(s
     graph = CachedGraph(store, versions=LocalVersionTokens() if shared else None)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     # The second commit is stored after the first and answered before it; the third starts while the first is pending.
-    store.pauses = [0.03, 0.0, 0.0]
-    first = asyncio.create_task(graph.commit(edit("second", 2)))
-    await asyncio.sleep(0.005)
+    first, may_return = await store.hold_answer(graph.commit(edit("second", 2)))
     await graph.commit(edit("third", 3))
     assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 3
+    may_return.set()
     await first
     assert (await graph.obj_get((POST_OF_BEN,)))[POST_OF_BEN].version == 3
     await graph.commit(edit("fourth", 4))
@@ -398,10 +408,9 @@ async def test_cached_graph_commit_during_forget_all_does_not_cache_the_object()
     store = Reading()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
-    store.pauses = [0.02]
-    committing = asyncio.create_task(graph.commit(edit("second", 2)))
-    await asyncio.sleep(0.003)
+    committing, may_return = await store.hold_answer(graph.commit(edit("second", 2)))
     graph.forget_all()
+    may_return.set()
     await committing
     await MemoryGraph.commit(store, deletion(POST_OF_BEN))
     assert await graph.obj_get((POST_OF_BEN,)) == {}

@@ -167,6 +167,6 @@ async def test_point_reads_whose_request_is_aborted_fail_instead_of_waiting_fore
 
     reads = PointReads(read)
     keys: Any = [("7", "object")]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(reads.get(keys), reads.get(keys), return_exceptions=True)
     assert [type(one) for one in found] == [end, end]

@@ -514,7 +514,7 @@ async def test_postgres_connection_terminated_before_query_is_replaced(database:
         owner: Any = graph._owner
         with patch.object(asyncpg.Connection, "_get_statement", and_end):
             await owner._beat(owner._connection)
-        await eventually(lambda: _committed(graph), True, 60)
+        await eventually(lambda: _committed(graph), True)
 
 
 async def _committed(graph: PostgresGraph) -> bool:
@@ -531,9 +531,9 @@ async def test_postgres_commit_with_lost_response_raises_outcome_unknown(databas
     try:
         async with opened(database) as other:
             await add(graph, ann())
+            # The commit reaches the server, and its response is withheld.
+            link.hold_back_at(b"stored")
             committing = asyncio.create_task(set_note(graph, "stored"))
-            # The query reaches the server, and the responses are delayed.
-            link.hold_back(1.0)
             await eventually(lambda: note_of(other), "stored")
             link.cut()
             with pytest.raises(OutcomeUnknown, match="may or may not have been stored"):
@@ -682,7 +682,7 @@ async def test_outbox_claim_with_lost_response_is_released_for_retry(
             working, back, theirs = [await by.claim(1, LONG) for by in (graph, graph, other)]
             claiming = asyncio.create_task(graph.claim(9, LONG))
             # The query reaches the server, and the response is delayed.
-            link.hold_back(1.0)
+            link.hold_back(LONG)
             await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox WHERE leased"), 4)
             link.cut()
             with pytest.raises(Unavailable):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncpg
 import pytest
 
 from shoal import Shoal
@@ -18,7 +19,7 @@ from shoal.graph.connection_errors import chain
 from shoal.graph.contract import Batch
 from shoal.graph.failover import Histories
 from shoal.graph.postgres import PostgresGraph, owner
-from shoal.graph.postgres.connections import ConnectionPool
+from shoal.graph.postgres.connections import PATIENCE, ConnectionPool
 from shoal.graph.postgres.primary import each_host, parse
 from shoal.graph.schema import LIKES
 from shoal_devcluster.program import Program
@@ -30,8 +31,8 @@ from tests.faults.proxy import Link, moved, port_of
 from tests.graph.test_postgres import Database, ann
 from tests.stores import ANN, POST_OF_BEN, add, begin, moment
 
-BOUND_SECONDS = 5.0
-"""Maximum time for a process to find the promoted server."""
+BOUND_SECONDS = 30.0
+"""Maximum time for a process to find the promoted server: 5 seconds, and time for a busy machine."""
 
 
 class Pair:
@@ -86,7 +87,7 @@ def test_postgres_failover_reads_and_writes_reach_promoted_standby(pair: Pair, h
         url += f"?pooler={in_front_of(pair.primary.url)},{in_front_of(pair.standby.url)}"
 
     async def lives() -> None:
-        async with opened(url) as graph:
+        async with opened(url, patience=PATIENCE) as graph:
             await add(graph, ann())
             await asyncio.to_thread(pair.standby.is_waited_for)
             assert await stored(graph, 1)
@@ -99,11 +100,9 @@ def test_postgres_failover_reads_and_writes_reach_promoted_standby(pair: Pair, h
             began = time.monotonic()
             with pytest.raises(Unavailable):
                 await begin(graph, ANN, LIKES, POST_OF_BEN, moment(3))
-            assert time.monotonic() - began < BOUND_SECONDS + 1.0
-            await asyncio.to_thread(pair.standby.promote)
-            began = time.monotonic()
-            await eventually(lambda: stored(graph, 4), True, 2 * BOUND_SECONDS)
             assert time.monotonic() - began < BOUND_SECONDS
+            await asyncio.to_thread(pair.standby.promote)
+            await eventually(lambda: stored(graph, 4), True, BOUND_SECONDS)
             assert await graph.obj_get([ANN]) == {ANN: ann()}
             assert graph._reading.history == 2
 
@@ -116,8 +115,11 @@ async def test_postgres_failover_read_only_primary_is_left_without_partial_write
     try:
         async with opened(pair.url) as graph:
             await add(graph, ann())
+            session = await asyncpg.connect(pair.primary.url)
             await asyncio.to_thread(set_of, pair.primary.url, "default_transaction_read_only", "on")
-            await asyncio.sleep(0.2)
+            # The sessions of the graph get the setting at the same time.
+            await eventually(lambda: session.fetchval("SHOW default_transaction_read_only"), "on")
+            await session.close()
             refused = await asyncio.gather(
                 *[begin(graph, ANN, LIKES, n, moment(1)) for n in (1, 2)], return_exceptions=True
             )
@@ -207,7 +209,7 @@ async def test_postgres_failover_discards_cached_writes_missing_on_standby() -> 
                     return False
                 return True
 
-            await eventually(answers, True, 2 * BOUND_SECONDS)
+            await eventually(answers, True)
             assert [(entry.post.text, entry.likes) for entry in (await two.home()).entries] == [("kept", 1)]
             assert lost.id not in await shoal.network.store.obj_get([lost.id])
             again = await one.create("again")
@@ -228,6 +230,33 @@ async def test_postgres_failover_discards_cached_writes_missing_on_standby() -> 
         pair.end()
 
 
+@in_loop
+async def test_postgres_connection_attempt_failing_after_later_success_causes_no_backoff(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = ConnectionPool(await Database().made(), 3, {"application_name": "pool"}, postgres.PATIENT_SECONDS)
+    began, promoted = asyncio.Event(), asyncio.Event()
+
+    async def fail(*_: object) -> None:
+        began.set()
+        await promoted.wait()
+        raise Unavailable("no server accepts writes")
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(pool._finder, "connect", fail)
+            early = asyncio.create_task(pool.ask("SELECT 1"))
+            await began.wait()
+        await pool.ask("SELECT 1")
+        promoted.set()
+        with pytest.raises(Unavailable, match="accepts writes"):
+            await early
+        # One of them needs a second connection.
+        await asyncio.gather(pool.ask("SELECT 1"), pool.ask("SELECT 1"))
+    finally:
+        await pool.close()
+
+
 @pytest.mark.parametrize("word", [b"pg_is_in_recovery", b"pg_try_advisory_lock"])
 @in_loop
 async def test_postgres_open_times_out_when_server_stops_responding(
@@ -239,9 +268,9 @@ async def test_postgres_open_times_out_when_server_stops_responding(
     link = Link(port_of(url))
     try:
         link.silence_at(word)
-        async with asyncio.timeout(4 * BOUND_SECONDS):
+        async with asyncio.timeout(2 * BOUND_SECONDS):
             with pytest.raises(Unavailable) as refused:
-                await PostgresGraph.open(moved(url, link.at))
+                await PostgresGraph.open(moved(url, link.at), patience=PATIENCE)
         assert any(isinstance(error, TimeoutError) for error in chain(refused.value))
     finally:
         link.close()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,9 +24,13 @@ IDS = [5 << 10, 6 << 10, 5_000 << 10, -(2**62)]
 ONE, TWO = IDS[:2]
 
 
+QUICK = {"answer_seconds": 0.5}
+"""Short timeouts for tests in which a server does not answer."""
+
+
 @asynccontextmanager
-async def stamps_at(url: str) -> AsyncIterator[RedisVersionTokens]:
-    nodes = Nodes(url, answer_seconds=0.5)
+async def stamps_at(url: str, patience: Mapping[str, float] = redis.PATIENT) -> AsyncIterator[RedisVersionTokens]:
+    nodes = Nodes(url, **patience)
     versions = RedisVersionTokens(nodes, settling_seconds=1.0)
     yield versions
     await versions.close()
@@ -278,8 +283,10 @@ async def test_redis_restart_renews_all_version_tokens() -> None:
 @pytest.mark.parametrize("marking", [False, True])
 @in_loop
 async def test_redis_restart_withholds_version_tokens_from_earlier_clients_at_first(
-    marking: bool,
+    marking: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(redis_stamps, "time", SimpleNamespace(monotonic=lambda: now))
     program = redis.own()
     async with stamps_at(program.url) as mine, stamps_at(program.url) as others:
         before = await mine.read(IDS)
@@ -287,11 +294,11 @@ async def test_redis_restart_withholds_version_tokens_from_earlier_clients_at_fi
         program.start()
         # A client whose first request is after the restart has no earlier cached entries.
         assert (await others.read(IDS)).keys() == before.keys()
-        answers = [await _answer(mine, marking=marking)]
-        while answers[-1] != set(IDS):
-            answers.append(await _answer(mine, marking=marking))
-            await asyncio.sleep(0.05)
-        assert set() in answers
+        expected: set[int] | None = set()
+        await eventually(lambda: _answer(mine, marking=marking), expected)
+        for seconds, known in ((0.9, set()), (0.2, set(IDS))):
+            now += seconds
+            assert await _answer(mine, marking=marking) == known
     program.stop()
 
 
@@ -311,7 +318,7 @@ async def _answer(versions: RedisVersionTokens, *, marking: bool) -> set[int] | 
 async def test_redis_outage_changes_are_reported_after_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
     program = redis.own()
-    async with stamps_at(program.url) as versions:
+    async with stamps_at(program.url, QUICK) as versions:
         before = await versions.read(IDS)
         begun = await versions.begin([ONE])
         # The paused server loses no data, so its history is unchanged.
@@ -344,7 +351,7 @@ async def test_redis_outage_with_too_many_changes_invalidates_whole_shards(
     program = redis.own()
     # The shard of the last object has another object that has not changed.
     ids = [*IDS[:3], IDS[2] + 1]
-    async with stamps_at(program.url) as versions, stamps_at(program.url) as others:
+    async with stamps_at(program.url, QUICK) as versions, stamps_at(program.url, QUICK) as others:
         before = await versions.read(ids)
         program.pause()
         await versions.end([ONE], None)
@@ -392,7 +399,7 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.001)
     monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 10)
     with closed_port() as port:
-        async with stamps_at(f"redis://127.0.0.1:{port}") as versions:
+        async with stamps_at(f"redis://127.0.0.1:{port}", QUICK) as versions:
             guard = VersionTokenGuard(versions, 100, lambda _: None, lambda _: ())
             for n in range(50):
                 async with guard.change([n << 10, n << 10 | 1], lambda _: None):

@@ -311,17 +311,17 @@ async def test_response_cache_answer_computed_during_commit_is_computed_again() 
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     await act(graph, 1, "follow", MEMBERS[0], MEMBERS[1])
     await kept(answers, graph, 3)
-    for before, after in ((0.02, 0.0), (0.0, 0.02)):
-        store.before, store.after = 0.0, 0.0
+    # Before and after the write: the commit has not returned yet.
+    for pause, other in ((store.may_store, MEMBERS[2]), (store.may_answer, MEMBERS[3])):
         for _ in range(6):
             # An answer that was used before is stored again immediately.
             await kept(answers, graph, 3)
-        store.before, store.after = before, after
-        other = MEMBERS[2] if before else MEMBERS[3]
+        pause.clear()
+        store.stored.clear()
         committing = asyncio.create_task(act(graph, 2, "follow", MEMBERS[0], other))
-        await asyncio.sleep(0.005)
-        # Before and after the write: the commit has not returned yet.
+        await (asyncio.sleep(0) if pause is store.may_store else store.stored.wait())
         await kept(answers, graph, 3)
+        pause.set()
         await committing
         assert other in [assoc.id2 for assoc in await kept(answers, graph, 3)]
 

@@ -517,7 +517,7 @@ async def test_sqlite_commit_group_waits_briefly_for_expected_batches(
 
     def wait(seconds: float) -> None:
         waits.append(seconds)
-        assert going_on.wait(10)
+        assert going_on.wait(60)
 
     async def waited() -> int:
         return len(waits)
@@ -864,7 +864,7 @@ async def test_sqlite_store_on_full_disk_closes_and_returns_unacknowledged_event
             await graph.commit(posting(1_000, 20_000))
         await graph.ack(jobs)
         await graph.put_back(jobs[0]._replace(mark=3))
-        await asyncio.wait_for(graph.close(), 10)
+        await asyncio.wait_for(graph.close(), 60)
     empty(small_disk)
     async with opened(small_disk / "shoal.db") as graph:
         assert [job.event for job in await graph.claim(1_000, 60)] == [job.event for job in jobs]

@@ -178,7 +178,7 @@ async def test_library_streams_deliver_list_tag_and_notification_events(store: s
         heard = [asyncio.create_task(_first(stream, Arrived)) for stream in streams]
         noticed = asyncio.create_task(_first(ann.live_notifications(), Notified))
         spoken = asyncio.create_task(_first(ann.live_conversations(), Conversed))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await eventually(partial(_connected, shoal), 5)
             post = await bob.create("@ann a #heron")
             assert [news.entry.post for news in await asyncio.gather(*heard)] == [post] * 3

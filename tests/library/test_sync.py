@@ -215,14 +215,14 @@ def test_sync_library_ctrl_c_interrupts_waiting_call_without_hanging(tmp_path: P
         with Shoal.open("sqlite:///shoal.db") as shoal:
             ann = shoal.register("ann")
             for wait in (lambda: next(ann.live()), lambda: shoal._loop.call(asyncio.sleep(1000))):
-                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
                 try:
+                    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
                     wait()
                 except KeyboardInterrupt:
                     print("interrupted", len(ann.create("Still here").text))
             shoal.settle()
             began = time.monotonic()
-        print(threading.active_count(), time.monotonic() - began < 5)
+        print(threading.active_count(), time.monotonic() - began < 60)
         """,
         tmp_path,
     )

@@ -63,7 +63,7 @@ def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def wait_for(address: str) -> None:
     host, port = address.split(":")
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 60
     while True:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()

@@ -224,7 +224,7 @@ def test_video_header_with_huge_frame_is_refused_before_decoding() -> None:
     began = time.monotonic()
     with pytest.raises(TooLarge):
         made(huge)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_media_playlist_upload_opens_no_other_files() -> None:

@@ -169,7 +169,7 @@ def test_image_decoder_killed_child_refuses_image_and_is_replaced(
         async with Decoder() as decoder:
             pid = await stopped_child(decoder)
             job = asyncio.create_task(decoder.render(picture()))
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.busy == 1)
             os.kill(pid, number)
             with contextlib.suppress(ProcessLookupError):  # a killed child may have been collected already
                 os.kill(pid, signal.SIGCONT)
@@ -198,7 +198,7 @@ def test_image_decoder_cancelled_call_kills_its_child() -> None:
         async with Decoder() as decoder:
             pid = await stopped_child(decoder)
             job = asyncio.create_task(decoder.render(picture()))
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.busy == 1)
             job.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await job
@@ -226,7 +226,7 @@ def test_image_decoder_queue_is_bounded() -> None:
         async with Decoder(max_waiting=2) as decoder:
             pid = await stopped_child(decoder)
             jobs = [asyncio.create_task(decoder.render(picture())) for _ in range(3)]
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.waiting == 2)
             with pytest.raises(Unavailable, match="too many pictures"):
                 await decoder.render(picture())
             os.kill(pid, signal.SIGCONT)
@@ -276,7 +276,7 @@ def test_image_decoder_close_kills_busy_children_and_fails_their_calls() -> None
         async with Decoder() as decoder:
             pid = await stopped_child(decoder)
             jobs = [asyncio.create_task(decoder.render(picture())) for _ in range(2)]
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.waiting == 1)
         assert not alive(pid)
         for job in jobs:
             with pytest.raises(Unavailable, match="stopping"):
@@ -424,11 +424,11 @@ def test_image_decoder_queue_per_member_is_bounded() -> None:
         async with Decoder(max_waiting=4, max_of_one=2) as decoder:
             pid = await stopped_child(decoder)
             jobs = [asyncio.create_task(decoder.render(picture(), member="ann")) for _ in range(3)]
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.waiting == 2)
             with pytest.raises(Unavailable, match="too many pictures"):
                 await decoder.render(picture(), member="ann")
             jobs.append(asyncio.create_task(decoder.render(picture(), member="ben")))
-            await asyncio.sleep(0.05)
+            await until(lambda: decoder.waiting == 3)
             jobs[1].cancel()
             os.kill(pid, signal.SIGCONT)
             made = await asyncio.gather(*jobs, return_exceptions=True)

@@ -303,7 +303,7 @@ def test_s3_media_store_unreachable_endpoint_is_unavailable_within_seconds(monke
     }
     store = MediaStore.open("s3://pictures?" + "&".join(f"{name}={value}" for name, value in options.items()))
     with pytest.raises(Unavailable):
-        asyncio.run(asyncio.wait_for(store.put("1/kim/a.jpg", b"x", JPEG), 20))
+        asyncio.run(asyncio.wait_for(store.put("1/kim/a.jpg", b"x", JPEG), 60))
 
 
 def test_media_store_range_read_follows_http_byte_ranges(store: MediaStore) -> None:

@@ -199,7 +199,7 @@ def _kill_once(command: list[str], store: Path, kind: str) -> None:
             pass
         time.sleep(0.001)
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(60)
 
 
 @in_loop

@@ -94,7 +94,7 @@ def running_in(folder: Path) -> set[int]:
 def test_shoal_cluster_keeps_data_restarts_workers_and_leaves_no_processes(folder: Path) -> None:
     with up(folder) as process:
         assert shoal(folder, "member", "add", "ann", "--password-stdin").exit_code == 0
-        with httpx.Client(base_url=web_of(folder), timeout=20) as client:
+        with httpx.Client(base_url=web_of(folder), timeout=60) as client:
             bearer = {"Authorization": f"Bearer {token_of(client, 'ann')}"}
             post = client.post("/api/v1/statuses", json={"status": "still here"}, headers=bearer).json()["id"]
         worker = min(pid for pid in running_in(folder) if Path(f"/proc/{pid}/cwd").readlink() == folder / "worker-1")
@@ -106,7 +106,7 @@ def test_shoal_cluster_keeps_data_restarts_workers_and_leaves_no_processes(folde
         assert process.wait(60) == 0
         assert not running_in(folder)
     with up(folder) as process:
-        home = httpx.get(f"{web_of(folder)}/api/v1/timelines/home", headers=bearer, timeout=20).json()
+        home = httpx.get(f"{web_of(folder)}/api/v1/timelines/home", headers=bearer, timeout=60).json()
         assert [status["id"] for status in home] == [post]
         assert shoal(folder, "check").exit_code == 0
         process.kill()
@@ -132,7 +132,7 @@ def test_cluster_folder_lock_kills_processes_of_dead_holder(folder: Path) -> Non
     home.mkdir()
     left = subprocess.Popen(["sleep", "600"], cwd=home, start_new_session=True)
     with held(folder):
-        assert left.wait(10) == -signal.SIGKILL
+        assert left.wait(60) == -signal.SIGKILL
 
 
 def test_cluster_folder_lock_leaves_foreign_processes_running(folder: Path) -> None:

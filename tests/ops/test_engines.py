@@ -40,7 +40,7 @@ def test_test_engine_refuses_connections_to_other_addresses(engine: Program) -> 
         pytest.skip("this machine has no address but loopback")
     for _, port in _listening(engine):
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((host, port), timeout=30).close()
+            socket.create_connection((host, port), timeout=60).close()
 
 
 def _own_address() -> str | None:

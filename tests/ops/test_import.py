@@ -223,7 +223,7 @@ def _kill_once_there_are_more(command: list[str], store: Path, kind: str) -> Non
     while child.poll() is None and time.monotonic() < until and _counts_so_far(store)[kind] == before:
         time.sleep(0.002)
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(60)
 
 
 def _counts_so_far(store: Path) -> dict[str, int]:

@@ -146,7 +146,7 @@ def _kill_in_the_middle_of_the_posts(command: list[str], store: Path, posts: int
     while child.poll() is None and time.monotonic() < until and begun(store, "posts") < posts:
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    child.wait(60)
 
 
 async def _assert_equals_its_definition(network: Network, member: int) -> None:

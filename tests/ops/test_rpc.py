@@ -129,7 +129,7 @@ async def test_rpc_malformed_frame_closes_only_its_connection(path: Path, noise:
     async with connected(path) as (_, client):
         other = link.connect(path)
         other.setblocking(True)
-        other.settimeout(10)
+        other.settimeout(60)
         with other:
             await asyncio.to_thread(other.sendall, noise)
             received = await asyncio.to_thread(_read_all, other)
@@ -349,11 +349,12 @@ async def test_rpc_cancelled_call_is_cancelled_on_server(path: Path) -> None:
 @in_loop
 async def test_rpc_client_disconnect_cancels_its_calls_before_they_begin(path: Path) -> None:
     begun: list[BaseException | None] = []
-    going = asyncio.Event()
+    received = asyncio.Event()
 
     async def answer(_body: msgspec.Raw, call: ServedCall) -> bytes:
         try:
-            await going.wait()
+            received.set()
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             try:
                 await call.begin()
@@ -365,7 +366,7 @@ async def test_rpc_client_disconnect_cancels_its_calls_before_they_begin(path: P
     async with serving(path, Service(answer)):
         client = await connect(path)
         call = asyncio.create_task(client.call(_NIL))
-        await asyncio.sleep(0.05)
+        await received.wait()
         await client.close()
         with pytest.raises(PeerGone):
             await call
@@ -417,7 +418,7 @@ async def test_rpc_call_to_killed_server_reports_whether_it_had_begun(path: Path
             await client.call(_NIL)
         assert gone.value.begun is begin
         await client.close()
-        assert server.wait(30) == -signal.SIGKILL
+        assert server.wait(60) == -signal.SIGKILL
 
 
 async def _reached(connecting: Callable[[], object]) -> Client:
@@ -439,7 +440,7 @@ async def test_rpc_call_to_silent_server_reads_received_data_before_closing(path
             sock.send(link.frame(Hello(rpc.PROTOCOL, "", 1 << 20), 1 << 20))
             client = await connecting
             call = asyncio.create_task(client.call(_NIL))
-            await asyncio.sleep(0.05)
+            await asyncio.get_running_loop().sock_recv(sock, 1 << 20)
             sock.send(link.frame(rpc.Begun(1), 1 << 20))
             with pytest.raises(PeerGone, match="silent") as gone:
                 await call
@@ -501,7 +502,7 @@ async def test_rpc_error_with_undecodable_file_name_reaches_caller(path: Path) -
     async with serving(path, Service(answer)):
         client = await connect(path)
         with pytest.raises(InvalidInput, match=r"no file a\\udcff"):
-            await asyncio.wait_for(client.call(encoded("x")), 20)
+            await asyncio.wait_for(client.call(encoded("x")), 60)
         await client.close()
 
 
@@ -515,7 +516,7 @@ async def test_rpc_error_too_large_to_send_closes_connection(path: Path, monkeyp
     async with serving(path, Service(answer)):
         client = await connect(path)
         with pytest.raises(PeerGone):
-            await asyncio.wait_for(client.call(encoded("x")), 20)
+            await asyncio.wait_for(client.call(encoded("x")), 60)
         await client.close()
     assert logged == ["sending an error to another process failed"]
 

@@ -52,14 +52,14 @@ def supervised(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(60)
 
 
 def begun(folder: Path) -> set[int]:
     return {int(path.stem) for path in folder.glob("*.begun")}
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -96,7 +96,7 @@ def test_supervisor_on_sigterm_lets_children_finish_and_leaves_none_running(tmp_
     with supervised(tmp_path) as supervisor:
         children = begun(tmp_path)
         supervisor.send_signal(signal.SIGTERM)
-        assert supervisor.wait(30) == 0
+        assert supervisor.wait(60) == 0
         assert {int(path.stem) for path in tmp_path.glob("[0-9]*.ended")} == children
         assert (tmp_path / "supervisor.ended").exists()
         assert not any(map(alive, children))
@@ -107,5 +107,5 @@ def test_supervisor_killed_leaves_no_orphan_processes(tmp_path: Path) -> None:
         children = begun(tmp_path)
         os.kill(min(children), signal.SIGUSR1)
         supervisor.kill()
-        supervisor.wait(30)
+        supervisor.wait(60)
         until(lambda: not any(map(alive, children)))

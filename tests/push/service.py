@@ -126,10 +126,10 @@ def push_service(folder: Path) -> Iterator[PushService]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     try:
         yield service
     finally:
         loop.call_soon_threadsafe(ending.set)
-        thread.join(30)
+        thread.join(60)
         loop.close()

@@ -17,7 +17,7 @@ from tests.server_process import Server, children
 
 OWNER, READER = 0, 1
 _SCOPES = ("read", "write", "follow")
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
 
 
 class Person(NamedTuple):

@@ -168,6 +168,18 @@ def test_reader_process_answers_fragmented_chunked_and_pipelined_requests(runnin
     assert [connection.receive()[0] for _ in range(3)] == [200, 200, 200]
 
 
+def until_told(events: Connection, word: bytes) -> None:
+    """Read a stream up to a word."""
+    heard = b""
+    for _ in range(100):
+        piece = events.sock.recv(1 << 16)
+        assert piece, "the stream ended"
+        heard += piece
+        if word in heard:
+            return
+    raise AssertionError(f"{word!r} is not in {heard[-1_000:]!r}")
+
+
 def test_streaming_by_websocket_and_sse_delivers_posts_from_every_process(running: Running) -> None:
     to, ann, ben, url = running
     address = f"{url.replace('http', 'ws', 1)}/api/v1/streaming?stream=user&access_token={ben.token}"
@@ -175,15 +187,11 @@ def test_streaming_by_websocket_and_sse_delivers_posts_from_every_process(runnin
         sockets = [stack.enter_context(connect(address)) for _ in range(4)]
         events = to.at(READER, ben.token)
         events.send("GET", "/api/v1/streaming/user")
-        time.sleep(0.3)
+        until_told(events, b":)")
         id_ = posted(to.new(ann.token), "live")
         for socket in sockets:
-            assert id_ in str(socket.recv(timeout=10))
-    heard = b""
-    while id_.encode() not in heard:
-        piece = events.sock.recv(1 << 16)
-        assert piece, "the stream ended"
-        heard += piece
+            assert id_ in str(socket.recv(timeout=60))
+        until_told(events, id_.encode())
 
 
 def test_rate_limits_are_shared_between_processes(tmp_path: Path) -> None:
@@ -235,7 +243,7 @@ def test_killed_server_process_is_replaced_and_acknowledged_posts_survive(tmp_pa
             _until_more(acknowledged)
         finally:
             done.set()
-            writing.join(30)
+            writing.join(60)
         assert troubles == []
         for place in (OWNER, READER):
             connection = to.at(place, ben.token)

@@ -48,7 +48,7 @@ async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
         monkeypatch.setattr(reading, "_WARM_SECONDS", 0.02)
         with pytest.raises(Unavailable, match="warming up a timeline failed"):
             await reader.warm(7)
-        monkeypatch.setattr(reading, "_WARM_SECONDS", 10.0)
+        monkeypatch.setattr(reading, "_WARM_SECONDS", 60.0)
         second = asyncio.create_task(reader.warm(7))
         await eventually(lambda: _length(asked), 2)
         warm.set()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,6 +16,7 @@ from shoal.graph.redis.client import Nodes
 from shoal.streaming.contract import Gap, Position
 from shoal.streaming.redis import RedisChannel
 from shoal_devcluster import redis as engine
+from shoal_devcluster.program import Program
 from shoal_devcluster.redis import RedisCluster, RedisServer
 from tests.async_runner import eventually, in_loop
 from tests.channel_followers import publish, told
@@ -25,14 +26,32 @@ from tests.engines import redis
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
     """A cluster for tests that break it; each test restores it."""
-    running = redis.own_cluster()
+    running = redis.own_cluster(node_timeout=redis.QUICK_FAILOVER_SECONDS)
     yield running
     running.stop()
 
 
-def opened(url: str) -> tuple[Nodes, RedisChannel]:
-    nodes = Nodes(url, answer_seconds=0.5)
-    return nodes, RedisChannel(nodes, 1_000, block_seconds=0.5)
+@pytest.fixture
+def server() -> Iterator[Program]:
+    """A server that the test may kill."""
+    program = redis.own("--repl-diskless-sync-delay", "0")
+    yield program
+    program.kill()
+
+
+QUICK = {"answer_seconds": 0.5}
+"""Short timeouts for tests in which a server does not answer."""
+
+
+@asynccontextmanager
+async def opened(url: str, patience: Mapping[str, float] = redis.PATIENT) -> AsyncIterator[RedisChannel]:
+    nodes = Nodes(url, **patience)
+    channel = RedisChannel(nodes, 1_000, block_seconds=0.5)
+    try:
+        yield channel
+    finally:
+        await channel.close()
+        await nodes.close()
 
 
 async def insist(channel: RedisChannel, message: str) -> None:
@@ -51,24 +70,23 @@ class Listener:
     """Follows the channel through failures, as a hub does: one list of messages between consecutive gaps."""
 
     channel: RedisChannel
-    heard: list[list[int]] = field(default_factory=lambda: [[]])
+    heard: list[list[int]] = field(default_factory=list)
     away: int = 0
     at: Position = field(init=False)
 
     async def run(self) -> None:
-        self.at = await self.channel.end()
         while True:
             try:
                 async with aclosing(self.channel.follow(self.at)) as messages:
                     async for self.at, message in messages:
                         self.heard[-1].append(int(message))
             except Gap:
-                await self._afresh()
+                await self.start()
             except Unavailable:
                 self.away += 1
                 await asyncio.sleep(0.05)
 
-    async def _afresh(self) -> None:
+    async def start(self) -> None:
         while True:
             try:
                 self.at = await self.channel.end()
@@ -80,6 +98,19 @@ class Listener:
 
     async def newest(self) -> int:
         return self.heard[-1][-1] if self.heard[-1] else -1
+
+
+@asynccontextmanager
+async def listening(channel: RedisChannel) -> AsyncIterator[Listener]:
+    """Follow the channel from its current end until the block ends."""
+    listener = Listener(channel)
+    await listener.start()
+    task = asyncio.create_task(listener.run())
+    try:
+        yield listener
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def whole(heard: list[int]) -> bool:
@@ -102,42 +133,35 @@ def master_of_the_log(cluster: RedisCluster) -> RedisServer:
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
 async def test_redis_channel_master_failover_reports_gap_and_continues(how: str, cluster: RedisCluster) -> None:
-    nodes, channel = opened(cluster.url)
-    others, another = opened(cluster.url)
-    listener = Listener(another)
-    task = asyncio.create_task(listener.run())
-    await channel.end()
-    for number in range(50):
-        await insist(channel, str(number))
-    await eventually(listener.newest, 49)
-    fallen = master_of_the_log(cluster)
-    getattr(fallen.program, how)()
-    number = 50
-    while len(listener.heard) == 1:
-        await insist(channel, str(number))
-        number += 1
-    (cluster.start if how == "kill" else fallen.program.resume)()
-    cluster.settle()
-    for last in range(number, number + 50):
-        await insist(channel, str(last))
-    await eventually(listener.newest, number + 49, 30.0)
-    assert listener.heard[0][:50] == list(range(50))
-    assert all(map(whole, listener.heard))
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    for one in (channel, another):
-        await one.close()
-    for connections in (nodes, others):
-        await connections.close()
+    async with (
+        opened(cluster.url, QUICK) as channel,
+        opened(cluster.url, QUICK) as another,
+        listening(another) as listener,
+    ):
+        for number in range(50):
+            await insist(channel, str(number))
+        await eventually(listener.newest, 49)
+        # On a busy machine, another server may have taken over already.
+        before = len(listener.heard)
+        fallen = master_of_the_log(cluster)
+        getattr(fallen.program, how)()
+        deadline, number = time.monotonic() + 120, 50
+        while len(listener.heard) == before:
+            assert time.monotonic() < deadline, f"{number} messages were published, and no gap was reported"
+            await insist(channel, str(number))
+            number += 1
+        (cluster.start if how == "kill" else fallen.program.resume)()
+        cluster.settle()
+        for last in range(number, number + 50):
+            await insist(channel, str(last))
+        await eventually(listener.newest, number + 49)
+        assert before > 1 or set(listener.heard[0]) >= set(range(50))
+        assert all(map(whole, listener.heard))
 
 
 @in_loop
-async def test_redis_channel_without_redis_is_unavailable_and_new_server_is_another_log() -> None:
-    server = redis.own()
-    nodes, channel = opened(server.url)
-    listener = Listener(channel)
-    task = asyncio.create_task(listener.run())
-    try:
+async def test_redis_channel_without_redis_is_unavailable_and_new_server_is_another_log(server: Program) -> None:
+    async with opened(server.url) as channel, listening(channel) as listener:
         await insist(channel, "0")
         await eventually(listener.newest, 0)
         server.kill()
@@ -152,13 +176,7 @@ async def test_redis_channel_without_redis_is_unavailable_and_new_server_is_anot
         await eventually(_afresh(listener), True)
         await insist(channel, "2")
         await eventually(listener.newest, 2)
-        assert listener.heard == [[0], [2]]
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await channel.close()
-        await nodes.close()
-        server.kill()
+        assert list(map(set, listener.heard)) == [{0}, {2}]
 
 
 def _is_away(listener: Listener):  # type: ignore[no-untyped-def]  # a condition for `eventually`
@@ -176,74 +194,65 @@ def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # a condition 
 
 
 @in_loop
-async def test_redis_channel_broken_connection_loses_no_messages() -> None:
-    server = redis.own()
-    nodes, channel = opened(server.url)
-    listener = Listener(channel)
-    task = asyncio.create_task(listener.run())
-    await insist(channel, "0")
-    await eventually(listener.newest, 0)
-    with Redis.from_url(server.url) as client:
-        for number in range(1, 20):
-            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            await insist(channel, str(number))
-    await eventually(listener.newest, 19)
-    assert len(listener.heard) == 1
-    assert whole(listener.heard[0])
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await channel.close()
-    await nodes.close()
-    server.kill()
+async def test_redis_channel_broken_connection_loses_no_messages(server: Program) -> None:
+    async with opened(server.url) as channel, listening(channel) as listener:
+        await insist(channel, "0")
+        await eventually(listener.newest, 0)
+        with Redis.from_url(server.url) as client:
+            for number in range(1, 20):
+                client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                await insist(channel, str(number))
+        await eventually(listener.newest, 19)
+        assert len(listener.heard) == 1
+        assert set(listener.heard[0]) == set(range(20))
 
 
 @in_loop
-async def test_redis_channel_promoted_replica_is_another_log() -> None:
-    master = redis.own("--repl-diskless-sync-delay", "0")
-    host, port = master.url[8:-2].split(":")
+async def test_redis_channel_promoted_replica_is_another_log(server: Program) -> None:
+    host, port = server.url[8:-2].split(":")
     replica = engine.start(redis.folder(), "replica", "--replicaof", host, port)
-    nodes, channel = opened(f"redis://{host}:{port},{replica.url[8:]}")
-    start = await channel.end()
-    await publish(channel, map(str, range(5)))
-    with Redis.from_url(replica.url) as client, Redis.from_url(master.url) as old:
+    try:
+        async with opened(f"redis://{host}:{port},{replica.url[8:]}") as channel:
+            start = await channel.end()
+            await publish(channel, map(str, range(5)))
+            with Redis.from_url(replica.url) as client, Redis.from_url(server.url) as old:
 
-        async def copied() -> bool:
-            return (
-                bool(client.exists("l:{0000}:0000000000000000"))
-                and client.info("replication")["slave_repl_offset"] == old.info("replication")["master_repl_offset"]
-            )
+                async def copied() -> bool:
+                    offset = old.info("replication")["master_repl_offset"]
+                    return (
+                        bool(client.exists("l:{0000}:0000000000000000"))
+                        and client.info("replication")["slave_repl_offset"] == offset
+                    )
 
-        await eventually(copied, True)
-        client.execute_command("REPLICAOF", "NO", "ONE")
-        # The old master stays up and follows the new one: its answers are not the log.
-        old.execute_command("REPLICAOF", *replica.url[8:-2].split(":"))
-        with pytest.raises(Gap):
-            await told(channel, start, 1)
-        end = await channel.end()
-        await publish(channel, ["after"])
-        assert [message for _, message in await told(channel, end, 1)] == [b"after"]
-    await channel.close()
-    await nodes.close()
-    master.kill()
-    replica.kill()
+                await eventually(copied, True)
+                client.execute_command("REPLICAOF", "NO", "ONE")
+                # The old master stays up and follows the new one: its answers are not the log.
+                old.execute_command("REPLICAOF", *replica.url[8:-2].split(":"))
+            with pytest.raises(Gap):
+                await told(channel, start, 1)
+            end = await channel.end()
+            await publish(channel, ["after"])
+            assert [message for _, message in await told(channel, end, 1)] == [b"after"]
+    finally:
+        replica.kill()
 
 
 @in_loop
-async def test_redis_channel_deposed_master_is_ignored() -> None:
-    deposed, master = redis.own(), redis.own()
-    nodes, channel = opened(f"redis://{deposed.url[8:-2]},{master.url[8:]}")
-    with Redis.from_url(deposed.url) as old, Redis.from_url(master.url) as new:
-        # A replica of an unreachable master still answers reads.
-        new.execute_command("REPLICAOF", "127.0.0.1", "1")
-        await channel.end()
-        old.execute_command("REPLICAOF", "127.0.0.1", "1")
-        new.execute_command("REPLICAOF", "NO", "ONE")
-    others, another = opened(master.url)
-    end = await another.end()
-    await publish(another, ["after"])
-    assert [message for _, message in await told(channel, end, 1)] == [b"after"]
-    for one, connections in ((channel, nodes), (another, others)):
-        await one.close()
-        await connections.close()
-    for server in (deposed, master):
-        server.kill()
+async def test_redis_channel_deposed_master_is_ignored(server: Program) -> None:
+    deposed = redis.own()
+    try:
+        async with (
+            opened(f"redis://{deposed.url[8:-2]},{server.url[8:]}") as channel,
+            opened(server.url) as another,
+        ):
+            with Redis.from_url(deposed.url) as old, Redis.from_url(server.url) as new:
+                # A replica of an unreachable master still answers reads.
+                new.execute_command("REPLICAOF", "127.0.0.1", "1")
+                await channel.end()
+                old.execute_command("REPLICAOF", "127.0.0.1", "1")
+                new.execute_command("REPLICAOF", "NO", "ONE")
+            end = await another.end()
+            await publish(another, ["after"])
+            assert [message for _, message in await told(channel, end, 1)] == [b"after"]
+    finally:
+        deposed.kill()

@@ -33,7 +33,7 @@ MANY = 5_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
     """A cluster for the tests that break it. Each test restores it."""
-    running = redis.own_cluster()
+    running = redis.own_cluster(node_timeout=redis.QUICK_FAILOVER_SECONDS)
     yield running
     running.stop()
 

@@ -240,7 +240,7 @@ async def test_rabbitmq_documented_permissions_suffice_for_outbox_and_tag_counts
         await outbox.send(jobs)
         await eventually(outbox.backlog, 3)
         taken: list[Job] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(taken) < 3:
                 taken += await outbox.claim(3, 60.0)
                 await asyncio.sleep(0.01)

@@ -26,7 +26,7 @@ def lines(log: Path, kind: str = "") -> list[Line]:
     return [line for line in found if not kind or line.get("kind") == kind]
 
 
-def logged(log: Path, holds: Callable[[Line], bool], number: int = 1, seconds: float = 30.0) -> list[Line]:
+def logged(log: Path, holds: Callable[[Line], bool], number: int = 1, seconds: float = 60.0) -> list[Line]:
     """Wait for `number` entries for which `holds` is true, and return them. The server writes an entry after the response."""
     deadline = time.monotonic() + seconds
     while len(found := [line for line in lines(log) if holds(line)]) < number:
@@ -73,6 +73,6 @@ def signed_up(url: str, name: str) -> str:
         "locale": "en",
     }
     headers = {"Authorization": f"Bearer {token}"}
-    answer = httpx.post(f"{url}/api/v1/accounts", headers=headers, data=member, timeout=30)
+    answer = httpx.post(f"{url}/api/v1/accounts", headers=headers, data=member, timeout=60)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["access_token"])

@@ -87,7 +87,7 @@ class Client:
         address = f"ws{self.url.removeprefix('http')}{path}"
         if not refused:
             with connect(address, **more) as opened:
-                opened.ping().wait(30)
+                opened.ping().wait(60)
             return
         with pytest.raises(InvalidStatus) as raised:
             connect(address, **more)

@@ -42,7 +42,7 @@ class Receiver:
             for scope in resource.scope_spans:
                 self.spans += scope.spans
 
-    def of_trace(self, trace: str, number: int, seconds: float = 30.0) -> list[Span]:
+    def of_trace(self, trace: str, number: int, seconds: float = 60.0) -> list[Span]:
         """Wait until a trace has this number of spans, and return them."""
         deadline = time.monotonic() + seconds
         while len(found := [span for span in self.spans if span.trace_id.hex() == trace]) < number:

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -138,9 +137,13 @@ async def test_sqlite_upgrade_when_cancelled_stops_after_current_batch(tmp_path:
     def tell(what: str, done: int, _total: int) -> None:
         told.append((what, done))
         if len(told) == 2:
-            loop.call_soon_threadsafe(running.cancel)
-            # Let the loop run the cancellation.
-            time.sleep(0.2)
+            asyncio.run_coroutine_threadsafe(cancelled(), loop).result(60)
+
+    async def cancelled() -> None:
+        """Cancel the upgrade, and let it handle the cancellation."""
+        running.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
 
     running = asyncio.create_task(SqliteUpgrade(f"sqlite:///{path}").upgrade(tell))
     with pytest.raises(asyncio.CancelledError):

@@ -354,6 +354,9 @@ async def programs() -> Diagnosis:
     try:
         async with asyncio.timeout(SECONDS):
             reported, _ = await process.communicate()
+    except TimeoutError:
+        advice = "run it by hand: this machine may be overloaded"
+        return warn("ffmpeg", f"no response from {found.ffmpeg} within {SECONDS:g} s", advice)
     finally:
         if process.returncode is None:
             process.kill()

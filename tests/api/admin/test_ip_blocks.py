@@ -279,7 +279,7 @@ def test_ip_block_applies_to_forwarded_address_and_operator_can_remove_it() -> N
         # This block exists before the server starts.
         await Blocklists(network.writes).block_network("198.51.100.0/24")
 
-    with served(USUAL._replace(check=0.2), prepare) as url, httpx.Client(base_url=url, timeout=20) as client:
+    with served(USUAL._replace(check=0.2), prepare) as url, httpx.Client(base_url=url, timeout=60) as client:
         ours = {"Authorization": f"Bearer {told['token']}", "X-Forwarded-For": "192.0.2.1"}
         there = {"X-Forwarded-For": OUTSIDE}
         assert client.get("/api/v1/instance", headers={"X-Forwarded-For": "198.51.100.7"}).status_code == 403

@@ -87,7 +87,7 @@ async def behind(gate: Gate, refusal: Refusal | None = None) -> AsyncIterator[tu
     limits = httpx.Limits(max_connections=500)
     async with (
         serving(app) as port,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=20) as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=120) as client,
     ):
         yield works, client
         works.go.set()
@@ -95,14 +95,14 @@ async def behind(gate: Gate, refusal: Refusal | None = None) -> AsyncIterator[tu
 
 @in_loop
 async def test_admission_gate_refuses_excess_requests_with_503_and_serves_the_rest() -> None:
-    async with behind(Gate(4, 6, 20)) as (works, client):
+    async with behind(Gate(4, 6, 600)) as (works, client):
         asked = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(60)]
         began = time.monotonic()
         waiting = set(asked)
         while len(waiting) > 10:
-            _, waiting = await asyncio.wait(waiting, timeout=15, return_when=asyncio.FIRST_COMPLETED)
-            # Requests that are not refused wait for up to 20 s.
-            assert time.monotonic() - began < 15
+            _, waiting = await asyncio.wait(waiting, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            # Requests that are not refused wait for up to 600 s.
+            assert time.monotonic() - began < 60
         refused = [task.result() for task in asked if task.done()]
         assert {answer.status_code for answer in refused} == {503}
         assert refused[0].json() == {"error": "The server is busy; try again in a moment"}
@@ -163,7 +163,7 @@ _MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
 
 @in_loop
 async def test_admission_gate_slot_is_released_while_handler_waits_outside() -> None:
-    async with behind(Gate(slots=2, waiting=4, seconds=5)) as (works, client):
+    async with behind(Gate(slots=2, waiting=4, seconds=60)) as (works, client):
         waiting = [asyncio.create_task(client.get("/api/v1/wait")) for _ in range(6)]
 
         async def how_many() -> int:
@@ -181,7 +181,7 @@ async def test_admission_gate_slot_is_released_while_handler_waits_outside() -> 
 
 @in_loop
 async def test_admission_gate_slots_are_released_after_disconnects_and_errors() -> None:
-    gate = Gate(3, 100, 20)
+    gate = Gate(3, 100, 60)
     async with behind(gate) as (works, client):
         tasks = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(30)]
         tasks += [

@@ -70,7 +70,7 @@ def test_media_upload_of_100_mb_is_refused_before_body_is_read() -> None:
     with served() as address:
         parts = urlsplit(address)
         token = _token(address)
-        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as line:
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as line:
             line.sendall(
                 f"POST /api/v2/media HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
                 "Content-Type: multipart/form-data; boundary=b\r\n"

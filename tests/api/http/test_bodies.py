@@ -24,7 +24,7 @@ def _head(*headers: str, who: str = "member", path: str = "/api/v1/media") -> by
 def _sent_blindly(port: int, head: bytes, pieces: Iterator[bytes]) -> tuple[bytes, int]:
     """Send everything before reading, as simple clients do; return the response and the number of bytes sent."""
     sent = 0
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
         wire.sendall(head)
         try:
             for piece in pieces:

@@ -62,7 +62,7 @@ class Wire:
     async def rest(self) -> bytes:
         """Return all bytes until the server closes the connection."""
         said = b""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             with suppress(ConnectionError):
                 while piece := await self._reader.read(65536):
                     said += piece
@@ -70,7 +70,7 @@ class Wire:
 
     async def status(self) -> int:
         """Read the next response and return its status."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             if length:
@@ -261,7 +261,7 @@ async def test_expect_continue_request_has_no_body_timeout_before_100() -> None:
 async def test_client_that_does_not_read_responses_is_disconnected() -> None:
     async with stream_server(patience=QUICK) as streams, wire(streams) as deaf:
         with suppress(ConnectionError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     await deaf.say(GET + b"\r\n", pause=0.0)
         await _is_well(streams)

@@ -134,7 +134,7 @@ async def test_readiness_reflects_stores_timelines_and_broker() -> None:
     stores = {**chosen.store, "32-63": through.pop("stores")}
     try:
         async with open_network(build(store=stores, media="memory://", **through), background=False) as network:
-            readiness = Readiness(network.probes, patience=1.0, keep=0.0)
+            readiness = Readiness(network.probes, patience=3.0, keep=0.0)
             well = dict.fromkeys(("stores", "timelines", "broker"), True)
             await eventually(readiness.parts, well)
             for part, link in links.items():

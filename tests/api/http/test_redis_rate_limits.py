@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
@@ -27,9 +27,13 @@ async def counted(limiter: RedisLimiter, key: RateKey, cost: int = 1) -> RateWin
     return window
 
 
+QUICK = {"answer_seconds": 0.3}
+"""Short timeouts for tests in which Redis does not answer."""
+
+
 @asynccontextmanager
-async def limiter_at(url: str) -> AsyncIterator[RedisLimiter]:
-    nodes = Nodes(url, answer_seconds=0.3)
+async def limiter_at(url: str, patience: Mapping[str, float] = redis.PATIENT) -> AsyncIterator[RedisLimiter]:
+    nodes = Nodes(url, **patience)
     yield RedisLimiter(nodes, RULES)
     await nodes.close()
 
@@ -96,8 +100,14 @@ async def test_redis_rate_limiter_keys_expire_with_window() -> None:
     async with limiter_at(redis.single()) as limiter:
         key = RateKey("short", 9)
         # Repeat until three consecutive requests fall into one window.
-        while not (window := await limiter.take(key)) or not window.wait:
-            pass
+        window = await counted(limiter, key)
+
+        async def is_limited() -> bool:
+            nonlocal window
+            window = await counted(limiter, key)
+            return window.wait > 0
+
+        await eventually(is_limited, True)
         assert 0 < window.wait <= 1.0
         await limiter.take(ANN)
         with Redis.from_url(redis.server().url) as server:
@@ -118,7 +128,7 @@ async def test_redis_rate_limiter_without_redis_counts_locally_and_logs_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     program = redis.own()
-    async with limiter_at(program.url) as limiter:
+    async with limiter_at(program.url, QUICK) as limiter:
         await limiter.take(ANN)
         program.pause()
         with caplog.at_level(logging.WARNING):
@@ -151,7 +161,7 @@ async def test_redis_rate_limiter_give_back_for_past_window_does_not_change_curr
 @in_loop
 async def test_redis_rate_limiter_local_count_is_given_back_locally() -> None:
     program = redis.own()
-    async with limiter_at(program.url) as limiter:
+    async with limiter_at(program.url, QUICK) as limiter:
         shared = await counted(limiter, ANN)
         program.pause()
         alone = await counted(limiter, ANN, 5)

@@ -225,7 +225,7 @@ async def taking(
     async with (
         serving(app) as port,
         httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}", timeout=20, limits=httpx.Limits(max_connections=None)
+            base_url=f"http://127.0.0.1:{port}", timeout=60, limits=httpx.Limits(max_connections=None)
         ) as client,
     ):
         yield works, client

@@ -55,7 +55,7 @@ class PageContext:
 
     def ask(self, case: Any) -> None:
         """Send one request and validate the response against the document."""
-        response = case.call(base_url=self.url, headers=self.headers, timeout=30)
+        response = case.call(base_url=self.url, headers=self.headers, timeout=60)
         self.statuses[case.operation.label, response.status_code] += 1
         case.validate_response(response, checks=list(CHECKS))
 

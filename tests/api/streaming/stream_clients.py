@@ -99,7 +99,7 @@ class Socket:
         await self.connection.send(json.dumps(frame))
 
     async def next(self) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return json.loads(await self.connection.recv())  # type: ignore[no-any-return]
 
     async def hears(self, *expected: tuple[list[str], str]) -> None:
@@ -112,7 +112,7 @@ class Socket:
 
     async def closes(self) -> int | None:
         """Read messages until the server closes the connection, and return its close code."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with suppress(Exception):
                 while True:
                     await self.connection.recv()
@@ -200,7 +200,7 @@ async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL
     stop = asyncio.Event()
     await ready
     stopping = asyncio.create_task(_cancel_when(stop, serving))
-    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
         yield StreamServer(network, url, client, stop)
     stop.set()
     await stopping

@@ -420,10 +420,13 @@ async def test_event_stream_client_that_does_not_read_is_disconnected() -> None:
         post = int(await server.post(ann, "\N{WATER WAVE}" * 5_000))
         headers = {"Authorization": f"Bearer {ann.token}"}
         async with server.client.stream("GET", "/api/v1/streaming/public", headers=headers):
-            while server.network.hub.connected:
+
+            async def connected() -> int:
                 for _ in range(100):
                     await tell(server, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
-                await asyncio.sleep(0.02)
+                return server.network.hub.connected
+
+            await eventually(connected, 0)
 
 
 @in_loop
@@ -434,7 +437,7 @@ async def test_event_stream_is_closed_immediately_on_server_shutdown() -> None:
             before = time.monotonic()
             server.stop.set()
             await ear.ends()
-            assert time.monotonic() - before < 15
+            assert time.monotonic() - before < 60
 
 
 @in_loop
@@ -482,9 +485,10 @@ async def test_event_stream_with_repeated_reconnects_loses_no_events() -> None:
             await server.post(ann, "first")
             await eventually(lambda: _count(ear), 1)
             last = ear.events[0].id
-        acting = asyncio.create_task(_act(server, ann, done))
         breaks = 0
+        acting = asyncio.create_task(_act(server, ann, done, lambda: breaks))
         while not (done.is_set() and f"+end{NUMBER}" in heard):
+            assert breaks < 1_000, heard
             async with server.ear(ben, "user", last) as ear:
                 await asyncio.sleep(chance.random() * 0.06)
                 if done.is_set():
@@ -496,7 +500,6 @@ async def test_event_stream_with_repeated_reconnects_loses_no_events() -> None:
             last = found[-1].id if found else last
             breaks += 1
         posts = await acting
-        assert breaks > 5
         for number, post in posts.items():
             assert f"-{post}" in heard or number % 3
             if number % 3:
@@ -515,9 +518,13 @@ def _shorts(found: list[Heard]) -> list[str]:
     return ear.said()
 
 
-async def _act(server: StreamServer, who: Someone, done: asyncio.Event) -> dict[int, str]:
+async def _act(
+    server: StreamServer, who: Someone, done: asyncio.Event, reconnects: Callable[[], int]
+) -> dict[int, str]:
     posts = {}
     for number in range(NUMBER):
+        while reconnects() < number // 6:  # noqa: ASYNC110  # reconnects are spread over the posts
+            await asyncio.sleep(0.005)
         posts[number] = await server.post(who, f"post {number}")
         if number % 3 == 0:
             await server.ask(who, "DELETE", f"/api/v1/statuses/{posts[number]}")

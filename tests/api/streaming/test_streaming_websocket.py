@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -265,10 +264,13 @@ async def test_websocket_client_that_does_not_read_is_disconnected() -> None:
         async with server.socket("?stream=public", ben) as slow:
             await _taken(server, 2)
             slow.connection.transport.pause_reading()
-            while server.network.hub.connected:
+
+            async def connected() -> int:
                 for _ in range(100):
                     await tell(server, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
-                await asyncio.sleep(0.02)
+                return server.network.hub.connected
+
+            await eventually(connected, 0)
             slow.connection.transport.abort()
 
 
@@ -315,7 +317,7 @@ async def test_websocket_is_closed_immediately_on_server_shutdown() -> None:
             before = time.monotonic()
             server.stop.set()
             assert await socket.closes() in (1001, 1012)
-            assert time.monotonic() - before < 15
+            assert time.monotonic() - before < 60
 
 
 @in_loop

@@ -107,10 +107,10 @@ def _listening(stream: Callable[..., Any], *arguments: Any, **named: Any) -> Ite
         filters_changed_handler=lambda *_: heard.put(("filters_changed", None)),
         local_update_handler=lambda _: None,
     )
-    handle = stream(*arguments, listener, run_async=True, timeout=30, **named)
+    handle = stream(*arguments, listener, run_async=True, timeout=60, **named)
     try:
         until(handle.is_receiving)
-        yield lambda: heard.get(timeout=15)
+        yield lambda: heard.get(timeout=60)
     finally:
         handle.close()
 

@@ -176,7 +176,7 @@ async def test_media_description_update_during_index_write_is_indexed() -> None:
         post = await ann.create("", media=[photo])
         slow = Slow()
         done = Filler(slow).look(shoal.network.store, (post.id,))
-        await asyncio.sleep(0.01)
+        await slow.begun.wait()
         await media_services.describe(shoal.network.writes, ann.id, photo.id, description="last")
         slow.gate.set()
         await done
@@ -563,12 +563,13 @@ class Slow(MemoryIndex):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gate = asyncio.Event()
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
         self.writes = 0
         self.fails = False
 
     async def write(self, change: Any) -> None:
         self.writes += 1
+        self.begun.set()
         await self.gate.wait()
         if self.fails:
             raise ConnectionError("the index is away")
@@ -587,7 +588,7 @@ async def test_search_indexer_post_edit_during_index_write_is_indexed() -> None:
     async with _written() as (shoal, ann, post):
         slow = Slow()
         done = Filler(slow).look(shoal.network.store, (post.id,))
-        await asyncio.sleep(0.01)
+        await slow.begun.wait()
         await ann.update(post, "the last words")
         slow.gate.set()
         await done
@@ -602,7 +603,7 @@ async def test_search_indexer_batches_requests_during_a_write() -> None:
         slow = Slow()
         filler = Filler(slow)
         futures = [filler.look(shoal.network.store, (post.id,))]
-        await asyncio.sleep(0.01)
+        await slow.begun.wait()
         futures += [filler.look(shoal.network.store, (id_,)) for id_ in (ann.id, post.id, 7, ann.id)]
         slow.gate.set()
         await asyncio.gather(*futures)
@@ -635,7 +636,7 @@ async def test_search_index_missing_at_start_is_rebuilt(tmp_path: Path) -> None:
         path.unlink()
     async with Shoal.open(url) as shoal:
         index = shoal.network.reads.search
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (await index.state()).complete:  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0.01)
         ben = await shoal.register("ben")

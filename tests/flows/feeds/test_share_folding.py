@@ -19,8 +19,8 @@ from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.queries import home, lists, pipeline
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
-from tests.async_runner import in_loop
-from tests.flows.members import home_texts, register, texts
+from tests.async_runner import eventually, in_loop
+from tests.flows.members import connected, home_texts, register, texts
 from tests.flows.query_counts import calls
 
 Read = Callable[[Cursor], Awaitable[Page]]
@@ -189,7 +189,7 @@ async def test_home_stream_does_not_send_folded_share() -> None:
         await reader.home()
         news = reader.live()
         first = asyncio.ensure_future(anext(news))
-        await asyncio.sleep(0.05)
+        await eventually(partial(connected, shoal), 1)
         await ben.share(post)
         later = await ben.create("later")
         await shoal.settle()

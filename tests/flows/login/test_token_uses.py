@@ -21,7 +21,7 @@ from shoal.core.tokens import Origin, TokenLifetime, TokenUse
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, PUSHES, TOKEN_USE_START
 from shoal.library.handle import Handle
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
 
 DAY = 86_400_000
 HOME = Origin("192.0.2.7", "Firefox", "Linux")
@@ -114,12 +114,11 @@ async def test_token_uses_are_written_in_background_by_the_service_itself() -> N
             await checked(clock.writes, noting, one.text)
         before = [(await stored(clock.writes, one.token)).use.at for one in made]
         assert clock.now not in before
-        for _ in range(200):
-            if all([(await stored(clock.writes, one.token)).use.at == clock.now for one in made]):
-                break
-            await asyncio.sleep(0.02)
-        else:
-            pytest.fail("the uses were not written in the background")
+
+        async def written() -> set[int]:
+            return {(await stored(clock.writes, one.token)).use.at for one in made}
+
+        await eventually(written, {clock.now})
         await noting.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def pale(page: Page, *, dark: bool) -> list[str]:
 
 def _found(page: Page, rules: str) -> list[str]:
     found: Any = None
+    deadline = time.monotonic() + 60
     while found is None:
+        assert time.monotonic() < deadline, f"{page.url} does not stop replacing itself"
         # The page's content security policy forbids other scripts, except from a debugger. A page that replaces itself, such as the
         # state of an import, loses them.
         page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})

@@ -189,7 +189,7 @@ def screen(
         assert not made.complaints, made.complaints
 
 
-def until(page: Page, condition: str, seconds: float = 10) -> None:
+def until(page: Page, condition: str, seconds: float = 60) -> None:
     """Wait until an expression is true in a page.
 
     Playwright's `wait_for_function` evaluates strings, which the content security policy forbids.

@@ -36,7 +36,7 @@ _OPERATORS = frozenset({"operations", "data-sources"})
 _OF_HERO = re.compile(r"{(own|talk|album|list|filter|sender)}")
 """Paths of objects that only Hal may see."""
 _REFUSED = frozenset({403, 404, 410})
-_SECONDS = 20
+_SECONDS = 60
 
 _SCRIPT = Path(__file__).with_name("crawler.js")
 _PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

@@ -55,13 +55,14 @@ def refuse_every_form(ours: Screen, path: str, tried: set[str]) -> None:
 
 def settled(page: Page) -> None:
     """Wait until the response to a form has replaced a part of the page, or another page has loaded."""
-    while True:
+    for _ in range(100):
         try:
-            until(page, "document.readyState === 'complete' && window.answered !== false", 30)
+            until(page, "document.readyState === 'complete' && window.answered !== false")
         except Error:
             # The page was replaced during the evaluation.
             continue
         return
+    raise AssertionError(f"{page.url} does not stop replacing itself")
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1_280, marks=pytest.mark.deep)])

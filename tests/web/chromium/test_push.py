@@ -51,7 +51,9 @@ def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Br
         )
         worker.send("ServiceWorker.enable")
         page.evaluate("navigator.serviceWorker.ready.then(() => true)")
-        while not seen:
+        for _ in range(3_000):
+            if seen:
+                break
             page.wait_for_timeout(20)
         message = {
             "title": "ben likes your post",
@@ -67,7 +69,10 @@ def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Br
             "navigator.serviceWorker.ready.then((here) => here.getNotifications())"
             ".then(([one]) => one && [one.title, one.body, one.tag])"
         )
-        while (shown := page.evaluate(asked)) is None:
+        shown = None
+        for _ in range(3_000):
+            if (shown := page.evaluate(asked)) is not None:
+                break
             page.wait_for_timeout(20)
         assert shown == ["ben likes your post", "Low tide", "7"]
 

@@ -106,6 +106,7 @@ class ConnectionPool:
         self._idle: list[PrimaryConnection] = []
         self._running: set[asyncio.Task[Any]] = set()
         self._backoff_until = 0.0
+        self._connected_at = float("-inf")
         self._closing = False
         self.asked = 0
         """Round trips so far."""
@@ -255,13 +256,18 @@ class ConnectionPool:
             if not connection.is_closed():
                 return connection
         loop = asyncio.get_running_loop()
-        if loop.time() < self._backoff_until:
+        began = loop.time()
+        if began < self._backoff_until:
             raise Unavailable(UNREACHABLE)
         try:
-            return await self._finder.connect(self._settings, self._patience)
+            connection = await self._finder.connect(self._settings, self._patience)
         except Unavailable:
-            self._backoff_until = loop.time() + _BACKOFF_SECONDS
+            # A concurrent attempt may have found a promoted standby since.
+            if self._connected_at < began:
+                self._backoff_until = loop.time() + _BACKOFF_SECONDS
             raise
+        self._connected_at, self._backoff_until = loop.time(), 0.0
+        return connection
 
     async def close(self) -> None:
         """Wait for running queries, then close every connection."""

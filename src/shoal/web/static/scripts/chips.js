@@ -1,7 +1,7 @@
 // Shows in the chip of each option of a post what it is set to.
 function said(field) {
   if (field.type === "radio" || field.type === "checkbox") return field.checked ? field.dataset.says : "";
-  if (field.tagName === "SELECT") return field.value && (field.selectedOptions[0].dataset.says ?? field.selectedOptions[0].text);
+  if (field.tagName === "SELECT") return field.value && (field.selectedOptions[0].dataset.short ?? field.selectedOptions[0].text);
   return field.type === "datetime-local" ? field.value.replace("T", " ") : field.value.trim();
 }
 
