@@ -93,7 +93,7 @@ bench-check: setup  ## compare the ratios to the bare engine with those of the l
 bench-ratios: setup  ## record the ratios to the bare engine for a release
 	@$(BIN)/python -m benchmarks.regression --keep
 
-shots: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## take screenshots of every page, desktop and phone, light and dark, in ./shots
+shots: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## take screenshots of 60 pages and states in eight looks, in ./build/shots
 	@$(BIN)/python -m scripts.shots
 
 docs: $(VENV)/.docs $(SYNC)  ## build the documentation as a site, in ./site
@@ -101,4 +101,4 @@ docs: $(VENV)/.docs $(SYNC)  ## build the documentation as a site, in ./site
 	@echo "docs: site/index.html"
 
 clean:  ## remove the environment, the demo and generated files
-	rm -rf $(VENV) demo site shots $(SYNC)
+	rm -rf $(VENV) demo site build/shots $(SYNC)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx
-
-from scripts.shots import HERO, served
-from shoal_demo.cli import PASSWORD
+from scripts.shots import served
 
 SECONDS = 240
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
@@ -39,15 +35,6 @@ MEMBER = {
     "notifications": "/notifications",
     "settings": "/settings",
 }
-
-
-def _cookie(url: str) -> str:
-    """Return the session cookie of the demo's main member."""
-    with httpx.Client(base_url=url) as browser:
-        token = re.search(r'name="form_token" value="([0-9a-f]+)"', browser.get("/login").text)
-        assert token is not None
-        browser.post("/login", data={"username": HERO, "password": PASSWORD, "form_token": token[1]})
-        return f"shoal_login={browser.cookies['shoal_login']}"
 
 
 class Found(NamedTuple):
@@ -85,8 +72,8 @@ def _complaints(report: dict[str, Any], audits: list[dict[str, Any]]) -> Iterato
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as made, served(Path(made)) as (url, subjects):
-        cookie = _cookie(url)
+    with tempfile.TemporaryDirectory() as made, served(Path(made)) as at:
+        url, subjects, cookie = at.url, at.subjects, f"shoal_login={at.cookies['member']}"
         print(f"{'page':<16}" + "".join(f"{name:>16}" for name in CATEGORIES))
         hindered = False
         for pages, who in ((STRANGER, ""), (MEMBER, cookie)):

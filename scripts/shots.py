@@ -1,46 +1,106 @@
-"""Take pictures of every page of the web app, at a desk and on a phone, in light and in dark: `make shots`.
+"""Take pictures of 60 pages and states of the web app, each in several looks: `make shots`.
 
-The demo network is made in a folder of its own, served, and looked at by a stranger and by a member who is an admin too. The
-pictures are in ./shots, with a page that shows all of them: `shots/index.html`. With `--docs`, it takes the pictures of README and
-docs instead, which are in docs/pictures.
+A demo network is made and served, and looked at by a stranger, a newcomer, and a member who is an admin too. The pictures are in
+build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones. `--keep` keeps the new
+ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With `--docs`, it takes the
+pictures of README and docs instead, which are in docs/pictures.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from PIL import Image, ImageDraw
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 from shoal import settings as configuration
 from shoal.app.network import open_network
-from shoal_demo.cli import DESCRIPTION, PASSWORD
+from shoal.commands import members, sessions
+from shoal_demo.cli import DESCRIPTION
 from shoal_devcluster.program import free_port
 
 HERO, AUTHOR, TAG = "jonah_whitlock", "astrid_dahl", "architecture"
-WIDTHS = (1_280, 390)
 SECONDS = 60
-DOCS = Path(__file__).parent.parent / "docs" / "pictures"
+OUT = Path("build/shots")
+KEPT = Path(__file__).parents[1] / "tests/web/chromium/shots.json"
+DOCS = Path(__file__).parents[1] / "docs/pictures"
+
+
+class Look(NamedTuple):
+    """A window: its size in CSS pixels, and how it differs from the usual one."""
+
+    width: int = 1_280
+    height: int = 900
+    dark: bool = False
+    zoom: int = 1
+    right_to_left: bool = False
+    scripts: bool = True
+    bits_per_second: int = 0
+    """The speed of the network; 0: unlimited. The picture is taken after 2.5 seconds."""
+
+
+LOOKS = {
+    "desktop": Look(),
+    "phone-dark": Look(390, 844, dark=True),
+    "desktop-dark": Look(dark=True),
+    "phone": Look(390, 844),
+    "zoom": Look(640, 450, zoom=2),
+    "right-to-left": Look(right_to_left=True),
+    "no-scripts": Look(scripts=False),
+    "slow": Look(390, 844, bits_per_second=400_000),
+}
+FULL = ("desktop", "phone-dark")
+"""Looks in which all pages are shown; the other looks show those in `_IN_ALL_LOOKS`."""
+_UNSTABLE = re.compile(r".*-slow|(new-)?for-you-.*")
+"""Pictures that depend on the speed of the machine: a ranking that is late shows Home instead. They are only looked at."""
+_IN_ALL_LOOKS = re.compile(
+    "front|signup|home|for-you|post|profile|explore|search|compose|notifications|settings(-ranking)?"
+)
+_SHOWN = re.compile(
+    """front|login|signup|invite|forgotten|stranger-.*|about|terms|embedded|recipe|offline|not-found|home|home-photos|for-you|catch-up
+    |explore|people|tags|nearby|search|tag|post|photo|comments|why|more|report-form|profile|places|own-profile|album|compose|edit
+    |notifications|conversations?|message|saved|list|welcome-(interests|people|first)|moderation|moderation-report|operations
+    |settings(-(search|profile|privacy|ranking|filters|account))?""",
+    re.VERBOSE,
+)
+"""Names of the pages that are shown."""
+_NEWCOMER = {
+    "new-home": "/",
+    "new-for-you": "/for-you",
+    "nothing-found": "/search?q=xylophone",
+    "forbidden": "/moderation",
+}
+
+
+def _refused(page: Page) -> None:
+    page.locator("#username").fill("a b")
+    page.locator("main form").first.evaluate("(form) => { form.noValidate = true; form.requestSubmit(); }")
+    page.locator(".error").first.wait_for()
+
+
+STATES: Mapping[str, Callable[[Page], None]] = {"signup-refused": _refused}
+"""States of pages that only an action shows; the name begins with the name of the page."""
 PICTURES = {
-    "front": ("front-1280-light",),
-    "post": ("post-1280-dark",),
-    "reasons": ("why-1280-light",),
-    "phone": ("profile-390-dark", "for-you-390-light", "comments-390-dark"),
+    "front": ("front-desktop",),
+    "post": ("post-desktop-dark",),
+    "reasons": ("why-desktop",),
+    "phone": ("profile-phone-dark", "for-you-phone", "comments-phone-dark"),
 }
 """The pictures in docs/pictures, and the shots that each shows from left to right."""
 _HEIGHTS = {1: 675, 3: 720}
@@ -48,30 +108,65 @@ _HEIGHTS = {1: 675, 3: 720}
 _GAP = 16
 
 
-class Shot(NamedTuple):
-    name: str
-    status: int
-    file: str
+def pages(who: str) -> dict[str, str]:
+    """Return the pages and states of a viewer by name."""
+    if who == "newcomer":
+        return _NEWCOMER
+    found = {name: path for name, path in (MEMBERS if who == "member" else STRANGERS).items() if _SHOWN.fullmatch(name)}
+    return found | ({} if who == "member" else {name: STRANGERS[name.partition("-")[0]] for name in STATES})
 
 
-async def _prepared(store: str) -> Subjects:
+def names() -> list[str]:
+    """Return the names of all pictures."""
+    return [
+        f"{name}-{look}"
+        for look in LOOKS
+        for who in ("stranger", "member", "newcomer")
+        for name in pages(who)
+        if look in FULL or _IN_ALL_LOOKS.fullmatch(name)
+    ]
+
+
+class Served(NamedTuple):
+    """A demo network that is served: its address, the subjects of its pages, and the login cookies of the viewers."""
+
+    url: str
+    subjects: Subjects
+    cookies: dict[str, str]
+
+
+async def _prepared(store: str) -> tuple[Subjects, dict[str, str]]:
     async with open_network(configuration.load({}, store=store, invitations="members")) as network:
         subjects = await prepared(network.writes, HERO, AUTHOR, TAG)
+        hero = await members.find(network.writes, HERO)
+        assert hero is not None
+        newcomer = await members.register(network.writes, "nia_newman", display_name="Nia Newman")
         await network.settle()
-        return subjects
+        viewers = {"member": hero, "newcomer": newcomer}
+        return subjects, {who: (await sessions.begin(network.writes, one)).text for who, one in viewers.items()}
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[str, Subjects]]:
-    """A demo network and a server of it."""
+def served(folder: Path) -> Iterator[Served]:
+    """Make a demo network and serve it until the block ends."""
     shoal = [sys.executable, "-m", "shoal.cli"]
     subprocess.run([*shoal, "demo", "--folder", str(folder), "--no-serve"], check=True, stdout=subprocess.DEVNULL)
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
-    subjects = asyncio.run(_prepared(store))
-    environ = {**os.environ, "SHOAL_STORE": store, "SHOAL_RATE_LIMITS": "false", "SHOAL_TITLE": "Shoal demo"}
-    environ["SHOAL_DESCRIPTION"] = DESCRIPTION
-    environ["SHOAL_INVITATIONS"] = "members"
-    environ["SHOAL_MAIL"] = f"file://{folder}/mail"
+    subjects, cookies = asyncio.run(_prepared(store))
+    texts = {
+        "TITLE": "Shoal demo",
+        "DESCRIPTION": DESCRIPTION,
+        "RULES": json.dumps(["Post your own photos.", "Describe them for people who cannot see them.", "Be kind."]),
+        "TERMS_OF_SERVICE": "This is a demonstration. Its members are fictional.\n\nWhat you post is deleted with the demo.",
+        "PRIVACY_POLICY": "This demonstration runs on your machine and sends nothing elsewhere.",
+        "CONTACT_EMAIL": "help@example.org",
+        "CONTACT_ACCOUNT": HERO,
+        "INVITATIONS": "members",
+        "MAIL": f"file://{folder}/mail",
+        "STORE": store,
+        "RATE_LIMITS": "false",
+    }
+    environ = {**os.environ, **{f"SHOAL_{name}": text for name, text in texts.items()}}
     with subprocess.Popen([*shoal, "serve", "--port", str(port)], env=environ, stdout=subprocess.DEVNULL) as server:
         url, end = f"http://127.0.0.1:{port}", time.monotonic() + SECONDS
         while True:
@@ -83,52 +178,142 @@ def served(folder: Path) -> Iterator[tuple[str, Subjects]]:
                     raise
                 time.sleep(0.1)
         try:
-            yield url, subjects
+            yield Served(url, subjects, cookies)
         finally:
             server.terminate()
 
 
-def _log_in(page: Page, url: str) -> None:
-    page.goto(f"{url}/login")
-    page.locator("#username").fill(HERO)
-    page.locator("#password").fill(PASSWORD)
-    with page.expect_navigation():
-        page.locator("main form button").first.click()
-
-
-def _taken(browser: Browser, url: str, subjects: Subjects, out: Path, wanted: Callable[[str], bool]) -> Iterator[Shot]:
-    """Take the wanted shots. They are named `page-width-scheme`."""
-    for scheme in ("light", "dark"):
-        for width in WIDTHS:
-            phone = width < WIDTHS[0]
-            context = browser.new_context(
-                viewport={"width": width, "height": 844 if phone else 900},
-                color_scheme=scheme,
-                is_mobile=phone,
-                has_touch=phone,
-                locale="en-GB",
-            )
-            page = context.new_page()
-            for who, pages in (("stranger", STRANGERS), ("member", MEMBERS)):
-                chosen = {name: path for name, path in pages.items() if wanted(f"{name}-{width}-{scheme}")}
-                if chosen and who == "member":
-                    _log_in(page, url)
-                for name, path in chosen.items():
-                    answer = page.goto(url + path.format(**subjects._asdict()))
-                    page.wait_for_timeout(700)
-                    file = f"{name}-{width}-{scheme}.png"
-                    page.screenshot(path=out / file)
-                    yield Shot(name, answer.status if answer else 0, file)
-            context.close()
-
-
-def _index(shots: list[Shot]) -> str:
-    rows = "".join(
-        f'<figure><img src="{escape(shot.file)}" loading="lazy"><figcaption>{escape(shot.file)} {shot.status}</figcaption></figure>'
-        for shot in sorted(shots)
+@contextmanager
+def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
+    phone = look.width < 600
+    context = browser.new_context(
+        viewport={"width": look.width, "height": look.height},
+        device_scale_factor=look.zoom,
+        color_scheme="dark" if look.dark else "light",
+        reduced_motion="reduce",
+        java_script_enabled=look.scripts,
+        is_mobile=phone,
+        has_touch=phone,
+        locale="en-GB",
     )
-    style = "body{font:14px system-ui;display:flex;flex-wrap:wrap;gap:16px;background:#888}figure{margin:0}img{height:560px}"
-    return f'<!doctype html><meta charset="utf-8"><title>Shoal</title><style>{style}</style>{rows}'
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+# Pictures below the window are loaded when the window reaches them.
+_SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
+_STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
+  && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
+  && !document.querySelector(".htmx-request")"""
+
+
+def _shown(page: Page, look: Look, address: str) -> None:
+    """Open an address, and wait until its pictures are loaded, or for the time of a slow network."""
+    if look.bits_per_second:
+        speed = {
+            "offline": False,
+            "latency": 150,
+            "downloadThroughput": look.bits_per_second / 8,
+            "uploadThroughput": 50_000,
+        }
+        page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", speed)
+        page.goto(address, wait_until="commit")
+        page.wait_for_timeout(2_500)
+        return
+    page.goto(address)
+    if look.right_to_left:
+        page.evaluate("document.documentElement.dir = 'rtl'")
+    for _ in range(100):
+        if page.evaluate(_SEEN) and (not look.scripts or page.evaluate(_STARTED)):
+            break
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(100)
+
+
+def taken(browser: Browser, at: Served, out: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """Take the wanted pictures, named `page-look.png`."""
+    out.mkdir(parents=True, exist_ok=True)
+    for title, look in LOOKS.items():
+        for who in ("stranger", "member", "newcomer"):
+            chosen = {name: path for name, path in pages(who).items() if wanted(f"{name}-{title}")}
+            if not chosen:
+                continue
+            with _window(browser, look) as context:
+                if who != "stranger":
+                    context.add_cookies([{"name": "shoal_login", "value": at.cookies[who], "url": at.url}])
+                page = context.new_page()
+                for name, path in chosen.items():
+                    _shown(page, look, at.url + path.format(**at.subjects._asdict()))
+                    if name in STATES and look.scripts:
+                        STATES[name](page)
+                    file = out / f"{name}-{title}.png"
+                    page.screenshot(path=file)
+                    yield file
+
+
+_CELLS = (24, 18)
+_LEVELS = 16
+_FAR = 2
+"""Levels from which a cell differs."""
+_MOST_DIFFERENT = 0.15
+"""Fraction of the cells from which a picture differs. Two runs without a change differ by up to 0.03, because times pass."""
+
+
+def grid_of(file: Path) -> str:
+    """Return the lightness of a picture in 24 by 18 cells, from 0 (black) to f (white)."""
+    with Image.open(file) as picture:
+        cells = picture.convert("L").resize(_CELLS, Image.Resampling.BOX)
+    return "".join(f"{value * _LEVELS // 256:x}" for value in cells.tobytes())
+
+
+def difference(one: str, other: str) -> float:
+    """Return the fraction of the cells that differ visibly."""
+    return sum(abs(int(a, 16) - int(b, 16)) >= _FAR for a, b in zip(one, other, strict=True)) / len(one)
+
+
+def kept() -> dict[str, str]:
+    """Return the grids of the kept pictures by name."""
+    return dict(json.loads(KEPT.read_text("utf-8"))) if KEPT.exists() else {}
+
+
+def keep(files: list[Path]) -> None:
+    """Keep the grids of pictures, instead of earlier ones with the same name, and forget pictures that are not taken any more."""
+    grids = {**kept(), **{file.stem: grid_of(file) for file in files if is_compared(file.stem)}}
+    current = sorted(grids.keys() & set(names()))
+    KEPT.write_text(json.dumps({name: grids[name] for name in current}, indent=0) + "\n", "utf-8")
+
+
+def changed(files: list[Path]) -> dict[str, float]:
+    """Return the pictures that differ from the kept ones, with the fraction that differs: 1 for new ones."""
+    before = kept()
+    found = {
+        file.stem: difference(before[file.stem], grid_of(file)) if file.stem in before else 1.0
+        for file in files
+        if is_compared(file.stem)
+    }
+    return {name: part for name, part in found.items() if part > _MOST_DIFFERENT}
+
+
+def is_compared(name: str) -> bool:
+    return not _UNSTABLE.fullmatch(name)
+
+
+def sheet(files: list[Path], out: Path, columns: int = 6, width: int = 300) -> None:
+    """Write a contact sheet: small pictures with their names."""
+    small = []
+    for file in files:
+        with Image.open(file) as picture:
+            small.append(picture.convert("RGB").resize((width, round(picture.height * width / picture.width))))
+    height = max(one.height for one in small) + _GAP
+    rows = -(-len(small) // columns)
+    joined = Image.new("RGB", (columns * (width + _GAP), rows * (height + _GAP)), "#8a9399")
+    for n, (file, one) in enumerate(zip(files, small, strict=True)):
+        left, top = n % columns * (width + _GAP), n // columns * (height + _GAP)
+        joined.paste(one, (left, top + _GAP))
+        ImageDraw.Draw(joined).text((left + 2, top + 2), file.stem, "black")
+    joined.save(out, quality=80)
 
 
 def _join(parts: list[Path], picture: Path) -> None:
@@ -148,31 +333,40 @@ def _join(parts: list[Path], picture: Path) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("only", nargs="?", default="", help="only pages whose names have this in them")
-    options.add_argument("--out", type=Path, default=Path("shots"))
+    options.add_argument("only", nargs="?", default="", help="only pictures whose names have this in them")
+    options.add_argument("--out", type=Path, default=OUT)
+    options.add_argument("--keep", action="store_true", help="compare later pictures with these")
     options.add_argument("--docs", action="store_true", help="take the pictures in docs/pictures instead")
     chosen = options.parse_args()
-    chosen.out.mkdir(exist_ok=True)
     for_docs = {name for parts in PICTURES.values() for name in parts}
+    all_names = set(names())
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("chromium is not installed: scripts/engines installs it")
+
+    def wanted(name: str) -> bool:
+        return name in for_docs if chosen.docs else name in all_names and chosen.only in name
+
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(Path(folder)) as (url, subjects),
+        served(Path(folder)) as at,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        shots = []
-        wanted = for_docs.__contains__ if chosen.docs else lambda name: chosen.only in name.rsplit("-", 2)[0]
-        for shot in _taken(browser, url, subjects, chosen.out, wanted):
-            shots.append(shot)
-            print(shot.status, chosen.out / shot.file, flush=True)
+        files = list(taken(browser, at, chosen.out, wanted))
         browser.close()
-    (chosen.out / "index.html").write_text(_index(shots), "utf-8")
     if chosen.docs:
         for name, parts in PICTURES.items():
             _join([chosen.out / f"{part}.png" for part in parts], DOCS / f"{name}.webp")
+        return
+    for title, look in LOOKS.items():
+        if shown := [file for file in files if file.stem.endswith(f"-{title}")]:
+            sheet(shown, chosen.out / f"sheet-{title}.webp", columns=6 if look.width > 600 else 10)
+    print(f"{len(files)} pictures in {chosen.out}; sheet-*.webp shows them")
+    for name, part in sorted(changed(files).items(), key=lambda one: -one[1]):
+        print(f"{name}: {part:.0%} changed")
+    if chosen.keep:
+        keep(files)
 
 
 if __name__ == "__main__":

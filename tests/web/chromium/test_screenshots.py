@@ -1,0 +1,39 @@
+"""The pictures of 60 pages and states look like the kept ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser
+from scripts import shots
+
+
+def test_kept_screenshots_are_those_of_all_pages_and_looks() -> None:
+    compared = {*filter(shots.is_compared, shots.names())}
+    assert shots.kept().keys() == compared
+    assert len({*shots.pages("stranger"), *shots.pages("member"), *shots.pages("newcomer")}) == 60
+
+
+def test_screenshot_with_other_colors_or_layout_differs_and_with_other_words_does_not(tmp_path: Path) -> None:
+    def drawn(name: str, paper: str, ink: str, top: int) -> str:
+        picture = Image.new("RGB", (1_280, 900), paper)
+        picture.paste(ink, (240, top, 900, top + 500))
+        for row in range(20):
+            picture.paste(ink, (940, 40 + 40 * row, 941 + 7 * len(name), 44 + 40 * row))
+        picture.save(tmp_path / f"{name}.png")
+        return shots.grid_of(tmp_path / f"{name}.png")
+
+    one = drawn("one", "white", "navy", 60)
+    assert shots.difference(one, drawn("other", "white", "navy", 60)) < 0.05
+    assert shots.difference(one, drawn("one", "black", "navy", 60)) > 0.5
+    assert shots.difference(one, drawn("one", "white", "navy", 400)) > 0.3
+
+
+@pytest.mark.deep
+def test_screenshots_resemble_the_kept_ones(chromium: Browser, tmp_path: Path) -> None:
+    wanted = {*filter(shots.is_compared, shots.names())}
+    with shots.served(tmp_path / "demo") as at:
+        files = list(shots.taken(chromium, at, tmp_path / "shots", wanted.__contains__))
+    assert shots.changed(files) == {}, "look at `make shots`, then keep the pictures: python -m scripts.shots --keep"
