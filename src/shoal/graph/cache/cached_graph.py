@@ -594,11 +594,7 @@ class CachedGraph:
         if not isinstance(self._store, Loading):
             raise TypeError("this store does not support partial writes")
         changed = part.changed()
-
-        def forget() -> None:
-            for id_ in changed:
-                self._entries.forget(id_)
-
+        forget = partial(self._entries.forget_many, changed)
         await self._shielded.run(self._write(changed, forget, partial(self._store.load, part), self.changes.forget_all))
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
