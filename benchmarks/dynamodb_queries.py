@@ -15,7 +15,7 @@ import asyncio
 import math
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
@@ -29,12 +29,13 @@ from shoal.app.network import open_network
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Cursor, Store
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.graph.dynamodb.client import Service, Spent
+from shoal.graph.dynamodb.client import Capacity, Service, Spent
 from shoal.graph.dynamodb.items import Item, ItemKey, address_of, item_of
 from shoal.graph.redis.client import Nodes
 from shoal.graph.schema import FOLLOWS
 from shoal.queries.hydration import Profile
 from shoal.settings import build
+from shoal.timelines.dynamodb import DynamoTimelines
 from shoal_devcluster import dynamodb
 
 _CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
@@ -71,7 +72,7 @@ USE_CASES = (
     UseCase(
         "getTimelineByUserId",
         "member id",
-        "timeline outside the table; to rebuild it: `ID = <followee> AND begins_with(sort, 'list#013#')`",
+        "timeline outside this table; to rebuild it: `ID = <followee> AND begins_with(sort, 'list#013#')`",
         lambda view, _: view.home(),
         public=False,
     ),
@@ -190,8 +191,8 @@ def described() -> Iterator[list[str]]:
 def describe(operation: str, parameters: Mapping[str, Any]) -> str:
     """Return the kind of a read request, with the number of items of each kind or the list that it queries."""
     if operation == "query":
-        kind, number, *_ = parameters["ExpressionAttributeValues"][":low"]["S"].split("#")
-        return f"Query {kind}#{number}"
+        low = parameters["ExpressionAttributeValues"][":low"]["S"]
+        return "Query timeline" if low == "head" else f"Query {'#'.join(low.split('#')[:2])}"
     (asked,) = parameters["RequestItems"].values()
     kinds = Counter(key["sort"]["S"].partition("#")[0] for key in asked["Keys"])
     return "BatchGetItem " + ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items()))
@@ -207,25 +208,47 @@ async def count(url: str, use_case: UseCase, filled: Filled, *, as_member: bool)
         capacity = _graph(network.store).capacity
 
         async def once() -> Counted:
-            units, before = capacity.reads, capacity.requests.total()
-            complete = asyncio.Event()
-
-            def answered(_: Spent | None = None) -> None:
-                (complete.set if capacity.requests.total() - before == len(requests) else complete.clear)()
-
-            capacity.on_request = answered
-            with described() as requests:
-                answer = await use_case.ask(view, filled)
-            answered()
-            # The next page may still be being prefetched.
-            await complete.wait()
-            return Counted(requests, capacity.reads - units, answer)
+            return await counted_once((capacity,), use_case.ask(view, filled))
 
         cold, warm = await once(), await once()
         if use_case.public:
             return Costs(cold, warm, None)
         network.memory.forget_all()
         return Costs(cold, warm, await once())
+
+
+async def counted_once(capacities: Sequence[Capacity], ask: Awaitable[Any]) -> Counted:
+    """Await a call, and return its requests to the tables of these capacities."""
+    units = sum(capacity.reads for capacity in capacities)
+    before = sum(capacity.requests.total() for capacity in capacities)
+    complete = asyncio.Event()
+
+    def answered(_: Spent | None = None) -> None:
+        sent = sum(capacity.requests.total() for capacity in capacities) - before
+        (complete.set if sent == len(requests) else complete.clear)()
+
+    for capacity in capacities:
+        capacity.on_request = answered
+    with described() as requests:
+        answer = await ask
+    answered()
+    # The next page may still be being prefetched.
+    await complete.wait()
+    return Counted(requests, sum(capacity.reads for capacity in capacities) - units, answer)
+
+
+async def count_home(url: str, timelines: str, filled: Filled) -> Costs:
+    """Return the costs of a home page of a new process whose timelines are in a table of their own."""
+    settings = build(store=url, timelines=timelines, media="memory://", rate_limits=False, run_consequences=False)
+    async with open_network(settings, background=False) as network:
+        await (await Shoal(network).member(filled.reader)).home()
+    async with open_network(settings, background=False) as network:
+        table = network.timelines
+        assert isinstance(table, DynamoTimelines)
+        reader = await Shoal(network).member(filled.reader)
+        capacities = (_graph(network.store).capacity, table.service.capacity)
+        cold, warm = [await counted_once(capacities, reader.home()) for _ in range(2)]
+        return Costs(cold, warm, None)
 
 
 def _graph(store: Store) -> DynamoGraph:

@@ -4,8 +4,9 @@ docs/explanation/complexity.md and its charts are made of a long run (see below)
 
 The text of a page is the template of the same name in this folder. A fenced block `figures NAME` becomes the table of a benchmark:
 each line is a pattern of figures, in this order. A block `long figures NAME` takes them from docs/figures-long.json, which has runs
-that are too long to be repeated with the others, each with its machine, day and commit. `python -m benchmarks.page` writes the
-pages; `--long FILE` first adds file with the output of a long benchmark run.
+that are too long to be repeated with the others, each with its machine, day and commit. It also has runs of
+benchmarks that are newer than docs/figures.json. `python -m benchmarks.page` writes the pages; `--long FILE` first adds the output
+of such a run.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
     """Return the page. `long` contains separate long runs."""
     by_name = {result.benchmark: result for result in results.results}
     page = _LONG_BLOCK.sub(lambda block: _long_table(block[1], long, block[2].splitlines()), prose)
-    page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), page)
+    page = _BLOCK.sub(lambda block: _any_table(block[1], by_name.get(block[1]), long, block[2].splitlines()), page)
     return (
         page.replace("{facts}\n", _facts(results))
         .replace("{headlines}\n", headlines(results.results, HEADLINES))
@@ -111,6 +112,13 @@ def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
         .replace("{targets}\n", _summary(results.results))
         .replace("{peers}\n", peers.table())
     )
+
+
+def _any_table(name: str, result: Result | None, long: Sequence[Results], patterns: Sequence[str]) -> str:
+    """Return the table of a benchmark, of a separate run if the run of all benchmarks does not include it."""
+    if result is None and any(held.benchmark == name for run in long for held in run.results):
+        return _long_table(name, long, patterns)
+    return _table(name, result, patterns)
 
 
 def _long_table(name: str, long: Sequence[Results], patterns: Sequence[str]) -> str:

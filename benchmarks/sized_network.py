@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ from shoal import Shoal
 from shoal.admin.consistency.check import check_sampled
 from shoal.app import process
 from shoal.core.model import Post
+from shoal.graph.contract import Cursor
 from shoal.library import Handle
 from shoal.queries import home
 
@@ -54,10 +56,15 @@ Act = Callable[[], Awaitable["Cost"]]
 
 
 class Cost(NamedTuple):
-    """The milliseconds of a call: wall-clock and processor time."""
+    """The milliseconds of a call, wall-clock and processor time, and the bytes that the process read from files.
+
+    `entries` is the length of the timeline that the call has rebuilt.
+    """
 
     clock: float
     processor: float
+    read: int
+    entries: int = 0
 
 
 class Told(msgspec.Struct):
@@ -68,10 +75,12 @@ class Told(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """Wall-clock and processor milliseconds of each call, the memory of the process in bytes, and the number of wrong results."""
+    """Costs of each call (see `Cost`), the memory of the process in bytes, and the number of wrong results."""
 
     milliseconds: list[float]
     processor: list[float]
+    read: list[float]
+    entries: list[float]
     memory: int
     wrong: int
 
@@ -143,9 +152,10 @@ class SizedNetwork:
         return await self._named(self._drawn())
 
     async def _timed(self, work: Awaitable[Any]) -> tuple[Cost, Any]:
-        began, worked = time.perf_counter(), time.process_time()
+        before, began, worked = _bytes_read(), time.perf_counter(), time.process_time()
         found = await work
-        return Cost((time.perf_counter() - began) * 1e3, (time.process_time() - worked) * 1e3), found
+        taken = (time.perf_counter() - began) * 1e3, (time.process_time() - worked) * 1e3
+        return Cost(*taken, _bytes_read() - before), found
 
     async def _sign_up(self) -> Cost:
         self._made += 1
@@ -196,7 +206,9 @@ class SizedNetwork:
     async def _home_cold(self) -> Cost:
         handle = await self._handle()
         await self._shoal.network.timelines.drop((handle.id,))
-        return (await self._timed(handle.home()))[0]
+        cost, _ = await self._timed(handle.home())
+        window = await self._shoal.network.timelines.read(handle.id, Cursor(limit=self._shoal.network.reads.length))
+        return cost._replace(entries=0 if window is None else len(window.ids))
 
     async def _for_you(self) -> Cost:
         handle = await self._handle()
@@ -230,6 +242,11 @@ class SizedNetwork:
         return taken
 
 
+def _bytes_read() -> int:
+    """Return the bytes that this process has read from files, most of which the system had in memory."""
+    return int(Path("/proc/self/io").read_text("utf-8").split()[1])
+
+
 async def _serve(settings: dict[str, Any], shape: Shape) -> None:
     process.prepare()
     async with _opened(settings, shape) as network:
@@ -241,7 +258,8 @@ async def _serve(settings: dict[str, Any], shape: Shape) -> None:
             times = [await act() for _ in range(told.times)]
             # Consequences of these calls must not overlap with the next ones.
             await network.drain()
-            answer = Answer([each.clock for each in times], [each.processor for each in times], rss(), network.wrong)
+            clock, processor, read, entries = ([float(each[at]) for each in times] for at in range(4))
+            answer = Answer(clock, processor, read, entries, rss(), network.wrong)
             print(msgspec.json.encode(answer).decode(), flush=True)
 
 

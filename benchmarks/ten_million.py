@@ -14,15 +14,16 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from benchmarks.made_network import Shape, write
-from benchmarks.measure import REPOSITORY, Report, keep_option, parser, spread, workplace
+from benchmarks.measure import REPOSITORY, Report, Spread, keep_option, parser, spread, workplace
 from benchmarks.page import BUSY_FIGURE, SECONDS_FIGURE
 from benchmarks.results import busy_share
 from benchmarks.sized_import import Imported
@@ -32,6 +33,7 @@ from shoal_devcluster import postgres
 
 _WHOLE = Shape(10_000_000, 60_000_000, 2_000_000, 3_000_000)
 _MIB = 1 << 20
+_CLOCK, _PROCESSOR = attrgetter("milliseconds"), attrgetter("processor")
 
 
 class Place(NamedTuple):
@@ -129,29 +131,40 @@ def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None
 def measure(children: dict[str, Child], rounds: int, calls: int, report: Report) -> None:
     """Run every operation in turns, and report its cost at each size and relative to the smallest."""
     for act, share in ACTS.items():
-        clock: dict[str, list[float]] = {name: [] for name in children}
-        processor: dict[str, list[float]] = {name: [] for name in children}
+        answers: dict[str, list[Answer]] = {name: [] for name in children}
         for turn in range(rounds + 1):
             for name, child in children.items():
                 answer = child.do(act, max(1, int(calls * share)))
                 # The first round is a warm-up: caches are empty, and large sizes have more to load.
                 if turn:
-                    clock[name] += answer.milliseconds
-                    processor[name] += answer.processor
-        _tell(act, clock, processor, report)
+                    answers[name].append(answer)
+        _tell(act, answers, report)
 
 
-def _tell(act: str, clock: dict[str, list[float]], processor: dict[str, list[float]], report: Report) -> None:
-    smallest = next(iter(clock))
-    for name, milliseconds in clock.items():
-        times, worked = spread(milliseconds), spread(processor[name])
+def _tell(act: str, answers: dict[str, list[Answer]], report: Report) -> None:
+    smallest = next(iter(answers))
+
+    def spread_of(name: str, what: Callable[[Answer], list[float]]) -> Spread:
+        return spread([value for answer in answers[name] for value in what(answer)])
+
+    for name, several in answers.items():
+        times, worked = spread_of(name, _CLOCK), spread_of(name, _PROCESSOR)
         report.add(f"{name}: {act}, median", times.median, "ms")
         report.add(f"{name}: {act}, p99", times.p99, "ms")
         report.add(f"{name}: {act}, processor time, median", worked.median, "ms")
+        report.add(f"{name}: {act}, read from files, mean", _mean(several, attrgetter("read")) / 1024, "KiB")
+        if entries := _mean(several, attrgetter("entries")):
+            report.add(f"{name}: {act}, entries of the rebuilt timeline, mean", entries)
         if name != smallest:
             over = f"{name}: {act}, over {smallest}"
-            report.add(over, times.median / spread(clock[smallest]).median, "times")
-            report.add(f"{over}, processor time", worked.median / (spread(processor[smallest]).median or 1.0), "times")
+            report.add(over, times.median / spread_of(smallest, _CLOCK).median, "times")
+            processor = worked.median / (spread_of(smallest, _PROCESSOR).median or 1.0)
+            report.add(f"{over}, processor time", processor, "times")
+
+
+def _mean(answers: Sequence[Answer], what: Callable[[Answer], list[float]]) -> float:
+    values = [value for answer in answers for value in what(answer)]
+    return sum(values) / len(values)
 
 
 def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report) -> None:

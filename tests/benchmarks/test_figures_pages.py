@@ -77,6 +77,10 @@ def test_figures_page_of_long_run_shows_machine_day_and_commit() -> None:
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page
     assert "| lag | 1,200 ms |" in page
     assert "The long run was not measured." in page
+    page = rendered(
+        "```figures one\nlag\n```\n", results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])]
+    )
+    assert "Measured on 2026-11-24, commit fedcba, a processor" in page, "not yet in the run of all benchmarks"
 
 
 def test_stored_figures_are_of_passed_checks_and_contain_no_file_paths() -> None:

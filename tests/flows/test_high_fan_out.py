@@ -31,6 +31,7 @@ from shoal.scheduler import Upkeep
 from shoal.settings import Settings
 from shoal.timelines.contract import Window
 from tests.async_runner import in_loop
+from tests.engines import dynamodb
 from tests.flows.members import home_texts, register
 from tests.flows.shared_network import SharedDatabases, processes
 
@@ -371,9 +372,11 @@ async def test_high_fan_out_demotion_keeps_mark_set_concurrently() -> None:
         await high_fan_out.check()
 
 
+@pytest.mark.parametrize("engine", ["memory", "dynamodb"])
 @in_loop
-async def test_home_timeline_read_during_high_fan_out_demotion_is_complete() -> None:
-    async with a_stage() as high_fan_out:
+async def test_home_timeline_read_during_high_fan_out_demotion_is_complete(engine: str) -> None:
+    """On DynamoDB, a page reads the timeline before the marks."""
+    async with a_stage(dynamodb.new_table() if engine == "dynamodb" else "memory://") as high_fan_out:
         (event,) = await high_fan_out.they_leave()
         timelines = high_fan_out.network.timelines
         read = timelines.read

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
+from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.access import prefetch
 from shoal.graph.cache.cached_graph import CachedGraph
-from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.cache.coherence import UnsharedTokens, one_request
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import COMMENTED_BY, FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, AnyNode, AssocType
 from tests.async_runner import in_loop
@@ -42,6 +44,11 @@ class Joined(MemoryGraph):
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         return await self._answered("lists", await super().assoc_range(id1, atype, at))
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await self._answered("links", await super().assoc_get(id1, atypes, id2s))
 
     async def _answered(self, kind: str, answer: T) -> T:
         self.asked[kind] += 1
@@ -118,3 +125,32 @@ async def test_cached_graph_short_list_read_whole_answers_association_lookups() 
     assert store.asked == asked
     await begin(graph, ANN, FOLLOWS, CYD, moment(3))
     assert set((await graph.assoc_get(ANN, (FOLLOWS,), (BEN, CYD, ANN)))[FOLLOWS]) == {BEN, CYD}
+
+
+@in_loop
+async def test_cached_graph_association_looked_up_is_not_read_again_until_it_changes() -> None:
+    store = Joined()
+    await a_world(store)
+    await begin(store, ANN, FOLLOWS, CYD, moment(1))
+    graph = CachedGraph(store)
+    assert set((await graph.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS]) == {BEN}
+    asked = store.asked.copy()
+    assert set((await graph.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS]) == {BEN}
+    assert store.asked == asked
+    batch = Batch(shard_of(ANN))
+    batch.assoc_del(ANN, FOLLOWS, BEN, moment(2))
+    await graph.commit(batch)
+    assert not (await graph.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS]
+
+
+@in_loop
+async def test_cached_graph_without_shared_tokens_looks_up_few_associations_and_reads_the_list_for_many() -> None:
+    store = Joined()
+    await a_world(store)
+    graph = CachedGraph(store, versions=UnsharedTokens())
+    for others, kind in (((BEN, CYD, POST_OF_BEN), "links"), (range(1, 52), "lists")):
+        store.asked.clear()
+        with one_request():
+            for _ in range(2):
+                await graph.assoc_get(ANN, (FOLLOWS,), others)
+        assert store.asked == {"counts": 1, kind: 1}

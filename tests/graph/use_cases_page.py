@@ -11,9 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.dynamodb_queries import PEOPLE, USE_CASES, Alternatives, Costs, UseCase, alternatives, count, fill
+from benchmarks.dynamodb_queries import (
+    PEOPLE,
+    USE_CASES,
+    Alternatives,
+    Costs,
+    UseCase,
+    alternatives,
+    count,
+    count_home,
+    fill,
+)
 
 from tests.engines.dynamodb import new_table
+from tests.timelines.on_dynamodb import new_url as new_timelines
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "dynamodb-use-cases.md"
 
@@ -28,6 +39,8 @@ class Case(NamedTuple):
 
 class Counts(NamedTuple):
     cases: list[Case]
+    home: Costs
+    """A home page from a timeline in another table."""
     others: Alternatives
 
 
@@ -39,14 +52,15 @@ async def counted() -> Counts:
     for use_case in USE_CASES:
         visitor = await count(url, use_case, filled, as_member=False) if use_case.public else None
         cases.append(Case(use_case, visitor, await count(url, use_case, filled, as_member=True)))
-    return Counts(cases, await alternatives(url, filled))
+    home = await count_home(url, new_timelines(), filled)
+    return Counts(cases, home, await alternatives(url, filled))
 
 
 def with_tables(text: str, counts: Counts) -> str:
     """Return the page with its tables updated."""
     tables = {
-        "counts": _counts(counts.cases),
-        "requests": _requests(counts.cases),
+        "counts": _counts(counts),
+        "requests": _requests(counts),
         "copies": _copies(counts),
         "follows": _follows(counts.others),
     }
@@ -55,12 +69,12 @@ def with_tables(text: str, counts: Counts) -> str:
     return text
 
 
-def _counts(cases: Sequence[Case]) -> str:
+def _counts(counts: Counts) -> str:
     rows = [
         "| use case | parameter | key condition | cold: a visitor | cold: a member | warm | read units, cold |",
         "|---|---|---|---:|---:|---:|---:|",
     ]
-    for use_case, visitor, member in cases:
+    for use_case, visitor, member in counts.cases:
         first = visitor or member
         cells = (
             use_case.name,
@@ -73,18 +87,24 @@ def _counts(cases: Sequence[Case]) -> str:
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
         if (again := member.refilled) is not None:
-            rows.append(f"| {use_case.name}, timeline in memory | | | | {len(again.requests)} | | {again.units:g} |")
+            home = counts.home
+            rows += [
+                f"| {use_case.name}, timeline in memory | | | | {len(again.requests)} | | {again.units:g} |",
+                f"| {use_case.name}, timeline in a table | | | | {len(home.cold.requests)} | {len(home.warm.requests)} |"
+                f" {home.cold.units:g} |",
+            ]
     return "\n".join(rows) + "\n"
 
 
-def _requests(cases: Sequence[Case]) -> str:
+def _requests(counts: Counts) -> str:
     rows = ["| use case | viewer | requests, cold |", "|---|---|---|"]
-    for use_case, visitor, member in cases:
+    for use_case, visitor, member in counts.cases:
         if visitor is not None:
             rows.append(f"| {use_case.name} | a visitor | {_listed(visitor.cold.requests)} |")
         rows.append(f"| {use_case.name} | a member | {_listed(member.cold.requests)} |")
         if member.refilled is not None:
             rows.append(f"| {use_case.name}, timeline in memory | a member | {_listed(member.refilled.requests)} |")
+            rows.append(f"| {use_case.name}, timeline in a table | a member | {_listed(counts.home.cold.requests)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -105,7 +125,7 @@ def _copies(counts: Counts) -> str:
 
 def _follows(others: Alternatives) -> str:
     return f"""\
-| the follows that a page of 21 authors needs | requests beyond the batch | read units | of the next page |
+| the follows that a page of 21 authors needs | requests beyond the batch | read units | of a page of 21 other authors |
 |---|---:|---:|---:|
 | the whole list of 30, which is cached | 1 | {others.whole_list:g} | 0 |
 | 21 associations, in the batch of the authors | 0 | {others.links:g} | {others.links:g} |

@@ -31,6 +31,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
+from shoal.graph.access import prefetches
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.graph.failover import Histories
@@ -57,7 +58,7 @@ from shoal.tagcloud.merger import Amendment
 from shoal.tagcloud.reader import TagCloud
 from shoal.tagcloud.rules import amend
 from shoal.tasks import running
-from shoal.timelines.contract import MemoryReadings, PushCounter, Timelines
+from shoal.timelines.contract import MARKED_SECONDS, MemoryReadings, PushCounter, Timelines
 from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
 
@@ -253,7 +254,8 @@ async def _assemble(
     # A single process has an exact cache. With several processes, caches may be stale while Redis is down, so durable writes
     # bypass them.
     lasting: Graph = store if sharing is None else store.uncached()
-    high_fan_out_sources = HighFanOutSources(lasting, new_id, settings.high_fan_out_from)
+    marked_seconds = MARKED_SECONDS if prefetches(store) else 0.0
+    high_fan_out_sources = HighFanOutSources(lasting, new_id, settings.high_fan_out_from, marked_seconds=marked_seconds)
     follower_set_cache = None
     timelines: Timelines
     followers: Followers

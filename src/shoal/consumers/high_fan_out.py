@@ -11,6 +11,7 @@ committed before the demotion began, and the merge, which reads the source's lis
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from shoal.core import events
@@ -31,13 +32,23 @@ class HighFanOutSources:
     unknown source is pushed, which is harmless.
     """
 
-    def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        new_id: IdMaker,
+        threshold: int,
+        quiet_below: int | None = None,
+        *,
+        marked_seconds: float = 0.0,
+    ) -> None:
         self.threshold = threshold
         """Number of followers above which a source is high-fan-out."""
         self._graph = graph
         self._new_id = new_id
         # By default half of the threshold: the gap prevents a source from being promoted and demoted repeatedly.
         self._quiet_below = (threshold + 1) // 2 if quiet_below is None else quiet_below
+        self._marked_seconds = marked_seconds
+        """Seconds between the end of a merge and the deletion of the mark, if readers read a timeline before the marks."""
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
@@ -81,7 +92,8 @@ class HighFanOutSources:
         return mark is not None and mark.time == since and mark.data == _DEMOTED
 
     async def end(self, source: int, since: int) -> None:
-        """Delete the mark of a source if it has the time `since`; a later mark is kept."""
+        """Delete the mark that has the time `since`, after the entries of the source are merged; a later mark is kept."""
+        await asyncio.sleep(self._marked_seconds)
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
-from shoal.core.model import HELD, Post, Share, Visibility
+from shoal.core.model import HELD, Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.graph.access import pages_of, prefetch, prefetches
-from shoal.graph.cache.cached_graph import CachedGraph, is_prefix
+from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.cache.dependencies import depends_on
 from shoal.graph.contract import Cursor, Reader
@@ -40,7 +40,7 @@ from shoal.graph.schema import (
 )
 from shoal.queries import lists
 from shoal.queries.context import Reads
-from shoal.queries.hydration import Entry, Row, ViewerState
+from shoal.queries.hydration import Entry, Row, ViewerState, prefetch_shown
 from shoal.queries.pagination import Sources, pull, read_by_page
 from shoal.queries.pipeline import (
     NO_CONTENT_FILTERS,
@@ -54,7 +54,7 @@ from shoal.queries.pipeline import (
 )
 from shoal.queries.positions import stored
 from shoal.throttled_log import ThrottledLog
-from shoal.timelines.contract import Window
+from shoal.timelines.contract import MARKED_SECONDS, Window
 
 _outage = ThrottledLog(logging.getLogger(__name__))
 
@@ -83,7 +83,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
     with one_request():
         opening = await _opened(reads, viewer, cursor)
         if prefetches(reads.graph):
-            await _prefetch(reads, viewer, cursor, opening)
+            opening = await _prefetched(reads, viewer, cursor, opening)
         # These lists are usually empty, so one count replaces the separate reads below.
         counts = await reads.graph.assoc_count(
             (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
@@ -191,12 +191,12 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a page from a materialized timeline, made together with the read of the viewer's version token."""
+    """The first read of a page from a materialized timeline, made before or together with the read of the marks."""
 
     at: Cursor
     window: Window | None
     high_fan_out: Sources
-    """The lists of the sources that were high-fan-out at the moment of that read."""
+    """The lists of the sources whose entries that read may lack."""
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
@@ -216,33 +216,35 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
     return None if found is None else _Opening(at, found[0], await _high_fan_out_lists(reads, viewer))
 
 
-async def _prefetch(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> None:
-    """Prefetch the lengths of the viewer's lists, their own entries, and the materialized entries with their authors."""
-    graph, at = reads.graph, read_by_page(cursor)
-    # The first pass reads one entry more than the page has.
-    first = cursor.of(cursor.limit + 1)
-    window = None if opening is None else opening.window
+async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
+    """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
+
+    Returns the first read of the timeline, or None if it was too early or failed.
+    """
+    graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
+    newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))
     if opening is None:
-        with suppress(Unavailable):
-            window = await reads.timelines.read(viewer, at)
+        try:
+            window, _ = await asyncio.gather(reads.timelines.read(viewer, at), newest_own)
+        except Unavailable:
+            return None
+    else:
+        await newest_own
+        window = opening.window
     pushed = [] if window is None else window.ids
-    here = _merged([pushed, await _own_newest(graph, viewer, at)], first)
+    own = [] if not isinstance(graph, CachedGraph) else await graph.prefetched(viewer, POSTED, at)
+    # The page and one more entry are looked at first.
+    here = _merged([pushed, [entry.time for entry in own]], cursor.of(cursor.limit + 1))
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
-    await prefetch(graph, [viewer, *here], counts, ((viewer, POSTED, at),))
+    await prefetch(graph, [viewer, *here], counts)
+    if opening is None:
+        # A source that has no mark now had its last entry merged `MARKED_SECONDS` ago, so before the timeline was read.
+        high_fan_out = await _high_fan_out_lists(reads, viewer)
+        if time.monotonic() - began < MARKED_SECONDS:
+            opening = _Opening(at, window, high_fan_out)
     if window is not None:
-        own = set(_merged([here, await _own_newest(graph, viewer, at)], first)).difference(here)
-        nodes = (await graph.obj_get(here)).values()
-        posts = [*own, *(node.post_id for node in nodes if isinstance(node, Share))]
-        people = {node.author_id for node in nodes if isinstance(node, Post | Share)}
-        people.update(node.post_author_id for node in nodes if isinstance(node, Share))
-        await prefetch(graph, [*posts, *people], ((posts, POST_COUNTS), (list(people), MEMBER_COUNTS)))
-
-
-async def _own_newest(graph: Reader, viewer: int, at: Cursor) -> list[int]:
-    """Return the viewer's own newest entries if they are cached."""
-    if is_prefix(at) and isinstance(graph, CachedGraph) and graph.has_prefix(viewer, POSTED, at):
-        return [entry.time for entry in await graph.assoc_range(viewer, POSTED, at)]
-    return []
+        await prefetch_shown(graph, viewer, here)
+    return opening
 
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:

@@ -209,7 +209,11 @@ class ViewerState:
         relating = partial(relations, self.graph, self.viewer, related_to)
         if prefetches(self.graph):
             counts = [(list(people), MEMBER_COUNTS), *viewer_counts(self.viewer)]
-            _, relationships = await asyncio.gather(prefetch(self.graph, [*people, *related], counts), relating())
+            _, relationships, _ = await asyncio.gather(
+                prefetch(self.graph, [*people, *related], counts),
+                relating(),
+                _reactions(self.graph, self.viewer, [post for _, post, _ in rows]),
+            )
             nodes = await self.graph.obj_get([*people, *related])
         else:
             nodes = await self.graph.obj_get([*people, *related])
@@ -303,6 +307,31 @@ async def _hydrated(seen: ViewerState, ids: Sequence[int]) -> list[Entry]:
 def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int, Relation]) -> bool:
     _, post, share = row
     return post.author_id in members and (share is None or share.author_id in members)
+
+
+async def prefetch_shown(graph: Reader, viewer: int, ids: Sequence[int]) -> None:
+    """Prefetch what `ViewerState` reads for entries that were prefetched with their counts. One request, except for lists."""
+    nodes = (await graph.obj_get(ids)).values()
+    posts = [node for node in nodes if isinstance(node, Post)]
+    shares = [node for node in nodes if isinstance(node, Share)]
+    shared = [share.post_id for share in shares]
+    people = {post.author_id for post in posts}
+    people.update(id_ for share in shares for id_ in (share.author_id, share.post_author_id))
+    media = [id_ for post in posts for id_ in (*post.media, post.poll_id) if id_]
+    parents = {parent for post in posts if (parent := post.parent_author_id)}
+    await asyncio.gather(
+        prefetch(graph, [*shared, *people, *media], ((shared, POST_COUNTS), (list(people), MEMBER_COUNTS))),
+        relations(graph, viewer, people | parents),
+        _reactions(graph, viewer, posts, shared),
+    )
+
+
+async def _reactions(
+    graph: Reader, viewer: int | None, posts: Sequence[Post], more: Sequence[int] = ()
+) -> Mapping[AssocType, Mapping[int, Assoc]]:
+    """Return the viewer's reactions to and marks at these posts, and at the posts with the ids `more`; one read."""
+    ids = {id_ for post in posts for id_ in (post.id, post.root_id, post.poll_id) if id_}.union(more)
+    return await graph.assoc_get(viewer, _VIEWER_STATE, list(ids)) if viewer is not None else {}
 
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:

@@ -96,6 +96,11 @@ class Timelines(Protocol):
         ...
 
 
+MARKED_SECONDS = 2.0
+"""Seconds for which a demoted high-fan-out source stays marked after its entries are merged into the timelines of its followers.
+
+So a page may read a timeline first and the marks up to this much later, instead of waiting for the marks.
+"""
 RETENTION_SECONDS = 3_600
 
 

@@ -21,7 +21,16 @@ from shoal.graph.bulk import Loading, LoadPart
 from shoal.graph.cache.change_log import ChangeLog, FollowedLog, lists_of, name_marks
 from shoal.graph.cache.coherence import Guard, LogGuard, SoleGuard, VersionTokenGuard, VersionTokens
 from shoal.graph.cache.dependencies import ReadSet, current_read_set, depends_on, do_not_cache, untracked
-from shoal.graph.cache.entries import HEAD, CacheEntries, ListPrefix, ListSet, count_in, kilobytes, prefetch_hints
+from shoal.graph.cache.entries import (
+    HEAD,
+    CacheEntries,
+    KnownLinks,
+    ListPrefix,
+    ListSet,
+    count_in,
+    kilobytes,
+    prefetch_hints,
+)
 from shoal.graph.contract import (
     MAX_TIME,
     Assoc,
@@ -43,6 +52,10 @@ _SHORT = 256
 _SHORT_REMOTE = 2_048
 FEW = 2
 """Maximum number of objects for which a command looks up associations in one query: a post and its author."""
+_FEW_LOOK_UPS = 50
+"""Maximum number of look-ups in a list that is cached for one request only; for more, the list is read whole. A look-up costs a
+read unit of DynamoDB, and so do about 60 entries of a list.
+"""
 _BRIEF = 16
 """Maximum number of newest entries of each list that are cached when many lists are read at once."""
 
@@ -175,12 +188,16 @@ class CachedGraph:
         self._entries = entries = CacheEntries(objects, remote=versions is not None)
         self._objects, self._counts = entries.objects, entries.counts
         self._lists, self._prefixes = entries.lists, entries.prefixes
+        self._links = entries.links
         self._sets, self._common, self._newest_sets = entries.sets, entries.common, entries.newest_sets
         self._token_guard: VersionTokenGuard | None = None
+        self._lists_last = True
+        """Whether cached lists serve more than one request."""
         self._guard: Guard = SoleGuard()
         if versions is not None:
             hints = partial(prefetch_hints, entries.objects)
             self._guard = self._token_guard = VersionTokenGuard(versions, 4 * objects, entries.forget, hints)
+            self._lists_last = self._token_guard.shared
         elif isinstance(log, FollowedLog):
             self._guard = LogGuard(log, entries.forget, entries.clear)
         self.memories = entries.by_name
@@ -290,7 +307,7 @@ class CachedGraph:
             # The counts determine which lists to read whole the next time. They are read concurrently, because waiting for them
             # first would cost a command a round trip.
             _, found = await asyncio.gather(
-                self._counts_of((id1,), atypes, ticket), self._store.assoc_get(id1, atypes, id2s)
+                self._counts_of((id1,), atypes, ticket), self._look_up(id1, atypes, id2s, ticket)
             )
             return found
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
@@ -303,13 +320,51 @@ class CachedGraph:
                 long.append(atype)
             elif n:
                 short.append(atype)
+        if self._joining:
+            short, long = self._from_links(id1, short, long, id2s, answer)
         lists = await self._short_lists(id1, short, ticket) if short else {}
         for atype in short:
             links = lists[atype.number]
             answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links}
         if long:
-            answer.update(await self._store.assoc_get(id1, long, id2s))
+            answer.update(await self._look_up(id1, long, id2s, ticket))
         return answer
+
+    async def _look_up(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int], ticket: Any
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        """Read only the requested associations. If the store joins reads, they are cached."""
+        found = await self._store.assoc_get(id1, atypes, id2s)
+        if self._joining and self._guard.keeps(ticket, id1):
+            for atype in atypes:
+                known = self._links.of(id1, atype.number) or KnownLinks({})
+                self._links.keep(id1, atype.number, known.with_found(id2s, found[atype]))
+        return found
+
+    def _from_links(
+        self,
+        id1: int,
+        short: Sequence[AssocType],
+        long: Sequence[AssocType],
+        id2s: Sequence[int],
+        answer: dict[AssocType, dict[int, Assoc]],
+    ) -> tuple[list[AssocType], list[AssocType]]:
+        """Answer from associations that were looked up before.
+
+        Returns the other types: those whose short lists are to be read whole, and those whose associations are to be looked up. If
+        no later request can use a list, a few look-ups, which join other point reads, save the request for the whole list.
+        """
+        lists = self._lists.get(id1) or {}
+        reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
+        whole = [atype for atype in short if reads_whole or atype.number in lists]
+        looked_up = [*long, *[atype for atype in short if atype not in whole]]
+        for types in (whole, looked_up):
+            for atype in [atype for atype in types if atype.number not in lists]:
+                known = self._links.of(id1, atype.number)
+                if known is not None and all(id2 in known.entries for id2 in id2s):
+                    answer[atype] = {id2: assoc for id2 in id2s if (assoc := known.entries[id2]) is not None}
+                    types.remove(atype)
+        return whole, looked_up
 
     def _is_one_of_many(self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]) -> bool:
         """Return whether one association is requested, of a list that is not cached and not known to be empty."""
@@ -385,8 +440,13 @@ class CachedGraph:
         """Whether the store joins concurrent reads into one request, so that prefetching saves requests."""
         return self._joining is not None
 
-    def has_prefix(self, id1: int, atype: AssocType, at: Cursor) -> bool:
-        """Return whether the newest entries of a list are cached, or the list is known to be empty."""
+    async def prefetched(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        """Return the newest entries of a list if they are cached, otherwise nothing. Reads nothing from the store."""
+        await self._guard.enter((id1,))
+        head = self._prefixes.of(id1, atype.number)
+        return head.assocs[: at.limit] if head is not None and is_prefix(at) and head.reaches(at.limit) else []
+
+    def _has_prefix(self, id1: int, atype: AssocType, at: Cursor) -> bool:
         head = self._prefixes.of(id1, atype.number)
         return self._counts.of(id1, atype.number) == 0 or (head is not None and head.reaches(at.limit))
 
@@ -412,7 +472,7 @@ class CachedGraph:
             if lacking := [id1 for id1 in id1s if any(self._counts.of(id1, atype.number) is None for atype in atypes)]:
                 reads.append(self._counts_of(lacking, atypes, ticket))
         for id1, atype, at in lists:
-            if is_prefix(at) and not self.has_prefix(id1, atype, at):
+            if is_prefix(at) and not self._has_prefix(id1, atype, at):
                 reads.append(self._newest(id1, atype, at.limit, read=True))
         if reads:
             await asyncio.gather(*reads)
@@ -536,11 +596,7 @@ class CachedGraph:
         if not isinstance(self._store, Loading):
             raise TypeError("this store does not support partial writes")
         changed = part.changed()
-
-        def forget() -> None:
-            for id_ in changed:
-                self._entries.forget(id_)
-
+        forget = partial(self._entries.forget_many, changed)
         await self._shielded.run(self._write(changed, forget, partial(self._store.load, part), self.changes.forget_all))
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:

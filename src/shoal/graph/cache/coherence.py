@@ -365,7 +365,8 @@ class VersionTokenGuard:
         prefetch_hints: Callable[[Sequence[int]], Collection[int]],
     ) -> None:
         self._versions = versions
-        self._shared = not isinstance(versions, UnsharedTokens)
+        self.shared = not isinstance(versions, UnsharedTokens)
+        """Whether data that one request has cached may be used by another one."""
         self._forget = forget
         # Function that returns the objects that a request usually reads next; their tokens are read along with the others.
         self._prefetch_hints = prefetch_hints
@@ -406,8 +407,8 @@ class VersionTokenGuard:
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a shared token of the object, whether current or outdated."""
-        return self._shared and self._seen.get(id_) not in {None, _OWN}
+        """Return whether this process knows a token of the object, current or not, that other requests may read too."""
+        return self.shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
         """Run a query while the tokens of these objects are read, and return its result with a ticket.

@@ -85,6 +85,8 @@ def _new_counts(lengths: tuple[tuple[int, int], ...], unknown: tuple[int, ...]) 
     return _Shared([(_ABSENT_IS_ZERO, 0), *((~atype, 0) for atype in unknown), *lengths])
 
 
+MOST_LINKS = 256
+"""Number of entries of one list, looked up by `id2`, from which a further look-up replaces the cached ones."""
 HEAD = 64
 """Maximum number of the newest entries of a list that are cached in order. From a remote store, this many are read."""
 
@@ -131,6 +133,21 @@ class ListPrefix(NamedTuple):
 
 def _position(assoc: Assoc) -> tuple[int, int]:
     return assoc.time, assoc.id2
+
+
+class KnownLinks(NamedTuple):
+    """Entries of a list that were looked up by `id2`; None for ids that the list does not have."""
+
+    entries: dict[int, Assoc | None]
+
+    @property
+    def size(self) -> int:
+        return len(self.entries)
+
+    def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
+        """Return these entries with the result of another look-up; only that result once there are many."""
+        known = self.entries if len(self.entries) < MOST_LINKS else {}
+        return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})
 
 
 class ListSet(NamedTuple):
@@ -189,6 +206,7 @@ class CacheEntries:
         self.lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
         """Whole lists, by object and then by type. The caches below have the same keys."""
         self.prefixes: ByType[ListPrefix] = ByType(4 * objects)
+        self.links: ByType[KnownLinks] = ByType(4 * objects)
         self.sets: ByType[ListSet] = ByType(4 * objects)
         self.common: ByType[ListSet] = ByType(2 * objects)
         self.newest_sets = NewestSets()
@@ -199,7 +217,7 @@ class CacheEntries:
             "prefixes": self.prefixes,
             "common": self.common,
         }
-        self._all = (self.objects, self.counts, self.lists, self.prefixes, self.sets, self.common)
+        self._all = (self.objects, self.counts, self.lists, self.prefixes, self.links, self.sets, self.common)
 
     def forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
         """Invalidate only what the batch changes.
@@ -211,6 +229,8 @@ class CacheEntries:
         caches: list[Recent[int, dict[int, Any]]] = [self.lists, self.prefixes]
         if len(self.sets) or len(self.common):
             caches += [self.sets, self.common]
+        if len(self.links):
+            caches.append(self.links)
         for id1, atype in lists:
             self.counts.forget_one(id1, atype)
             for cache in caches:
@@ -273,6 +293,13 @@ class CacheEntries:
         """Remove an object, its lists and its counts from the cache."""
         for cache in self._all:
             cache.forget(id_)
+
+    def forget_many(self, ids: Collection[int]) -> None:
+        """Invalidate everything about many objects. An empty cache costs nothing, as in an import into an empty network."""
+        for cache in self._all:
+            if len(cache):
+                for id_ in ids:
+                    cache.forget(id_)
 
     def clear(self) -> None:
         for cache in (*self._all, self.newest_sets):
