@@ -14,7 +14,6 @@ import numpy as np
 
 from benchmarks.stores import Ints, ids_of, post_id
 from shoal.core.model import Member, Post
-from shoal.core.placement import source_of
 from shoal.graph.redis.client import shards_of
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node, user_name_key
 
@@ -72,7 +71,7 @@ async def _fill(url: str, of: Crowd, here: Callable[[Ints], Any]) -> int:
         await _copy(connection, "association", columns, ((*link, 1, True, b"") for link in _listed(links)))
         counted = np.column_stack((pairs, numbers))
         await _copy(connection, "count", ("id1", "atype", "n"), _listed(counted))
-        await _copy(connection, "key", ("space", "name", "id", "until", "revision", "source"), _keys(of, members))
+        await _copy(connection, "key", ("space", "name", "id", "until", "revision"), _keys(of, members))
         await connection.execute(index)
         await connection.execute("VACUUM ANALYZE shoal.association, shoal.object, shoal.count, shoal.key")
         await connection.execute("CHECKPOINT")
@@ -113,7 +112,7 @@ def _objects(of: Crowd, members: Any, posts: Any) -> Iterator[tuple[Any, ...]]:
 def _keys(of: Crowd, members: Any) -> Iterator[tuple[Any, ...]]:
     for at in np.flatnonzero(members).tolist():
         key = user_name_key(of.names[at])
-        yield key.space, key.name, int(of.members[at]), 0, 1, source_of(key.shard)
+        yield key.space, key.name, int(of.members[at]), 0, 1
 
 
 async def _copy(connection: Any, table: str, columns: Sequence[str], rows: Iterator[tuple[Any, ...]]) -> None:

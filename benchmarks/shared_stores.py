@@ -34,7 +34,7 @@ from shoal.app.network import open_network
 from shoal.core.events import FollowChanged, PostCreated
 from shoal.core.ids import EPOCH_MS, IdMaker, compose, shard_of
 from shoal.core.model import Post
-from shoal.core.placement import DATA_SOURCES, place
+from shoal.core.placement import DATA_SOURCES, SHARDS, place
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
@@ -243,7 +243,7 @@ async def commits(of: Stores, make: Callable[[], Batch], callers: int, seconds: 
 
 
 def _owner(stores: int, at: int) -> Owns:
-    return lambda shard: (shard >> 7) * stores // DATA_SOURCES == at
+    return lambda shard: shard * stores // SHARDS == at
 
 
 async def saturate(
@@ -259,7 +259,7 @@ async def saturate(
             # Slowed servers respond late.
             opened.append(await PostgresGraph.open(url, owns=_owner(stores, at), patience=60.0))
             stack.push_async_callback(opened[-1].close)
-        graph = ShardedGraph(opened, [source * stores // DATA_SOURCES for source in range(DATA_SOURCES)])
+        graph = ShardedGraph(opened, [shard * stores // SHARDS for shard in range(SHARDS)])
         them = Stores(graph, opened, [program.pid or 0 for program in of.stores[:stores]])
         load = Load()
         # Opens every connection that the load will use.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import InverseOp
 from shoal.core.ids import EPOCH_MS, compose, shard_of
-from shoal.core.placement import SHARDS_PER_SOURCE, source_of
+from shoal.core.placement import SHARDS_PER_SOURCE
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Job, Store
 from shoal.graph.dynamodb import DynamoGraph
@@ -35,9 +35,9 @@ FIRST = -(2**63)
 """A lower bound of all ids."""
 
 
-def id_on(source: int, n: int = 0) -> int:
-    """Return the n-th id of a data source."""
-    return compose(EPOCH_MS + 1 + n, source * SHARDS_PER_SOURCE + 5)
+def id_on(source: int, n: int = 0, shard: int = 5) -> int:
+    """Return the n-th id of a shard of a data source."""
+    return compose(EPOCH_MS + 1 + n, source * SHARDS_PER_SOURCE + shard)
 
 
 def moment(n: int) -> int:
@@ -144,7 +144,7 @@ class Backend:
         self._durable, shard_map, self._cached, tables, self._postgres, self._pooled, self._version_key = _KINDS[name]
         self._folder = folder
         self._clock = Clock()
-        self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
+        self.owners = list(map(int, parse_shard_map(shard_map)))
         self._tables = [tables() for _ in set(self.owners)] if tables else []
         self._databases: dict[int, str] = {}
         self.forgetful: list[Forgetful] = []
@@ -169,7 +169,7 @@ class Backend:
         """Open one of the stores of the graph."""
 
         def owns(shard: int) -> bool:
-            return self.owners[source_of(shard)] == index
+            return self.owners[shard] == index
 
         if not self._durable:
             return MemoryGraph(owns, self._clock)

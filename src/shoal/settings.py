@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     store: str | dict[str, str] = "sqlite:///shoal.db"
     """Store of the graph: `sqlite:///path`, `postgresql://host/database`, `dynamodb://table?region=...`, `memory://`, or a
-    shard map such as `{"0-31": url, "32-63": url}`."""
+    shard map of data sources and parts of them, such as `{"0-16,17:0-63": url, "17:64-127,18-63": url}`."""
     timelines: str = "memory://"
     """Store of home timelines: `memory://` (one process), `redis://user:password@host:port` or
     `redis+cluster://host:port,host:port` (`rediss` for TLS), or `dynamodb://table?region=...`, a second table next to a store on
@@ -36,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     broker: str = ""
     """Broker that carries events to workers: `amqp://user:password@host:port/`, with several `host:port,host:port` of a
     cluster, `amqps` for TLS; empty: workers claim events from the store."""
+    broker_queues: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    """Queues of the broker among which events are divided, equal for all processes; 1 to 64."""
     tags: str = ""
     """Store of the tag cloud: a URL as for `store`; empty: next to the first store."""
     tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000
@@ -50,9 +52,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tag_cloud_refresh: Literal["notify", "poll"] = "notify"
     """How this process learns of a new version of the tag cloud: `notify`, collectors notify it, and it checks the store every 10
     seconds in case a message was lost; `poll`, it checks the store every second."""
-    search: str = ""
-    """Store of the search index: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: next to the
-    first store, or none if that is DynamoDB."""
+    search: str | dict[str, str] = ""
+    """Store of the search index: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process), or a shard map of
+    several; empty: next to the first store, or none if that is DynamoDB."""
     run_consequences: bool = True
     """Whether a web process processes events; false if `shoal worker` does."""
     media: str = ""
@@ -211,6 +213,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 _TABLES = {
     "store": "shard map",
+    "search": "shard map",
     "limits": "table",
     "rules": "list",
     "trusted_proxies": "list",
@@ -238,8 +241,8 @@ def build(**values: Any) -> Settings:
     given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
-            # The value of `store` may also be a plain URL instead of JSON.
-            if isinstance(text := given.get(name), str) and (name != "store" or text.startswith("{")):
+            # A store or search index may also be a plain URL.
+            if isinstance(text := given.get(name), str) and (name not in {"store", "search"} or text.startswith("{")):
                 del given[name]
                 if text:
                     given[name] = _json(f"the {what} in {name}", text)

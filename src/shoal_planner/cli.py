@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from shoal.charts import surface_of
 from shoal.cli.progress import bars
 from shoal.core.errors import InvalidInput
-from shoal.core.placement import DATA_SOURCES
+from shoal.core.placement import SHARDS
 from shoal_planner import report as plan_report
 from shoal_planner.calibration import FILE, Calibration, save
 from shoal_planner.cli_options import DEFAULTS, FaultOption, NumberOption, assumed, assuming, calibrated, read
@@ -179,7 +179,7 @@ _DEFAULTS = Course()
 @click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
 @click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, as for the other parts]")
 @click.option("--workers", type=_MANY, metavar="N", help="Workers.")
-@click.option("--databases", type=click.IntRange(1, DATA_SOURCES), metavar="N", help="PostgreSQL servers.")
+@click.option("--databases", type=click.IntRange(1, SHARDS), metavar="N", help="PostgreSQL servers.")
 @click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @click.option(

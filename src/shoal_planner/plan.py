@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.placement import DATA_SOURCES
+from shoal.core.placement import DATA_SOURCES, SHARDS
+from shoal.graph.shard_map import heartbeat_seconds, round_seconds
 from shoal_planner.calibration import SEARCH_ROW, Calibration, Shared
 from shoal_planner.one_process import (
     GIB,
@@ -40,7 +41,11 @@ SEARCH_DISK = 32_768 * GIB
 REDIS_MEMORY = 24 * GIB
 REDIS_SPARE = 1.1
 """A tenth of the memory of a Redis stays free."""
+REDIS_NODES = 1_000
+"""Nodes up to which a Redis Cluster scales, according to its specification."""
 BROKER_CORES = 4
+"""Cores of each broker node for a queue."""
+BROKER_NODE_CORES = 32
 _BROKER_DISK = 100 * GIB
 BROKER_FROM = 8
 """Number of workers above which jobs go through a broker; up to it, workers claim them from the stores."""
@@ -54,6 +59,13 @@ SLOTS = 64
 LINK_SECONDS = 0.0005
 """Round-trip time in a data center in seconds, which the calibration on one machine does not include."""
 TRIPS_OF_A_POST, TRIPS_OF_A_PAGE = 8, 4
+POLL_WEB, POLL_STORE = 0.00022, 0.00038
+"""Processor time of a process and of PostgreSQL for a heartbeat, measured with 130 stores (`tests/ops/test_many_stores.py`).
+
+A claim that finds no event is assumed to cost as much.
+"""
+_MOST_ROUNDS = 20.0
+"""Rounds of claims from all stores per second: the poll interval of a relay is at least 0.05 s."""
 CLUSTER_NAME = "PostgreSQL, Redis, web processes and workers"
 
 
@@ -74,8 +86,23 @@ class Size(NamedTuple):
     workers: int
     stores: int
     redis: int
-    own_search: bool = False
-    """Whether the search index has its own database: the setting `search`."""
+    searches: int = 0
+    """Databases of the search index (the setting `search`); 0 if it is in the only database of the graph."""
+
+    @property
+    def poll_rate(self) -> float:
+        """Statements per second with which a process asks a store for a new shard map and for events of other processes."""
+        return 1 / heartbeat_seconds(self.stores) + min(_MOST_ROUNDS, 1 / round_seconds(self.stores))
+
+    @property
+    def polls(self) -> float:
+        """Statements per second with which all processes poll all stores."""
+        return (self.web + self.workers) * self.stores * self.poll_rate
+
+    @property
+    def apart(self) -> float:
+        """The fraction of members whose public list (one per data source) is in another store."""
+        return max(0.0, 1 - DATA_SOURCES / self.stores)
 
 
 def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None) -> NetworkShape:
@@ -83,7 +110,7 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     costs = calibration.shared
     load = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False)
     size = size or needed(load, of, costs)
-    work = work_of(load, of, costs, size.web)
+    work = work_of(load, of, costs, size)
     memory, headroom = redis_memory(load, costs), of.headroom
     disk, search = _disks(load, costs, size)
     limits = [
@@ -91,54 +118,78 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
         ShapeLimit("workers", work.workers / (size.workers * headroom)),
         ShapeLimit("CPU of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * headroom)),
         ShapeLimit("disks of the databases", disk / (size.stores * DATABASE_DISK)),
-        ShapeLimit("the search index, in one database", work.search / (DATABASE_CORES * headroom)),
+        ShapeLimit("the search index", work.search / (max(1, size.searches) * DATABASE_CORES * headroom)),
         ShapeLimit("Redis", work.redis / (size.redis * headroom)),
         ShapeLimit("memory of Redis", memory / (size.redis * REDIS_MEMORY)),
-        ShapeLimit("number of databases, at most 64", size.stores / DATA_SOURCES),
+        ShapeLimit("number of databases, at most 8,192", size.stores / SHARDS),
+        ShapeLimit("nodes of Redis, at most 1,000", size.redis * of.copies / REDIS_NODES),
     ]
-    if size.own_search:
-        limits.append(ShapeLimit("disk of the search index, in one database", search / SEARCH_DISK))
+    if size.searches:
+        limits.append(ShapeLimit("disk of the search index", search / (size.searches * SEARCH_DISK)))
     broker = size.workers > BROKER_FROM
     if broker:
-        limits.append(ShapeLimit("the broker's queue", work.broker / (BROKER_CORES * headroom)))
+        queues = broker_queues(work, headroom)
+        limits.append(ShapeLimit("the broker's queues", work.broker / (queues * BROKER_CORES * headroom)))
+        limits.append(ShapeLimit("cores of the broker, at most 32", queues * BROKER_CORES / BROKER_NODE_CORES))
     ordered = tightest_first(limits)
     waits = _waits(load, costs, work, size) if ordered[0].use <= 1 else None
     return NetworkShape(CLUSTER_NAME, _parts(load, of, costs, work, size, broker=broker), ordered, waits)
 
 
+def broker_queues(work: BusyCores, headroom: float) -> int:
+    """Return the number of work queues: the setting `broker_queues`."""
+    return max(1, math.ceil(work.broker / (BROKER_CORES * headroom)))
+
+
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
-    headroom = of.headroom
-    web = of.copies
-    # With more web processes, fewer pages find the member's data in the cache, so a page costs more. Iterate to a fixed point.
-    for _ in range(20):
-        web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / headroom))
-    work = work_of(load, of, costs, web)
-    redis = max(work.redis / headroom, redis_memory(load, costs) / REDIS_MEMORY, 1.0)
-    size = Size(web, max(of.copies, math.ceil(work.workers / headroom)), 1, math.ceil(redis))
-    if (together := _stores(load, of, costs, work, size)) <= 1:
-        return size._replace(stores=together)
-    alone = size._replace(own_search=True)
-    return alone._replace(stores=min(DATA_SOURCES, _stores(load, of, costs, work, alone)))
+    size = Size(of.copies, of.copies, 1, 1)
+    # Each part makes others work more: with more web processes, fewer pages find the member's data in the cache, and all processes
+    # poll all stores. Iterate to a fixed point.
+    for iteration in range(20):
+        found = _sized(load, of, costs, size)
+        # Two sizes may alternate, because processes poll more stores less often.
+        size = found if iteration < 10 else found._replace(stores=max(found.stores, size.stores))
+    return size
 
 
-def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size) -> int:
+def _sized(load: Load, of: Assumptions, costs: Shared, before: Size) -> Size:
+    work = work_of(load, of, costs, before)
+    headroom, polls = of.headroom, before.stores * before.poll_rate
+    # A process that polls so many stores that nothing else fits into it does not become useful by adding more of them.
+    each = max(headroom - polls * POLL_WEB, 0.1 * headroom)
+    web = max(of.copies, math.ceil((work.web - before.web * polls * POLL_WEB) / each))
+    workers = max(of.copies, math.ceil((work.workers - before.workers * polls * POLL_WEB) / each))
+    redis = math.ceil(max(work.redis / headroom, redis_memory(load, costs) / REDIS_MEMORY, 1.0))
+    size = Size(web, workers, 1, redis)
+    busy, polled = work.store - before.polls * POLL_STORE, (web + workers) * before.poll_rate * POLL_STORE
+    if _stores(load, of, costs, busy, polled, size) <= 1:
+        return size
+    searches = max(1.0, load.all_posts * SEARCH_ROW / SEARCH_DISK, work.search / (DATABASE_CORES * headroom))
+    size = size._replace(searches=math.ceil(searches))
+    return size._replace(stores=min(SHARDS, _stores(load, of, costs, busy - work.search, polled, size)))
+
+
+def _stores(load: Load, of: Assumptions, costs: Shared, busy: float, polled: float, size: Size) -> int:
+    """Return the number of databases for `busy` cores, if polls keep `polled` cores of each busy."""
     disk, _ = _disks(load, costs, size)
-    return math.ceil(max(store_work(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
+    cores = max(DATABASE_CORES * of.headroom - polled, 0.1 * DATABASE_CORES * of.headroom)
+    return math.ceil(max(busy / cores, disk / DATABASE_DISK, 1.0))
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return how many cores all databases keep busy, without the search index if it has a database for itself."""
-    return work.store - work.search if size.own_search else work.store
+    """Return the busy cores of all databases, without the search index if it has its own."""
+    return work.store - work.search if size.searches else work.store
 
 
 def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
-    """Return the bytes of the databases without the search index, and of the search database (0 if there is none)."""
+    """Return the bytes of the databases without the search index, and of the search databases (0 if there are none)."""
     disk, search = stored_bytes(load, costs), load.all_posts * SEARCH_ROW
-    return (disk - search, search) if size.own_search else (disk, 0.0)
+    return (disk - search, search) if size.searches else (disk, 0.0)
 
 
-def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
-    fresh = fresh_share(of, web)
+def work_of(load: Load, of: Assumptions, costs: Shared, size: Size) -> BusyCores:
+    fresh = fresh_share(of, size.web)
+    polls = size.stores * size.poll_rate * POLL_WEB
     # `pushed` counts attempted deliveries, including those to cold timelines; `long` those to followers in lists that are too long
     # to be cached and are read for each post.
     pushed = load.deliveries / of.warm if of.warm else 0.0
@@ -148,15 +199,18 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
         if PAGE_FOLLOWERS < author_class.followers <= HIGH_FAN_OUT_FROM
     )
     return BusyCores(
-        web=load.posts * (costs.web_request + costs.web_post)
+        web=size.web * polls
+        + load.posts * (costs.web_request + costs.web_post + size.apart * costs.web_change)
         + load.changes * (costs.web_request + costs.web_change)
         + load.pages * (costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh))
         + load.pages * load.high_fan_out_followees * costs.web_pull
         + load.returns * (costs.web_rebuild + of.follows * costs.web_rebuild_source),
-        workers=(load.posts + load.changes) * costs.worker_job
+        workers=size.workers * polls
+        + (load.posts + load.changes) * costs.worker_job
         + pushed * costs.worker_delivery
         + long * costs.worker_read,
-        store=load.posts * (costs.store_post + costs.store_index)
+        store=size.polls * POLL_STORE
+        + load.posts * (costs.store_post + costs.store_index + size.apart * costs.store_change)
         + load.changes * costs.store_change
         + load.pages * fresh * costs.store_page_fresh
         + long * costs.store_read
@@ -224,12 +278,15 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
         ),
         ShapePart("Redis", size.redis * of.copies, 1.0, max(0.5 * GIB, redis_bytes / size.redis), 0.0, work.redis),
     ]
-    if size.own_search:
-        memory = min(DATABASE_MEMORY, max(2 * GIB, search * recent))
-        cores = store_cores(work.search / of.headroom)
-        parts.append(ShapePart("PostgreSQL for search", of.copies, cores, memory, search, work.search))
+    if size.searches:
+        each = search / size.searches
+        memory = min(DATABASE_MEMORY, max(2 * GIB, each * recent))
+        cores = store_cores(work.search / size.searches / of.headroom)
+        parts.append(ShapePart("PostgreSQL for search", size.searches * of.copies, cores, memory, each, work.search))
     if broker:
-        parts.append(ShapePart("RabbitMQ", _BROKER_NODES, BROKER_CORES, 4 * GIB, _BROKER_DISK, work.broker))
+        queues = broker_queues(work, of.headroom)
+        cores = float(queues * BROKER_CORES)
+        parts.append(ShapePart("RabbitMQ", _BROKER_NODES, cores, cores * GIB, queues * _BROKER_DISK, work.broker))
     return [*parts, *outside(load)]
 
 
@@ -241,7 +298,7 @@ def store_cores(busy: float) -> float:
 _LEAST, _MOST = 10.0, 1e10
 """Range of members searched for the limit of a shape."""
 
-SIZES = (Size(4, 2, 1, 1), Size(32, 16, 4, 4, own_search=True), Size(1_000, 500, 64, 64, own_search=True))
+SIZES = (Size(4, 2, 1, 1), Size(32, 16, 4, 4, 1), Size(1_000, 500, 64, 64, 1), Size(4_000, 500, 500, 500, 12))
 """Shapes shown in addition to the one that the load needs."""
 
 
@@ -324,7 +381,7 @@ def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
 
 
 def _named(size: Size) -> str:
-    stores = f"{size.stores} PostgreSQL{' plus one for search' if size.own_search else ''}"
+    stores = f"{size.stores} PostgreSQL{f' and {size.searches} for search' if size.searches else ''}"
     return f"{stores}, {size.redis} Redis, {size.web:,} web processes, {size.workers} workers"
 
 

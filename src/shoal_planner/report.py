@@ -154,7 +154,7 @@ def _value(number: float) -> str:
     return units.number(number) if number >= 1_000 else f"{number:.3g}"
 
 
-_FEWEST, _MOST = 4, 9
+_FEWEST, _MOST = 4, 10
 """Exponents of the range of members in plots."""
 _STEPS = 6
 _RATES = (0.01, 10_000.0)

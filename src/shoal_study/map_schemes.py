@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import InvalidInput
-from shoal.core.placement import DATA_SOURCES
+from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE
 from shoal.graph.shard_map import ShardMap, first_map
 from shoal_study.names import Amounts, Numbers
 
@@ -188,7 +188,8 @@ def with_stores(known: ShardMap, stores: int) -> ShardMap:
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    return np.array(known.owners, np.intp)
+    """Return the store of each data source, none of which is divided."""
+    return np.array(known.owners[::SHARDS_PER_SOURCE], np.intp)
 
 
 def _url(store: int) -> str:
@@ -199,14 +200,24 @@ def _with_one_more(known: ShardMap) -> ShardMap:
     added = len(known.stores)
     known = known.with_store(_url(added))
     for _ in range(DATA_SOURCES // (added + 1)):
-        giver = max(range(added), key=lambda store: (len(known.of(store)), store))
-        known = known.moving(known.of(giver)[-1:], giver, added, returns=False)
+        giver = max(range(added), key=lambda store: (len(_sources(known, store)), store))
+        known = _moved(known, _sources(known, giver)[-1], giver, added)
     return known
+
+
+def _sources(known: ShardMap, store: int) -> list[int]:
+    found: list[int] = np.flatnonzero(owners_of(known) == store).tolist()
+    return found
+
+
+def _moved(known: ShardMap, source: int, giver: int, taker: int) -> ShardMap:
+    shards = range(source * SHARDS_PER_SOURCE, (source + 1) * SHARDS_PER_SOURCE)
+    return known.moving(shards, giver, taker, returns=False)
 
 
 def _without(known: ShardMap, stores: int) -> ShardMap:
     for removed in range(stores, len(known.stores)):
-        for source in known.of(removed):
-            taker = min(range(stores), key=lambda store: len(known.of(store)))
-            known = known.moving([source], removed, taker, returns=False)
+        for source in _sources(known, removed):
+            taker = min(range(stores), key=lambda store: len(_sources(known, store)))
+            known = _moved(known, source, removed, taker)
     return known

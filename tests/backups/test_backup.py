@@ -23,6 +23,7 @@ from shoal.cli import main
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import Store
+from shoal.graph.shard_map import parse_shards
 from shoal.media.store import RAW, MediaStore
 from shoal.settings import Settings, build
 from shoal.tagcloud.contract import TagRule
@@ -362,9 +363,9 @@ async def test_backup_of_moved_data_sources_contains_them_once(tmp_path: Path) -
     async with process(store) as graph:
         await populate(graph)
         async with mover(store) as moving:
-            await moving.move([3, 4], store["32-63"])
+            await moving.move(parse_shards("3-4,5:0-63"), store["32-63"])
         made = await backed_up(settings, place)
-        assert made.stores.keys() == {"0-2,5-31", "3-4,32-63"}
+        assert made.stores.keys() == {"0-2,5:64-127,6-31", "3-4,5:0-63,32-63"}
         held = await everything_in(graph)
     target = f"sqlite:///{tmp_path}/new.db"
     await brought_back(place, build(store=target))

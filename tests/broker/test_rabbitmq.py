@@ -52,10 +52,10 @@ def node(spare: Program) -> Program:
 
 @asynccontextmanager
 async def outbox(
-    namespace: str, *, url: str = "", taking: bool = True, prefetch: int = 512, deaths: int = 8
+    namespace: str, *, url: str = "", taking: bool = True, prefetch: int = 512, deaths: int = 8, queues: int = 1
 ) -> AsyncIterator[RabbitOutbox]:
     opened = await RabbitOutbox.open(
-        url or rabbitmq.node().url, namespace=namespace, taking=taking, prefetch=prefetch, deaths=deaths
+        url or rabbitmq.node().url, namespace=namespace, taking=taking, prefetch=prefetch, deaths=deaths, queues=queues
     )
     try:
         yield opened
@@ -97,6 +97,27 @@ async def test_rabbitmq_outbox_waiting_worker_is_woken_by_new_job() -> None:
         async with asyncio.timeout(60):
             await woken.wait()
         assert posts(await work.claim(10, 60.0)) == [1]
+
+
+@in_loop
+async def test_rabbitmq_outbox_with_several_queues_delivers_each_job_once_to_some_worker() -> None:
+    namespace = rabbitmq.namespace()
+    numbers = list(range(1, 61))
+    async with outbox(namespace, taking=False, queues=3) as sending:
+        await sending.send(jobs(*numbers))
+        assert (await sending.backlog(), await sending.ready()) == (60, 60)
+        assert await sending.lag() > 0
+        async with outbox(namespace, queues=3, prefetch=30) as one, outbox(namespace, queues=3, prefetch=30) as other:
+            taken: list[Job] = []
+            while len(taken) < 60:
+                for work in (one, other):
+                    claimed_now = await claim(work)
+                    await work.ack(claimed_now)
+                    taken += claimed_now
+                    assert len(claimed_now) <= 30
+            assert sorted(posts(taken)) == numbers
+            assert (await one.figures()).workers == 2
+        assert await sending.backlog() == 0
 
 
 @in_loop

@@ -240,8 +240,8 @@ def test_cli_bench_unknown_benchmark_lists_available_benchmarks() -> None:
     ("store", "told"),
     [
         ('{"0-31": ', "is not valid JSON"),
-        ('{"0-31": "sqlite:///a.db"}', "no store for data source 32"),
-        ('{"x": "sqlite:///a.db"}', "is not a range"),
+        ('{"0-31": "sqlite:///a.db"}', "store: shard map: no store for 32-63"),
+        ('{"x": "sqlite:///a.db"}', "is not a list of data sources (0 to 63)"),
     ],
 )
 def test_cli_store_option_invalid_shard_map_is_reported_in_one_line(store: str, told: str) -> None:

@@ -21,7 +21,6 @@ from shoal.core.model import (
     Member,
     Post,
 )
-from shoal.core.placement import source_of
 from shoal.graph.changes import put_on, take_off
 from shoal.graph.contract import (
     MAX_TIME,
@@ -419,7 +418,7 @@ async def test_graph_assoc_add_of_new_association_is_refused_while_it_exists(bac
 
 @in_loop
 async def test_graph_batch_is_not_stored_before_its_precondition_completes(backend: Backend) -> None:
-    store = await backend.open_store(backend.owners[source_of(shard_of(ANN))])
+    store = await backend.open_store(backend.owners[shard_of(ANN)])
     try:
         for number, commit in enumerate((store.commit, store.commit_owing), 1):
             batch = Batch(shard_of(ANN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
+from shoal.core.ids import EPOCH_MS, compose
+from shoal.core.placement import SHARDS
 from shoal.core.tokenizer import Clause, clause_of, words_of
+from shoal.graph.contract import MAX_TIME
 from shoal.graph.sqlite.sql import for_rows
 from shoal.search import postgres as postgres_index
 from shoal.search import sqlite, sqlite_sql
@@ -32,6 +36,7 @@ from shoal.search.contract import (
     to,
     within,
 )
+from shoal.search.divided import DividedIndex
 from shoal.search.memory import MemoryIndex
 from shoal.search.postgres import PostgresIndex
 from shoal.search.sqlite import SqliteIndex
@@ -498,3 +503,83 @@ def test_search_index_answers_match_memory_index(
         run(both())
 
     compare()
+
+
+def _on_shard(id_: int, author: int) -> int:
+    """Return the id of a post on its author's shard; of a member (`id_` is `author`) too."""
+    return compose(EPOCH_MS + id_, author)
+
+
+def _spread(change: IndexChange) -> IndexChange:
+    """Return the change with the ids of members, and of their posts, on a shard for each member."""
+    return IndexChange(
+        [msgspec.structs.replace(row, id=_on_shard(row.id, row.author_id)) for row in change.posts],
+        [msgspec.structs.replace(row, id=_on_shard(row.id, row.id)) for row in change.members],
+        {_on_shard(id_, author) for id_ in change.gone for author in (ANN, BEN, CYD)},
+    )
+
+
+def _divided(number: int) -> DividedIndex:
+    return DividedIndex([MemoryIndex() for _ in range(number)], [shard % number for shard in range(SHARDS)])
+
+
+@given(st.lists(changes.map(_spread), max_size=4), questions)
+@settings(max_examples=examples(60, full=200), deadline=None)
+def test_divided_search_index_answers_match_undivided_index(
+    steps: list[IndexChange], asked_for: tuple[list[Ask], list[Clause]]
+) -> None:
+    async def both() -> None:
+        whole, divided = MemoryIndex(), _divided(3)
+        for change in steps:
+            await whole.write(change)
+            await divided.write(partial(IndexChange, *change))
+        every = await whole.ids(-1, 99)
+        assert await divided.ids(-1, 99) == every
+        assert [await divided.ids(after, 2) for after in every] == [await whole.ids(after, 2) for after in every]
+        assert await divided.rows(every) == await whole.rows(every)
+        asks, called = asked_for
+        for ask in (msgspec.structs.replace(one, before=MAX_TIME, after=-1) for one in asks):
+            assert [await divided.posts(ask, limit) for limit in (2, 50)] == [
+                await whole.posts(ask, limit) for limit in (2, 50)
+            ]
+        assert [await divided.tags(prefix, 9) for prefix in ("", "sea")] == [
+            await whole.tags(prefix, 9) for prefix in ("", "sea")
+        ]
+        assert await divided.directory("new", 2, 1) == await whole.directory("new", 2, 1)
+        # Within a group, the order of members by latest post is that of each part.
+        assert set(await divided.directory("active", 9)) == set(await whole.directory("active", 9))
+        assert set(await divided.members(called, "ann", 9)) == set(await whole.members(called, "ann", 9))
+        assert len(await divided.members(called, "ann", 1)) == len(await whole.members(called, "ann", 1))
+
+    run(both())
+
+
+@in_loop
+async def test_divided_search_index_lists_members_by_prefix_then_name_then_note() -> None:
+    index = _divided(3)
+    rows = [
+        member(ANN, "zed", "blue"),
+        member(BEN, "bluebell"),
+        member(CYD, "moon", note="blue"),
+        member(104, "blueish"),
+    ]
+    await index.write(_spread(IndexChange(members=rows)))
+    # The bits above the shard are the number of the member.
+    found = [id_ >> 23 for id_ in await index.members(names("blue"), "blue", 9)]
+    assert (set(found[:2]), found[2:]) == ({BEN, 104}, [ANN, CYD])
+    assert await index.members(names("blue"), "blue", 1) in ([_on_shard(BEN, BEN)], [_on_shard(104, 104)])
+
+
+@in_loop
+async def test_divided_search_index_is_filled_when_every_part_is() -> None:
+    parts = [MemoryIndex(), MemoryIndex()]
+    index = DividedIndex(parts, [shard % 2 for shard in range(SHARDS)])
+    await index.keep_state(FillState(FORM, 7))
+    await parts[1].keep_state(FillState(FORM, 3))
+    assert await index.state() == FillState(FORM, 3)
+    await parts[1].keep_state(FillState())
+    assert not (await index.state()).complete
+    await index.keep_state(FillState(FORM, MAX_TIME))
+    assert (await index.state()).complete
+    await index.clear()
+    assert await index.state() == FillState()

@@ -57,9 +57,9 @@ def folder() -> Path:
     return path
 
 
-def start_own() -> Program:
+def start_own(*options: str) -> Program:
     """Return a new server, which the test may stop. Skips the test where PostgreSQL is not installed, except in CI."""
-    return _unless_missing(_start)
+    return _unless_missing(lambda: _start(*options))
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,11 +21,24 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
+from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import MAX_TIME, Assoc, AssocExists, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.postgres.migrations import GRAPH, migrate
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, PINS, POSTED, TAGGED, Key
+from shoal.graph.schema import (
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    PINS,
+    POSTED,
+    TAGGED,
+    USER_NAME,
+    Key,
+    user_name_key,
+)
+from shoal.graph.shard_map import ShardMap, ranges_of
 from tests.async_runner import eventually, in_loop, run
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
@@ -886,6 +900,40 @@ async def test_postgres_lists_from_schema_without_position_blocks_are_read_by_po
 
 
 @in_loop
+async def test_postgres_moves_of_data_sources_recorded_by_older_schema_are_those_of_their_shards(
+    database: Database,
+) -> None:
+    async with aside(await database.made()) as other:
+        await other.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
+        await migrate(other, GRAPH._replace(migrations=GRAPH.migrations[:6]))
+        key = user_name_key("ann")
+        old = {"stores": ["a", "b"], "owners": [*[1] * 63, 0], "moved": {"1": 0}, "left": {}}
+        await other.execute("INSERT INTO shoal.shard_map VALUES (4, $1)", json.dumps(old))
+        await other.execute(
+            "INSERT INTO shoal.key (space, name, id, until, revision, source) VALUES ('user_name', 'ann', 7, 0, 1, 3)"
+        )
+        await other.executemany(
+            "INSERT INTO shoal.moving (source, state, mover, peer) VALUES ($1, $2, 1, $3)",
+            [(0, "away", "a"), (1, "copying", "b")],
+        )
+        await other.executemany(
+            "INSERT INTO shoal.journal (source, kind, a, space, name) VALUES ($1, $2, $3, $4, $5)",
+            [(1, "object", id_on(1), None, None), (3, "key", None, *key[1:]), (5, "key", None, "import", "deleted")],
+        )
+        async with opened(database):
+            rows = await other.fetch(
+                "SELECT state, array_agg(shard ORDER BY shard) FROM shoal.moving GROUP BY 1 ORDER BY 1"
+            )
+            assert [tuple(row) for row in rows] == [("away", list(range(128))), ("copying", list(range(128, 256)))]
+            journal = await other.fetch("SELECT shard FROM shoal.journal ORDER BY seq")
+            assert [shard for (shard,) in journal] == [shard_of(id_on(1)), key.shard, 5 * 128]
+            ((version, stored),) = await other.fetch(moves_sql.LAST_MAP)
+            known = ShardMap.from_plain(version, json.loads(stored))
+            assert (list(map(ranges_of, known.by_store())), ranges_of(known.moved)) == (["63", "0-62"], "1")
+        await other.execute("DROP SCHEMA shoal CASCADE")
+
+
+@in_loop
 async def test_postgres_position_blocks_wait_for_concurrent_commits(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         batch = Batch(shard_of(ANN))
@@ -907,19 +955,19 @@ async def test_postgres_position_blocks_wait_for_concurrent_commits(database: Da
 # Moving
 
 
-async def mark(other: asyncpg.Connection, source: int, state: str | None) -> None:
-    """Mark a data source as a mover does, or as not moving."""
+async def mark(other: asyncpg.Connection, shard: int, state: str | None) -> None:
+    """Mark a shard as a mover does, or as not moving."""
     async with other.transaction():
         await other.execute(moves_sql.MOVING_LOCK)
-        await other.execute(moves_sql.UNMARK, [source])
+        await other.execute(moves_sql.UNMARK, [shard])
         if state is not None:
-            await other.execute(moves_sql.MARK, [source], state, None, 1, "another store")
+            await other.execute(moves_sql.MARK, [shard], state, None, 1, "another store")
 
 
 @in_loop
-async def test_data_source_move_journals_writes_while_copying(database: Database) -> None:
+async def test_shard_move_journals_writes_while_copying(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
-        await mark(other, 40, "copying")
+        await mark(other, shard_of(BEN), "copying")
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await graph.count_set(BEN, LIKED_BY.number, 2)
         batch = Batch(shard_of(BEN))
@@ -935,16 +983,29 @@ async def test_data_source_move_journals_writes_while_copying(database: Database
             ("key", None, None, None, "user_name", "ben"),
             ("object", BEN, None, None, None, None),
         ]
-        await mark(other, 40, None)
+        await mark(other, shard_of(BEN), None)
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
         assert await other.fetchval("SELECT count(*) FROM shoal.journal") == 5
 
 
 @in_loop
-async def test_data_source_move_frozen_source_refuses_writes_to_that_source_only(database: Database) -> None:
+async def test_shard_of_key_in_sql_is_that_of_key_row(database: Database) -> None:
+    spaces = [USER_NAME, "email", "idempotency", "import", "user_name "]
+    names = ["ann", "ann@example.com", "straße@例え.jp", "", *(f"m{n}" for n in range(300))]
+    rows = [KeyRow(space, name, id_on(n % 64, n, n % 128), 0) for n, name in enumerate(names) for space in spaces]
+    async with opened(database), aside(database.url) as other:
+        found = await other.fetch(
+            "SELECT shoal.key_shard(space, name, id) FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w (space, name, id)",
+            *map(list, zip(*(row[:3] for row in rows), strict=True)),
+        )
+    assert [shard for (shard,) in found] == [row.shard for row in rows]
+
+
+@in_loop
+async def test_shard_move_frozen_shard_refuses_writes_to_that_shard_only(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, BEN, POSTED, 1, moment(1))
-        await mark(other, 40, "frozen")
+        await mark(other, shard_of(BEN), "frozen")
         commits = [begin(graph, id_on(source), POSTED, 2, moment(2)) for source in range(38, 43)]
         answers = await asyncio.gather(*commits, return_exceptions=True)
         assert [type(answer) for answer in answers] == [type(None), type(None), Frozen, type(None), type(None)]
@@ -953,13 +1014,13 @@ async def test_data_source_move_frozen_source_refuses_writes_to_that_source_only
         with pytest.raises(Unavailable):
             await graph.count_set(BEN, POSTED.number, 5)
         assert await graph.assoc_range(BEN, POSTED, Cursor(limit=5)) == [Assoc(1, moment(1), b"")]
-        await mark(other, 40, None)
+        await mark(other, shard_of(BEN), None)
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await broken_promises(graph) == []
 
 
 @in_loop
-async def test_data_source_move_freeze_waits_for_commits_in_progress(database: Database) -> None:
+async def test_shard_move_freeze_waits_for_commits_in_progress(database: Database) -> None:
     async with (
         opened(database) as graph,
         aside(database.url) as other,
@@ -972,7 +1033,7 @@ async def test_data_source_move_freeze_waits_for_commits_in_progress(database: D
         await other.execute("SELECT FROM shoal.count FOR UPDATE")
         commit = asyncio.create_task(begin(graph, BEN, POSTED, 2, moment(2)))
         await eventually(lambda: watch.fetchval(_WAITING), 1)
-        freezing = asyncio.create_task(mark(mover, 40, "frozen"))
+        freezing = asyncio.create_task(mark(mover, shard_of(BEN), "frozen"))
         await eventually(lambda: watch.fetchval(_WAITING), 2)
         late = asyncio.create_task(begin(graph, BEN, POSTED, 3, moment(3)))
         await eventually(lambda: watch.fetchval(_WAITING), 3)

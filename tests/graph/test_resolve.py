@@ -14,10 +14,22 @@ from shoal.core.events import InverseOp, InversePending, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import source_of
-from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
+from shoal.graph.contract import AssocOp, Batch, Changed, Frozen, IdTaken, KeyTaken, Missing
 from shoal.graph.payloads.follows import encode_moments
 from shoal.graph.resolve import Known, Resolution, StoredAssoc, Touched, decide
-from shoal.graph.schema import BLOCKS, FOLLOW_TIMES, FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from shoal.graph.schema import (
+    BLOCKS,
+    FOLLOW_TIMES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    MUTES,
+    POSTED,
+    PUBLISHED,
+    Key,
+    public_list,
+)
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
 
 NOW = 1_000
@@ -166,6 +178,42 @@ def test_cross_store_inverse_is_returned_and_emitted_with_raised_time() -> None:
         *[InversePending(op=op) for op in pending_inverses],
     ]
     assert {triple[0] for triple in changes.links} == {ANN}
+
+
+def test_entry_of_public_list_in_another_store_is_pending_as_it_is() -> None:
+    known, changes = Known(), Resolution()
+    batch = Batch(shard_of(ANN))
+    public = public_list(shard_of(CYD))
+    batch.assoc_add(public, PUBLISHED, 7, 7, b"data")
+    batch.assoc_del(public, PUBLISHED, 8, moment(9))
+    batch.assoc_add(public_list(shard_of(ANN)), PUBLISHED, 7, 7)
+    assert (public, PUBLISHED.number, 7) not in Touched([batch], first_half).links
+    pending = decide(batch, known, changes, owns=first_half, now=NOW)
+    assert pending == [
+        InverseOp(public, PUBLISHED.number, 7, 7, alive=True, data=b"data", aggregate_id=0),
+        InverseOp(public, PUBLISHED.number, 8, moment(9), alive=False, data=b"", aggregate_id=0),
+    ]
+    assert changes.events == [InversePending(op=op) for op in pending]
+    assert set(changes.links) == {(public_list(shard_of(ANN)), PUBLISHED.number, 7)}
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        AssocOp(ANN, MUTES.number, BEN, moment(9), alive=True),
+        AssocOp(CYD, FOLLOWS.number, ANN, moment(9), alive=True),
+        AssocOp(CYD, LIKED_BY.number, ANN, moment(9), alive=True, plain=True),
+    ],
+    ids=["acting shard", "association with inverse", "pending inverse"],
+)
+def test_batch_whose_shard_has_moved_to_another_store_is_refused_without_effect(op: AssocOp) -> None:
+    known, changes = known_world(), Resolution()
+    batch = Batch(shard_of(ANN) if op.id1 == CYD else shard_of(CYD))
+    batch.put(op)
+    before = state(known), written(changes)
+    with pytest.raises(Frozen):
+        decide(batch, known, changes, owns=first_half, now=NOW)
+    assert (state(known), written(changes)) == before
 
 
 def test_association_delete_of_inactive_association_has_no_pending_inverse() -> None:

@@ -11,13 +11,15 @@ import pytest
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOp, InversePending, PostCreated
 from shoal.core.ids import shard_of
-from shoal.core.model import Member
-from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.core.model import Member, Post
+from shoal.core.placement import SHARDS, SHARDS_PER_SOURCE
 from shoal.graph.bulk import KeyRow, Rows
-from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing
+from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing, Store
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.graph.shard_map import parse_shard_map
+from shoal.graph.resolve import Owns
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, PUBLISHED, Key, public_list
+from shoal.graph.shard_map import ShardMap, ShardState, first_map, parse_shard_map
+from shoal.graph.sharding.live_map import LiveMap, MapNews
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from tests.async_runner import eventually, in_loop
 from tests.stores import (
@@ -38,7 +40,7 @@ from tests.stores import (
     moment,
 )
 
-HALVES = [0] * 32 + [1] * 32
+HALVES = [shard * 2 // SHARDS for shard in range(SHARDS)]
 ANNS, BENS = shard_of(ANN), shard_of(BEN)
 
 
@@ -46,7 +48,7 @@ class Fragile(MemoryGraph):
     """A store that can be made unavailable and counts commits."""
 
     def __init__(self, index: int, owners: Sequence[int]) -> None:
-        super().__init__(lambda shard: owners[source_of(shard)] == index)
+        super().__init__(lambda shard: owners[shard] == index)
         self.down = False
         self.commits = 0
 
@@ -149,6 +151,61 @@ async def test_cross_store_association_to_existing_object_is_complete_at_commit(
     await graph.commit(batch)
     assert await broken_promises(graph) == []
     assert await graph.backlog() == 0
+
+
+def two_halves_of_each_data_source() -> tuple[ShardedGraph, Fragile, Fragile]:
+    owners = [shard % SHARDS_PER_SOURCE * 2 // SHARDS_PER_SOURCE for shard in range(SHARDS)]
+    one, two = Fragile(0, owners), Fragile(1, owners)
+    return ShardedGraph([one, two], owners), one, two
+
+
+@in_loop
+async def test_public_list_in_another_part_of_the_data_source_is_changed_when_commit_returns() -> None:
+    graph, one, two = two_halves_of_each_data_source()
+    author, post = id_on(17, 0, shard=100), id_on(17, 1, shard=100)
+    public = public_list(shard_of(author))
+    batch = Batch(shard_of(author))
+    batch.obj_add(Post(id=post, author_id=author))
+    batch.assoc_add(public, PUBLISHED, post, post)
+    await graph.commit(batch)
+    assert await graph.assoc_range(public, PUBLISHED, Cursor()) == [Assoc(post, post, b"")]
+    assert [len(await all_links(store)) for store in (one, two)] == [1, 0]
+    batch = Batch(shard_of(author))
+    batch.assoc_del(public, PUBLISHED, post, moment(9))
+    await graph.commit(batch)
+    assert await graph.assoc_range(public, PUBLISHED, Cursor()) == []
+    assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_public_list_in_unavailable_store_is_changed_later_in_any_order() -> None:
+    graph, one, _ = two_halves_of_each_data_source()
+    author, posts = id_on(17, 0, shard=100), [id_on(17, n, shard=100) for n in (1, 2)]
+    public = public_list(shard_of(author))
+    one.down = True
+    for post in posts:
+        batch = Batch(shard_of(author))
+        batch.assoc_add(public, PUBLISHED, post, post)
+        await graph.commit(batch)
+    batch = Batch(shard_of(author))
+    batch.assoc_del(public, PUBLISHED, posts[0], moment(9))
+    await graph.commit(batch)
+    one.down = False
+    jobs = await graph.claim(10, 60)
+    await graph.settle([job.event.op for job in reversed(jobs) if isinstance(job.event, InversePending)])
+    await graph.ack(jobs)
+    assert len(jobs) == 3
+    assert await graph.assoc_range(public, PUBLISHED, Cursor()) == [Assoc(posts[1], posts[1], b"")]
+
+
+@in_loop
+async def test_list_with_inverse_in_another_part_of_the_data_source_is_refused() -> None:
+    graph, one, two = two_halves_of_each_data_source()
+    batch = Batch(shard_of(id_on(17, shard=100)))
+    batch.assoc_add(id_on(17, shard=5), FOLLOWS, ANN, moment(1))
+    with pytest.raises(ValueError, match="object of another store"):
+        await graph.commit(batch)
+    assert (one.commits, two.commits) == (0, 0)
 
 
 @in_loop
@@ -299,8 +356,8 @@ async def test_sharded_graph_claim_of_some_jobs_wakes_workers_for_the_rest() -> 
     woken: list[int] = []
     graph.on_event(lambda: woken.append(1))
     assert [len(await graph.claim(4, 60)), len(woken)] == [4, 1]
-    assert [len(await graph.claim(4, 60)), len(woken)] == [2, 2], "the other store has no jobs for its half"
-    assert [len(await graph.claim(4, 60)), len(woken)] == [1, 2]
+    assert [len(await graph.claim(4, 60)), len(woken)] == [3, 1], "the half of the other store, which has no jobs"
+    assert [len(await graph.claim(4, 60)), len(woken)] == [0, 1]
 
 
 @in_loop
@@ -369,7 +426,7 @@ async def test_sharded_graph_commit_to_frozen_source_waits_for_new_shard_map() -
     await eventually(two.refusals, 4)
     assert not writing.done()
     await one.put_rows(Rows(objects=[Member(id=BEN, name="ben")]))
-    graph.remap([one, two], [0] * 64)
+    graph.remap([one, two], [0] * SHARDS)
     await writing
     assert await graph.assoc_count([BEN, POST_OF_BEN], [POSTED, LIKED_BY]) == {
         POSTED: {BEN: 1},
@@ -377,6 +434,79 @@ async def test_sharded_graph_commit_to_frozen_source_waits_for_new_shard_map() -
     }
     assert await graph.backlog() == 0
     assert await broken_promises(graph) == []
+
+
+class Held(Fragile):
+    """A store that suspends each commit until `released`."""
+
+    def __init__(self, index: int, owners: Sequence[int]) -> None:
+        super().__init__(index, owners)
+        self.reached, self.released = asyncio.Event(), asyncio.Event()
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        self.reached.set()
+        await self.released.wait()
+        return await super().commit_owing(batch)
+
+
+@pytest.mark.parametrize(("shard", "held"), [(ANNS, 0), (BENS, 1)], ids=["actor", "post"])
+@in_loop
+async def test_sharded_graph_commit_that_a_new_shard_map_overtakes_is_repeated_on_the_new_store(
+    shard: int, held: int
+) -> None:
+    owners = list(HALVES)
+    old, new = Held(held, owners), Fragile(1 - held, owners)
+    stores = [old, new] if held == 0 else [new, old]
+    graph = ShardedGraph(stores, owners)
+    like = asyncio.create_task(begin(graph, ANN, LIKES, POST_OF_BEN, moment(1), aggregate_id=BEN))
+    await old.reached.wait()
+    graph.remap(stores, [1 - held if at == shard else owner for at, owner in enumerate(HALVES)])
+    old.released.set()
+    await like
+    assert await broken_promises(graph) == []
+    assert await graph.assoc_count([ANN], [LIKES]) == {LIKES: {ANN: 1}}
+    assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
+    assert await graph.backlog() == 0
+
+
+class Keeper:
+    """The copy of a map in a store, which records the calls of a process."""
+
+    def __init__(self, url: str, newest: ShardMap, calls: list[tuple[str, str]]) -> None:
+        self._url = url
+        self._newest = newest
+        self._calls = calls
+
+    async def beat(self, _me: int, version: int, *, joins: bool) -> MapNews:
+        del joins
+        return MapNews(self._newest if version < self._newest.version else None, [])
+
+    async def offer(self, _known: ShardMap) -> None:
+        self._calls.append(("offer", self._url))
+
+    async def admit(self, _shards: list[int], _version: int, _seconds: float) -> None:
+        self._calls.append(("admit", self._url))
+
+    async def marks(self) -> dict[int, ShardState]:
+        return {}
+
+    async def close(self, _me: int) -> None:
+        """Do nothing."""
+
+
+@in_loop
+async def test_live_map_admits_writes_to_moved_shards_before_it_offers_the_map_to_other_stores() -> None:
+    first = first_map({"0-31": "a", "32-62": "b", "63": "c"})
+    calls: list[tuple[str, str]] = []
+
+    async def store(_url: str, owns: Owns) -> Store:
+        return MemoryGraph(owns)
+
+    live = LiveMap(store, lambda url: Keeper(url, first.moving([7], 0, 2, returns=False), calls), first)
+    await live.open()
+    await live.close()
+    assert calls[:2] == [("offer", "c"), ("admit", "c")]
+    assert sorted(calls[2:]) == [("offer", "a"), ("offer", "b")]
 
 
 @in_loop
@@ -390,7 +520,7 @@ async def test_sharded_graph_missing_object_is_retried_with_new_shard_map() -> N
 
     async def missing(_batch: Batch) -> list[tuple[Job, InverseOp]]:
         await one.put_rows(Rows(objects=[Member(id=BEN, name="ben")]))
-        graph.remap([one, two], [0] * 64)
+        graph.remap([one, two], [0] * SHARDS)
         raise Missing("it was deleted in between")
 
     two.commit_owing = missing  # type: ignore[method-assign, assignment]
@@ -449,7 +579,7 @@ async def test_sharded_graph_reads_renew_stale_shard_map_first() -> None:
         lambda: graph.assoc_get(BEN, [FOLLOWS], [ANN]),
     ):
         graph.remap([one, two], HALVES)
-        graph.watch = Wary(lambda: graph.remap([one, two], [0] * 64))
+        graph.watch = Wary(lambda: graph.remap([one, two], [0] * SHARDS))
         answer = await ask()
         assert answer
         assert answer != {FOLLOWS: {}}
@@ -459,23 +589,32 @@ async def test_sharded_graph_reads_renew_stale_shard_map_first() -> None:
 
 
 def test_shard_map_names_a_store_for_every_data_source() -> None:
-    owners = parse_shard_map({"0-9": "a", "11-63": "b", "10": "c"})
-    assert owners == {source: "a" if source < 10 else "b" if source > 10 else "c" for source in range(64)}
+    urls = parse_shard_map({"0-9,10:0-63": "a", "11-63": "b", "10:64-127": "c"})
+    assert urls == ["a"] * (10 * 128 + 64) + ["c"] * 64 + ["b"] * (53 * 128)
 
 
 @pytest.mark.parametrize(
     ("ranges", "complaint"),
     [
-        ({"all": "a"}, "'all' is not a range of data sources such as 0-31"),
-        ({"": "a"}, "'' is not a range"),
-        ({"-5": "a"}, "'-5' is not a range"),
-        ({"0-x": "a"}, "'0-x' is not a range"),
-        ({"0-63": "a", "5-3": "b"}, "'5-3' is not a range"),
-        ({"0-31": "a", "31-63": "b"}, "data source 31 is listed twice"),
-        ({"0-63": "a", "7": "b"}, "data source 7 is listed twice"),
-        ({"0-64": "a"}, "data source 64 is listed twice or above 63"),
-        ({"0-31": "a", "33-63": "b"}, "no store for data source 32"),
-        ({}, "no store for data source 0"),
+        (
+            {"all": "a"},
+            r"'all' is not a list of data sources \(0 to 63\) and parts of them \(shards 0 to 127\), such as 12-15,17:0-63",
+        ),
+        ({"": "a"}, "'' is not a list"),
+        ({"-5": "a"}, "'-5' is not a list"),
+        ({"0-x": "a"}, "'0-x' is not a list"),
+        ({"0-63": "a", "5-3": "b"}, "'5-3' is not a list"),
+        ({"0-31": "a", "31-63": "b"}, "31 is listed twice"),
+        ({"0-63": "a", "7": "b"}, "7 is listed twice"),
+        ({"0-63": "a", "7:3-5,9:1": "b"}, "7:3-5,9:1 is listed twice"),
+        ({"0-64": "a"}, "'0-64' is not a list"),
+        ({"0-62,63:0-128": "a"}, "'0-62,63:0-128' is not a list"),
+        ({"64:0": "a"}, "'64:0' is not a list"),
+        ({"7:5-3": "a"}, "'7:5-3' is not a list"),
+        ({"7:": "a"}, "'7:' is not a list"),
+        ({"0-31": "a", "33-63": "b"}, "no store for 32"),
+        ({"0-16,17:0-63": "a", "18-63": "b"}, "no store for 17:64-127"),
+        ({}, "no store for 0-63"),
     ],
 )
 def test_shard_map_incomplete_or_ambiguous_is_refused(ranges: dict[str, str], complaint: str) -> None:
@@ -483,6 +622,6 @@ def test_shard_map_incomplete_or_ambiguous_is_refused(ranges: dict[str, str], co
         parse_shard_map(ranges)
 
 
-def test_sharded_graph_without_owner_for_a_data_source_is_refused() -> None:
-    with pytest.raises(ValueError, match=rf"must have {DATA_SOURCES} data sources \(got 63\)"):
-        ShardedGraph([MemoryGraph()], [0] * 63)
+def test_sharded_graph_without_owner_for_a_shard_is_refused() -> None:
+    with pytest.raises(ValueError, match=rf"must have {SHARDS} shards \(got 64\)"):
+        ShardedGraph([MemoryGraph()], [0] * 64)

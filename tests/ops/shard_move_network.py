@@ -16,7 +16,7 @@ from shoal.app.stores import map_of, open_side, open_store
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, source_of
 from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.settings import build
@@ -43,20 +43,34 @@ async def mover(store: str | dict[str, str], tell: Progress = nothing) -> AsyncI
         yield opened
 
 
-def member_on(source: int) -> int:
-    """Return the only member on a data source."""
-    return id_on(source)
+UPPER = DATA_SOURCES
+"""Added to a data source, names the upper half of its shards; without it, the lower half."""
 
 
-async def populate(graph: Store, posts: int = 3) -> None:
-    """Create a member on every data source, with a name, posts, follows across stores and a tombstone."""
-    for source in range(DATA_SOURCES):
+def id_in(half: int, n: int = 0) -> int:
+    """Return the n-th id in one half of a data source."""
+    return id_on(half % UPPER, n, shard=5 if half < UPPER else 100)
+
+
+def member_on(half: int) -> int:
+    """Return the only member in one half of a data source."""
+    return id_in(half)
+
+
+def half_of(id_: int) -> int:
+    shard = shard_of(id_)
+    return source_of(shard) + (UPPER if shard % SHARDS_PER_SOURCE >= SHARDS_PER_SOURCE // 2 else 0)
+
+
+async def populate(graph: Store, posts: int = 3, halves: Sequence[int] = range(DATA_SOURCES)) -> None:
+    """Create a member in each half, with a name, posts, follows across stores and a tombstone."""
+    for source in halves:
         member = member_on(source)
         batch = Batch(shard_of(member))
         batch.obj_add(Member(id=member, name=f"m{source}"))
         batch.key_add(Key(batch.shard, "import", f"m{source}"), member)
         for n in range(posts):
-            post = id_on(source, 1 + n)
+            post = id_in(source, 1 + n)
             batch.obj_add(Post(id=post, author_id=member, text=f"post {n}"))
             batch.assoc_add(member, POSTED, post, post)
         batch.assoc_add(member, FOLLOWS, member_on((source + 7) % DATA_SOURCES), moment(source))
@@ -108,7 +122,7 @@ class Load:
             await asyncio.sleep(0.01)
 
     def _posts_on(self, sources: Sequence[int]) -> int:
-        return sum(source_of(shard_of(post)) in sources for post in self.posts)
+        return sum(half_of(post) in sources for post in self.posts)
 
     async def _write(self, graph: Store, other: Store) -> None:
         while not self._stopping:
@@ -126,7 +140,7 @@ class Load:
     async def _post(self, graph: Store, other: Store) -> None:
         n = next(self._numbers)
         source = self._sources[n % len(self._sources)]
-        author, post = member_on(source), id_on(source, n)
+        author, post = member_on(source), id_in(source, n)
         batch = Batch(shard_of(author))
         batch.obj_add(Post(id=post, author_id=author, text=str(n)))
         batch.assoc_add(author, POSTED, post, post)
@@ -145,7 +159,7 @@ class Load:
         n = next(self._numbers)
         source = self._sources[n % len(self._sources)]
         liker = member_on((n * 31) % DATA_SOURCES)
-        post = id_on(source, 1 + n % 3)
+        post = id_in(source, 1 + n % 3)
         batch = Batch(shard_of(liker))
         batch.expect(post)
         batch.assoc_add(liker, LIKES, post, moment(n), str(n).encode(), aggregate_id=member_on(source))
@@ -174,7 +188,7 @@ class Load:
 
     async def _check_tallies(self, graph: Store) -> None:
         for source in self._sources:
-            posts = [id_on(source, 1 + n) for n in range(3)]
+            posts = [id_in(source, 1 + n) for n in range(3)]
             counts = (await graph.assoc_count([*posts, member_on(source)], [LIKED_BY]))[LIKED_BY]
             assert sum(counts.get(post, 0) for post in posts) == counts.get(member_on(source), 0)
 

@@ -24,7 +24,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LIKES, POSTED
-from shoal.graph.shard_map import parse_sources
+from shoal.graph.shard_map import parse_shards
 
 
 def store_of(text: str) -> Any:
@@ -39,16 +39,16 @@ async def move(store: str, verb: str, sources: str, target: str, phase: str) -> 
 
     async with mover(store_of(store), tell) as opened:
         if verb == "move":
-            await opened.move(parse_sources(sources), target)
+            await opened.move(parse_shards(sources), target)
         elif verb == "rollback":
-            await opened.rollback(parse_sources(sources))
+            await opened.rollback(parse_shards(sources))
         else:
-            await opened.finish(parse_sources(sources))
+            await opened.finish(parse_shards(sources))
 
 
 async def write(store: str, first: str, sources: str) -> None:
     numbers = count(int(first))
-    places = parse_sources(sources)
+    places = sorted({shard // 128 for shard in parse_shards(sources)})
     async with process(store_of(store)) as graph:
 
         async def posts() -> None:

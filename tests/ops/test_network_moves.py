@@ -27,6 +27,7 @@ from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
+from shoal.core.placement import SHARDS
 from shoal.graph.bulk import KeyRow, Movable, Rows
 from shoal.graph.contract import AssocRow, Batch, Store
 from shoal.graph.memory import MemoryGraph
@@ -179,7 +180,7 @@ def test_network_move_with_arbitrary_target_content_makes_both_stores_equal(
         named(counts, lambda row: row[:2]),
         named(keys, lambda row: row[:2]),
     )
-    halves = [0] * 32 + [1] * 32
+    halves = [shard * 2 // SHARDS for shard in range(SHARDS)]
     here, there = MemoryGraph(), ShardedGraph([MemoryGraph(), MemoryGraph()], halves)
 
     async def moved() -> None:

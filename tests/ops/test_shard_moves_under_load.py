@@ -1,4 +1,4 @@
-"""Members post, follow and like while their data sources move between stores; one process holds the network."""
+"""Members post, follow and like while their shards move between stores; one process holds the network."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from shoal.graph.shard_map import LEASE_SECONDS
 
 
 @in_loop
-async def test_data_source_move_under_load_refuses_no_requests_and_passes_check() -> None:
+async def test_shard_move_under_load_refuses_no_requests_and_passes_check() -> None:
     databases = Databases()
     here, there = await databases.one(), await databases.one()
     async with Shoal.open(here, media="memory://", most_behind_seconds=0) as shoal:
         handles = [await shoal.register(f"m{n}") for n in range(24)]
-        sources = sorted({place(f"m{n}").a for n in range(0, 24, 2)})
+        # Parts of data sources: each with the shards of some members and without those of others.
+        shards = sorted({place(f"m{n}").shard for n in range(0, 24, 2)})
         posts = [await handle.create(f"first of {n} #tag{n % 3}") for n, handle in enumerate(handles)]
         dice, numbers, stopping = random.Random(7), itertools.count(), asyncio.Event()
         longest = late = 0.0
@@ -62,7 +63,7 @@ async def test_data_source_move_under_load_refuses_no_requests_and_passes_check(
         for step in ("move", "rollback", "move", "finish"):
             await asyncio.sleep(0.3)
             async with mover(here) as moving:
-                await (moving.move(sources, there) if step == "move" else getattr(moving, step)(sources))
+                await (moving.move(shards, there) if step == "move" else getattr(moving, step)(shards))
         await asyncio.sleep(0.3)
         stopping.set()
         await asyncio.gather(*living)

@@ -8,9 +8,22 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
+from shoal.core.placement import SHARDS
 from shoal_planner.calibration import shipped
 from shoal_planner.one_process import HIGH_FAN_OUT_FROM, NAME, one_process, waiting, waiting_p99
-from shoal_planner.plan import Size, affordable, carried, chosen, cluster, needed, plan, swings
+from shoal_planner.plan import (
+    DATABASE_CORES,
+    POLL_STORE,
+    POLL_WEB,
+    Size,
+    affordable,
+    carried,
+    chosen,
+    cluster,
+    needed,
+    plan,
+    swings,
+)
 from shoal_planner.report import summary, tables
 from shoal_planner.workload import Assumptions, Prices, changed, load_of, spreads
 from tests.example_counts import examples
@@ -22,21 +35,23 @@ MORE = ("posts", "pages", "changes", "years", "follows")
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_cluster_plan_carries_its_load_unless_data_sources_run_out(of: Assumptions) -> None:
+def test_cluster_plan_carries_its_load_unless_engines_reach_their_limits(of: Assumptions) -> None:
     shape = cluster(of, COSTS)
     size = needed(load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), of, COSTS.shared)
     ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
     assert ends <= {
         "disks of the databases",
         "CPU of the databases",
-        "the search index, in one database",
-        "disk of the search index, in one database",
-        "the broker's queue",
+        "cores of the broker, at most 32",
+        "nodes of Redis, at most 1,000",
+        "web processes",
         "workers",
     }
-    if size.stores < 64:
-        assert "disks of the databases" not in ends
-        assert "CPU of the databases" not in ends
+    # At some sizes, polling takes most of the processor time, and more processes or databases only poll more.
+    polled = (size.web + size.workers) * size.poll_rate * POLL_STORE
+    assert "CPU of the databases" not in ends or polled > 0.5 * DATABASE_CORES * of.headroom
+    assert "web processes" not in ends or size.stores * size.poll_rate * POLL_WEB > 0.5 * of.headroom
+    assert "disks of the databases" not in ends or size.stores == SHARDS
     assert "workers" not in ends or size.workers > 1
 
 
@@ -57,6 +72,15 @@ def test_plan_with_more_load_uses_no_limit_less(of: Assumptions) -> None:
 def test_plan_chooses_one_process_for_small_network_and_cluster_for_large_network() -> None:
     assert chosen(Assumptions(members=100_000), COSTS).name == NAME
     assert chosen(Assumptions(members=50_000_000), COSTS).name != NAME
+
+
+@pytest.mark.parametrize(("members", "full"), [(10**9, ""), (4 * 10**9, "nodes of Redis"), (10**10, "nodes of Redis")])
+def test_plan_for_billions_of_members_divides_data_sources_and_names_first_bottleneck(members: int, full: str) -> None:
+    of = Assumptions(members=members)
+    shape = cluster(of, COSTS)
+    assert needed(load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), of, COSTS.shared).stores > 64
+    assert shape.limits[0].what.startswith(full)
+    assert shape.carries == (not full)
 
 
 def test_plan_reported_member_count_uses_its_limits_completely() -> None:

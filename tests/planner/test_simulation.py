@@ -165,7 +165,7 @@ def test_simulation_of_celebrity_post_delivers_to_configured_share_of_members(of
 def test_simulation_results_match_plan_of_equal_network() -> None:
     load = load_of(LARGE, HIGH_FAN_OUT_FROM, warm_only=False)
     size = needed(load, LARGE, COSTS.shared)
-    work = work_of(load, LARGE, COSTS.shared, size.web)
+    work = work_of(load, LARGE, COSTS.shared, size)
     found = run(LARGE, seconds=60.0)
     assert found.came == pytest.approx(60 * load.posts, rel=0.05)
     assert found.pages == pytest.approx(60 * load.pages, rel=0.02)
@@ -182,6 +182,17 @@ def test_simulation_with_fewer_workers_is_busier_and_with_too_few_never_drains()
     add_up(behind)
     assert (behind.drained or 3_600) > 60
     assert behind.queue_most > 1_000
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_simulation_of_plan_for_a_billion_members_refuses_nothing_and_keeps_its_headroom(seed: int) -> None:
+    of = Assumptions(members=1_000_000_000)
+    found = run(of, seconds=10.0, seed=seed)
+    add_up(found)
+    assert found.refused == found.pages_refused == 0
+    assert max(found.busy.values()) <= of.headroom + 0.02
+    assert found.lag_p99 < 1
+    assert found.queue_most < 1_000
 
 
 def test_simulation_of_a_billion_members_completes_with_expected_totals() -> None:

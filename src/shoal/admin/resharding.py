@@ -1,7 +1,9 @@
-"""Distribution of a network over its stores and its 64 data sources, and moves of data sources while the network runs.
+"""Distribution of a network over its stores and its 8,192 logical shards, and moves of shards while the network runs.
+
+A move takes whole data sources or parts of them (`shard_map.parse_shards`).
 
 Rows are copied while they change; changes are logged and copied again until few remain. Then counts and hashes of all rows
-are compared. The data sources are frozen while the last changes are copied and compared, and are handed over together with
+are compared. The shards are frozen while the last changes are copied and compared, and are handed over together with
 the new shard map. No process may write to the new location until every process uses that map, and no process writes to the
 old location again. So no write is lost, and no stale value is read after a newer one was acknowledged.
 
@@ -18,14 +20,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import reduce
 from statistics import fmean, pstdev
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from shoal.admin.consistency.scan import OBJECTS_AT_ONCE, ROWS_AT_ONCE
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.ids import shard_of
-from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.bulk import ASSOC_BYTES, FIRST, Spread, Spreading, weigh
+from shoal.core.placement import SHARDS, SHARDS_PER_SOURCE
+from shoal.graph.bulk import ASSOC_BYTES, FIRST, Spread, Spreading, grouped, weigh
 from shoal.graph.contract import Store
 from shoal.graph.shard_map import DEAD_SECONDS, Digest, RowKind, RowNames, ShardMap, Side, ranges_of, shown_url
 
@@ -43,18 +45,18 @@ class Evenness(NamedTuple):
 
 
 async def spread_of(store: Store, tell: Progress) -> list[Spread]:
-    """Return the numbers of members, posts and bytes in each of the 64 data sources. A store that cannot report them is scanned."""
+    """Return the numbers of members, posts and bytes in each of the 8,192 shards. A store that cannot report them is scanned."""
     spreads = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
-    return [spreads.get(source, Spread()) for source in range(DATA_SOURCES)]
+    return [spreads.get(shard, Spread()) for shard in range(SHARDS)]
 
 
-def by_store(known: ShardMap, spreads: Sequence[Spread]) -> list[Spread]:
-    """Return the members, posts and bytes in each store of a shard map: the sums over its data sources."""
-    empty = Spread()
-    return [
-        reduce(Spread.plus, (spreads[source] for source in known.of(store)), empty)
-        for store in range(len(known.stores))
-    ]
+def by_source(spreads: Sequence[Spread]) -> list[Spread]:
+    """Return the contents of each data source."""
+    return [total(spreads[at : at + SHARDS_PER_SOURCE]) for at in range(0, SHARDS, SHARDS_PER_SOURCE)]
+
+
+def total(spreads: Iterable[Spread]) -> Spread:
+    return reduce(Spread.plus, spreads, Spread())
 
 
 def evenness(spreads: Sequence[Spread]) -> Mapping[str, Evenness]:
@@ -68,8 +70,8 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
     read = 0
 
     def add(id_: int, weight: Spread) -> None:
-        source = source_of(shard_of(id_))
-        spreads[source] = spreads.get(source, Spread()).plus(weight)
+        shard = shard_of(id_)
+        spreads[shard] = spreads.get(shard, Spread()).plus(weight)
 
     after = FIRST
     while objects := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -87,8 +89,6 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
     return spreads
 
 
-K = TypeVar("K")
-
 OpenSide = Callable[..., Awaitable[Side]]
 """Opens a store for a move by its URL. If `joins` is true, it may be an empty database, which joins the network."""
 
@@ -104,7 +104,7 @@ _POLL_SECONDS = 0.01
 
 
 class MoveResult(NamedTuple):
-    sources: list[int]
+    shards: list[int]
     rows: int
     """Rows that were compared on both sides."""
     frozen: float
@@ -112,9 +112,9 @@ class MoveResult(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Data sources that move from store `a` to store `b`."""
+    """Shards that move from store `a` to store `b`."""
 
-    sources: list[int]
+    shards: list[int]
     a: Side
     b: Side
     mover: int
@@ -122,73 +122,78 @@ class Move(NamedTuple):
 
 @dataclass
 class Mover:
-    """Moves data sources between stores; created by `open_mover`. `map` is always the newest shard map."""
+    """Moves of shards; created by `open_mover`. `map` is always the newest shard map."""
 
     map: ShardMap
     sides: dict[str, Side]
     open_side: OpenSide
     tell: Progress
 
-    async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
-        """Move data sources to the store at a URL.
+    async def move(self, shards: Sequence[int], url: str) -> list[MoveResult]:
+        """Move shards to the store at a URL.
 
         Raises `InvalidInput` if these data sources or the store cannot take part in a move, `Unavailable` if a store cannot be
         reached or has too many writes, and `Conflict` if the copy is not equal.
         """
-        sources = sorted(set(sources))
-        here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
-        if pending := sorted({*self.map.moved, *self.map.left} & set(sources) - set(here)):
+        shards = sorted(set(shards))
+        here = [shard for shard in shards if self.map.stores[self.map.owners[shard]] == url]
+        if pending := sorted({*self.map.moved, *self.map.left} & set(shards) - set(here)):
             raise InvalidInput(
                 f"the last move of {ranges_of(pending)} is not finished: finish it or roll it back first"
             )
-        await self._settle_all([source for source in here if source in self.map.moved])
+        await self._settle_all([shard for shard in here if shard in self.map.moved])
         done = []
-        for store, part in self._by_owner(set(sources) - set(here)):
+        for store, part in self._by_owner(set(shards) - set(here)):
             b = await self._side(url, joins=url not in self.map.stores)
             work = Move(part, await self._side(self.map.stores[store]), b, secrets.randbits(62))
             done.append(await self._transfer(work, copies=True))
         return done
 
-    async def rollback(self, sources: Sequence[int]) -> list[MoveResult]:
-        """Move data sources back to their previous stores, with all writes since the move.
+    async def rollback(self, shards: Sequence[int]) -> list[MoveResult]:
+        """Move shards back to their previous stores, with all writes since the move.
 
         A move that has not switched to the new store yet is abandoned.
         """
-        sources = sorted(set(sources))
-        await self._give_up([source for source in sources if source not in {*self.map.moved, *self.map.left}])
-        back = [source for source in sources if source in self.map.moved]
+        shards = sorted(set(shards))
+        known = self.map.moved.keys() | self.map.left.keys()
+        await self._give_up([shard for shard in shards if shard not in known])
+        back = [shard for shard in shards if shard in self.map.moved]
         await self._settle_all(back)
         done = []
-        for (store, before), part in _grouped(back, lambda source: (self.map.owners[source], self.map.moved[source])):
+        for (store, before), part in grouped(
+            back, lambda shard: (self.map.owners[shard], self.map.moved[shard])
+        ).items():
             a, b = await self._side(self.map.stores[store]), await self._side(self.map.stores[before])
             done.append(await self._transfer(Move(part, a, b, secrets.randbits(62)), copies=False))
-        await self._clear([source for source in sources if source in self.map.left])
+        await self._clear([shard for shard in shards if shard in self.map.left])
         return done
 
-    async def finish(self, sources: Sequence[int]) -> int:
-        """Delete the rows in the previous stores and return their number. After that, no rollback is possible."""
-        sources = sorted(set(sources))
+    async def finish(self, shards: Sequence[int]) -> int:
+        """Delete the rows at the old locations and return their number. No rollback is possible afterwards."""
+        shards = sorted(set(shards))
         known = self.map
-        if others := [source for source in sources if source not in {*known.moved, *known.left}]:
+        if others := set(shards) - known.moved.keys() - known.left.keys():
             raise InvalidInput(f"{ranges_of(others)} has no move to finish: list moves with `shoal shards`")
-        moved = {source: store for source, store in known.moved.items() if source not in sources}
-        left = {**known.left, **{source: known.moved[source] for source in sources if source in known.moved}}
-        await self._settle_all(sources)
+        moved = dict(known.moved)
+        left = {**known.left, **{shard: moved.pop(shard) for shard in shards if shard in moved}}
+        await self._settle_all(shards)
         # The map is published first: it makes a rollback impossible, so deleting the rows loses nothing.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
-        return await self._clear(sources)
+        return await self._clear(shards)
 
-    async def _clear(self, sources: Sequence[int]) -> int:
-        await self._settle_all(sources)
-        wiped = 0
-        for (store, before), part in _grouped(sources, lambda source: (self.map.owners[source], self.map.left[source])):
+    async def _clear(self, shards: Sequence[int]) -> int:
+        await self._settle_all(shards)
+        cleared, wiped = set(shards), 0
+        for (store, before), part in grouped(
+            sorted(shards), lambda shard: (self.map.owners[shard], self.map.left[shard])
+        ).items():
             owner, old = await self._side(self.map.stores[store]), await self._side(self.map.stores[before])
             await owner.end(part)
             self.tell("delete", 0, 0)
             wiped += await old.wipe(part)
             await old.forget_recorded(part)
-        left = {source: store for source, store in self.map.left.items() if source not in sources}
-        if sources:
+        if shards:
+            left = {shard: store for shard, store in self.map.left.items() if shard not in cleared}
             await self._publish(self.map._replace(version=self.map.version + 1, left=left))
         return wiped
 
@@ -202,25 +207,25 @@ class Mover:
             frozen = await self._switch(work, returns=not copies)
         except Conflict:
             if copies:
-                await work.a.end(work.sources)
+                await work.a.end(work.shards)
             raise
-        return MoveResult(work.sources, rows, frozen)
+        return MoveResult(work.shards, rows, frozen)
 
     async def _begin(self, work: Move, *, copies: bool) -> None:
         self.tell("mark", 0, 0)
-        await work.a.mark(work.sources, "copying", work.mover, work.b.url)
-        if copies and work.b.url not in self.map.stores and await work.b.holds_others(work.sources):
-            await work.a.end(work.sources)
+        await work.a.mark(work.shards, "copying", work.mover, work.b.url)
+        if copies and work.b.url not in self.map.stores and await work.b.holds_others(work.shards):
+            await work.a.end(work.shards)
             raise InvalidInput(
                 f"{shown_url(work.b.url)} is not empty and not part of this network: name an empty store"
             )
-        await work.b.mark(work.sources, "away", work.mover, work.a.url)
+        await work.b.mark(work.shards, "away", work.mover, work.a.url)
 
     async def _copy(self, work: Move) -> None:
         self.tell("clean", 0, 0)
-        await work.b.wipe(work.sources)
+        await work.b.wipe(work.shards)
         # The copy begins after this, so it contains the changes that have been logged so far.
-        await work.a.forget_recorded(work.sources)
+        await work.a.forget_recorded(work.shards)
         for kind in RowKind:
             copied = 0
 
@@ -230,13 +235,13 @@ class Mover:
                 self.tell(f"{kind.value} KB", copied // 1024, 0)
 
             tell(0)
-            await work.a.copy_to(work.b, kind, work.sources, tell)
+            await work.a.copy_to(work.b, kind, work.shards, tell)
 
     async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
         """Copy journaled changes until at most `few` are left; return the keys of the changed rows."""
         touched = RowNames()
         while True:
-            entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
+            entries, names = await work.a.noted(work.shards, _ENTRIES_AT_ONCE)
             if entries:
                 # The rows are read after the entries, so they are at least as new as the entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))
@@ -249,13 +254,13 @@ class Mover:
     async def _compare_all(self, work: Move) -> int:
         """Compare the rows in both stores, except those with pending changes; return the number of rows compared."""
         self.tell("compare", 0, 0)
-        here, changing = await work.a.digest(work.sources)
-        there = await work.b.digest_but(work.sources, changing)
+        here, changing = await work.a.digest(work.shards)
+        there = await work.b.digest_but(work.shards, changing)
         _check_equal(here, there)
         return here.rows
 
     async def _switch(self, work: Move, *, returns: bool) -> float:
-        """Freeze the data sources, copy and compare the last changes, and switch to the new store.
+        """Freeze the shards, copy and compare the last changes, and switch to the new store.
 
         Returns for how many seconds writes were blocked.
         """
@@ -268,12 +273,15 @@ class Mover:
                 touched = await self._drain(work)
             self.tell("freeze", 0, 0)
             began = loop.time()
-            await work.a.mark(work.sources, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
+            await work.a.mark(work.shards, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
             # After any failure from here on, the freeze expires; only the store knows whether the switch was made.
             touched = touched.plus(await self._drain(work, few=0))
-            _check_equal(*await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched)))
-            given = await self._give(work, returns=returns)
-            if given:
+            here, there = await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched))
+            if loop.time() - began >= _FREEZE_SECONDS:
+                # The rows may have changed since the drain, because the freeze has expired.
+                continue
+            _check_equal(here, there)
+            if await self._give(work, returns=returns):
                 await self._settle(work)
                 return loop.time() - began
         raise Unavailable("the write load is too high to copy the last changes: try again under less load")
@@ -281,9 +289,9 @@ class Mover:
     async def _give(self, work: Move, *, returns: bool) -> bool:
         known = self.map.with_store(work.b.url)
         a, b = known.stores.index(work.a.url), known.stores.index(work.b.url)
-        new = known.moving(work.sources, a, b, returns=returns)
+        new = known.moving(work.shards, a, b, returns=returns)
         self.tell("switch", 0, 0)
-        if not await work.a.switch(work.sources, work.mover, work.b.url, new):
+        if not await work.a.switch(work.shards, work.mover, work.b.url, new):
             return False
         self.map = new
         return True
@@ -295,20 +303,26 @@ class Mover:
         self.tell("settle", 0, 0)
         await work.b.publish(self.map)
         # If the mover dies now, the location opens by itself once no process can use the old map any more.
-        await work.b.admit(work.sources, self.map.version, DEAD_SECONDS)
-        await self._publish(self.map)
-        # A process that has not acknowledged by then has lost its two-second map lease.
-        while loop.time() < deadline:
-            if not await work.a.laggards(self.map.version, DEAD_SECONDS):
-                break
-            await asyncio.sleep(_POLL_SECONDS)
-        self.tell("open", 0, 0)
-        await work.b.mark(work.sources, "copying", work.mover, work.a.url)
+        await work.b.admit(work.shards, self.map.version, DEAD_SECONDS)
+        # Any store that has the map makes processes adopt it sooner, but the new location need not stay closed until all have it.
+        publishing = asyncio.create_task(self._publish(self.map))
+        try:
+            # A process that has not acknowledged by then has lost its two-second map lease.
+            while loop.time() < deadline:
+                if not await work.a.laggards(self.map.version, DEAD_SECONDS):
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+            self.tell("open", 0, 0)
+            await work.b.mark(work.shards, "copying", work.mover, work.a.url)
+        finally:
+            await publishing
 
-    async def _settle_all(self, sources: Iterable[int]) -> None:
-        """Complete switches to a new store whose mover may have died."""
+    async def _settle_all(self, shards: Iterable[int]) -> None:
+        """Complete switches whose mover may have died."""
         olds = {**self.map.moved, **self.map.left}
-        for (store, before), part in _grouped(sources, lambda source: (self.map.owners[source], olds[source])):
+        for (store, before), part in grouped(
+            sorted(shards), lambda shard: (self.map.owners[shard], olds[shard])
+        ).items():
             old, owner = await self._side(self.map.stores[before]), await self._side(self.map.stores[store])
             await self._settle(Move(part, old, owner, secrets.randbits(62)))
 
@@ -317,18 +331,20 @@ class Mover:
         sides = [await self._side(url) for url in new.stores]
         await asyncio.gather(*[side.publish(new) for side in sides])
 
-    async def _give_up(self, sources: Sequence[int]) -> None:
-        for store, part in self._by_owner(sources):
+    async def _give_up(self, shards: Sequence[int]) -> None:
+        for store, part in self._by_owner(shards):
             owner = await self._side(self.map.stores[store])
             marks = await owner.marks()
-            if unmarked := [source for source in part if source not in marks]:
+            if unmarked := [shard for shard in part if shard not in marks]:
                 raise InvalidInput(f"{ranges_of(unmarked)} has no move to roll back: list moves with `shoal shards`")
-            for peer, theirs in _grouped(part, {source: mark.peer or "" for source, mark in marks.items()}.__getitem__):
+            for peer, theirs in grouped(
+                part, {shard: mark.peer or "" for shard, mark in marks.items()}.__getitem__
+            ).items():
                 await (await self._side(peer)).wipe(theirs)
             await owner.end(part)
 
-    def _by_owner(self, sources: Iterable[int]) -> list[tuple[int, list[int]]]:
-        return _grouped(sources, lambda source: self.map.owners[source])
+    def _by_owner(self, shards: Iterable[int]) -> Iterable[tuple[int, list[int]]]:
+        return grouped(sorted(shards), self.map.owners.__getitem__).items()
 
     async def _side(self, url: str, *, joins: bool = False) -> Side:
         if url not in self.sides:
@@ -361,10 +377,3 @@ async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> As
 def _check_equal(here: Digest, there: Digest) -> None:
     if here != there:
         raise Conflict(f"the copy differs in {', '.join(here.differences(there))}: the move was not made")
-
-
-def _grouped(sources: Iterable[int], by: Callable[[int], K]) -> list[tuple[K, list[int]]]:
-    groups: dict[K, list[int]] = {}
-    for source in sorted(sources):
-        groups.setdefault(by(source), []).append(source)
-    return list(groups.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shoal.app.backends import Backend
-from shoal.app.paths import sqlite_path, store_urls
+from shoal.app.paths import distinct_urls, sqlite_path, store_urls
 from shoal.app.shared import Sharing
 from shoal.graph.contract import Store
 from shoal.graph.sharding.sharded_graph import ShardedGraph
@@ -26,8 +26,9 @@ _SUFFIXES = ("", ".tags", ".search")
 
 
 def engine_probes(settings: Settings) -> list[EngineProbe]:
-    """Return a health probe for each distinct engine (database, broker ...) in the settings, except memory."""
-    urls = [*store_urls(settings), settings.tags, settings.search, settings.timelines, settings.broker]
+    """Return a probe for each distinct engine in the settings, except memory."""
+    search = distinct_urls(settings.search)
+    urls = [*store_urls(settings), settings.tags, *search, settings.timelines, settings.broker]
     return [probe for url in dict.fromkeys(filter(None, urls)) for probe in _probes(url)]
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shoal.app.backends import CLOUDS, INDEXES, TRANSPORTS, scheme_of
-from shoal.app.paths import sibling_file, store_urls
+from shoal.app.paths import distinct_urls, sibling_file, store_urls
 from shoal.app.stores import open_store
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Reader, Scanner, Store
-from shoal.graph.shard_map import shown_url
+from shoal.graph.shard_map import first_map, shown_url
 from shoal.search.contract import SearchIndex
+from shoal.search.divided import DividedIndex
 from shoal.search.indexing import Filler, Tell, fill_quietly, refill
 from shoal.search.memory import NoIndex
 from shoal.settings import Settings
@@ -65,16 +66,32 @@ async def rebuild(settings: Settings, tell: Tell) -> int:
 async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
     async with AsyncExitStack() as stack:
         filler = await open_search(settings, stack, read_only=False)
-        if not filler.index.keeps or _scheme(settings) == "memory":
-            raise InvalidInput("search: no index to rebuild: search is off, or its index is in the memory of a server")
+        in_memory = urlsplit(next(iter(distinct_urls(settings.search) or store_urls(settings)))).scheme == "memory"
+        if not filler.index.keeps or in_memory:
+            raise InvalidInput("search: no index to rebuild; it is off or in the memory of a server")
         # The store is opened without a cache, so that changes by a running server are seen.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 
 
 async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
-    """Open the search index: by default in the database of the first store; on SQLite in a separate file next to it."""
-    scheme = _scheme(settings)
-    url = settings.search or store_urls(settings)[0]
+    """Open the search index, or its parts: by default in the database of the first store; on SQLite in a file next to it."""
+    if isinstance(settings.search, str):
+        return await _open_part(settings, settings.search, read_only=read_only)
+    known = first_map(settings.search)
+    parts: list[SearchIndex] = []
+    try:
+        for url in known.stores:
+            parts.append(await _open_part(settings, url, read_only=read_only))  # noqa: PERF401  # closed one by one on an error
+    except BaseException:
+        for part in parts:
+            await part.close()
+        raise
+    return DividedIndex(parts, known.owners)
+
+
+async def _open_part(settings: Settings, named: str, *, read_only: bool) -> SearchIndex:
+    scheme = _scheme(settings, named)
+    url = named or store_urls(settings)[0]
     if scheme not in INDEXES:
         if not read_only:
             _log.warning(_NOWHERE, shown_url(url), _INDEX_URLS)
@@ -84,15 +101,15 @@ async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
     if scheme == "memory":
         index = backend()
     elif scheme == "sqlite":
-        index = await backend.open(sibling_file(settings, settings.search, "search"), read_only=read_only)
+        index = await backend.open(sibling_file(settings, named, "search"), read_only=read_only)
     else:
         index = await backend.open(url, read_only=read_only)
     return index
 
 
-def _scheme(settings: Settings) -> str:
-    if settings.search:
-        return scheme_of(settings.search, "search", INDEXES, _INDEX_URLS)
+def _scheme(settings: Settings, named: str) -> str:
+    if named:
+        return scheme_of(named, "search", INDEXES, _INDEX_URLS)
     return scheme_of(store_urls(settings)[0], "search", CLOUDS, _INDEX_URLS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +19,12 @@ _MEDIA = "shoal.media"
 
 def store_urls(settings: Settings) -> list[str]:
     """Return the distinct URLs of the stores, in the order of the shard map."""
-    return [settings.store] if isinstance(settings.store, str) else list(dict.fromkeys(settings.store.values()))
+    return distinct_urls(settings.store)
+
+
+def distinct_urls(setting: str | Mapping[str, str]) -> list[str]:
+    """Return the distinct URLs of a setting that is a URL, empty, or a shard map."""
+    return list(filter(None, [setting] if isinstance(setting, str) else dict.fromkeys(setting.values())))
 
 
 def sqlite_path(url: str) -> Path:

@@ -135,7 +135,7 @@ async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool
     if not settings.broker:
         return None
     scheme = scheme_of(settings.broker, "broker", _BROKERS, "amqp://user:password@host:port/")
-    broker = await _BROKERS[scheme].load().open(settings.broker, taking=taking)
+    broker = await _BROKERS[scheme].load().open(settings.broker, taking=taking, queues=settings.broker_queues)
     stack.push_async_callback(broker.close)
     return broker
 

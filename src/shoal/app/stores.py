@@ -17,14 +17,13 @@ from shoal.app.backends import (
     Backend,
     scheme_of,
 )
-from shoal.app.paths import sibling_file, sqlite_path, store_urls
+from shoal.app.paths import distinct_urls, sibling_file, sqlite_path, store_urls
 from shoal.core.errors import InvalidInput
-from shoal.core.placement import source_of
 from shoal.graph.contract import Store
 from shoal.graph.failover import Histories
 from shoal.graph.migrations import PendingStep, Progress
 from shoal.graph.resolve import Owns, every_shard
-from shoal.graph.shard_map import ShardMap, Side, SourceState, first_map, shown_url
+from shoal.graph.shard_map import ShardMap, ShardState, Side, first_map, shown_url
 from shoal.graph.sharding.live_map import LiveMap, MapKeeper
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.settings import Settings
@@ -34,11 +33,11 @@ _SHOWN_MOVING = "postgresql://host/database: data sources move between PostgreSQ
 
 
 class Mapped(NamedTuple):
-    """A graph with its shard map, and the move states of its stores by URL and data source."""
+    """A graph with its shard map, and the move states of its stores by URL and shard."""
 
     store: Store
     map: ShardMap
-    marks: Mapping[str, Mapping[int, SourceState]]
+    marks: Mapping[str, Mapping[int, ShardState]]
 
 
 async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
@@ -152,7 +151,7 @@ async def open_one(
 
 
 def _owner(at: list[int], index: int) -> Owns:
-    return lambda shard: at[source_of(shard)] == index
+    return lambda shard: at[shard] == index
 
 
 class Upgradable(Protocol):
@@ -182,7 +181,8 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
         for url in store_urls(settings)
         if (scheme := urlsplit(url).scheme) in UPGRADES
     ]
-    found += _index_files(settings, "search", settings.search, INDEX_VERSIONS)
+    for url in distinct_urls(settings.search) or [""]:
+        found += _index_files(settings, "search", url, INDEX_VERSIONS)
     found += _index_files(settings, "tags", settings.tags, CLOUD_VERSIONS)
     return found
 

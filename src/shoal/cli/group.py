@@ -224,11 +224,12 @@ def main(ctx: click.Context, store: str | None, media: str | None, config: str |
 
 
 def _checked(settings: Settings) -> Settings:
-    if not isinstance(settings.store, str):
-        try:
-            parse_shard_map(settings.store)
-        except ValueError as error:
-            raise SettingsError(f"settings: {error}") from error
+    for name in ("store", "search"):
+        if not isinstance(setting := getattr(settings, name), str):
+            try:
+                parse_shard_map(setting)
+            except ValueError as error:
+                raise SettingsError(f"settings: {name}: {error}") from error
     return settings
 
 

@@ -10,14 +10,15 @@ from typing import TypeVar
 import click
 
 from shoal.admin.report import Progress
-from shoal.admin.resharding import Mover, MoveResult, by_store, evenness, open_mover, spread_of
+from shoal.admin.resharding import Mover, MoveResult, by_source, evenness, open_mover, spread_of, total
 from shoal.app.stores import Mapped, map_of, open_mapped, open_side
 from shoal.cli.group import pass_settings
 from shoal.cli.progress import bars
 from shoal.cli.stores import existing
 from shoal.core.errors import InvalidInput
-from shoal.graph.bulk import Spread
-from shoal.graph.shard_map import parse_sources, ranges_of, shown_url
+from shoal.core.placement import SHARDS_PER_SOURCE
+from shoal.graph.bulk import Spread, grouped
+from shoal.graph.shard_map import ShardMap, parse_shards, ranges_of, shown_url
 from shoal.settings import Settings
 
 T = TypeVar("T")
@@ -38,7 +39,8 @@ _by = click.option(
 def shards(context: click.Context) -> None:
     """Show the distribution of the network over its stores, and move data sources while it runs.
 
-    A network has 64 data sources; SOURCES names some of them, such as 12-15,20. Without a command, runs `show`.
+    A network has 64 data sources of 128 shards. SOURCES names data sources, such as 12-15,20, or parts of them: 17:0-63
+    is half of data source 17. Without a command, runs `show`.
     """
     if context.invoked_subcommand is None:
         context.invoke(show)
@@ -51,7 +53,12 @@ def show(settings: Settings, by: str = "members") -> None:
     """Show the shard map, unfinished moves, and the distribution of data."""
     with bars() as progress:
         mapped, spreads = asyncio.run(_looked(existing(settings), progress))
-    for lines in (_map_lines(mapped), _move_lines(mapped), _store_lines(mapped, spreads), _source_lines(spreads, by)):
+    for lines in (
+        _map_lines(mapped),
+        _move_lines(mapped),
+        _store_lines(mapped, spreads),
+        _source_lines(mapped.map, spreads, by),
+    ):
         for line in lines:
             click.echo(line)
 
@@ -88,14 +95,14 @@ def finish(settings: Settings, sources: str) -> None:
 
 def _parsed(sources: str) -> list[int]:
     try:
-        return parse_sources(sources)
+        return parse_shards(sources)
     except ValueError as error:
         raise InvalidInput(str(error), field="sources") from error
 
 
 def _tell(moved: MoveResult) -> None:
     click.echo(
-        f"{ranges_of(moved.sources)} moved: {moved.rows:,} rows, counts and hashes equal on both sides; "
+        f"{ranges_of(moved.shards)} moved: {moved.rows:,} rows, counts and hashes equal on both sides; "
         f"writes were blocked for {moved.frozen * 1000:.0f} ms"
     )
 
@@ -118,56 +125,61 @@ async def _looked(settings: Settings, progress: Progress) -> tuple[Mapped, list[
 
 def _map_lines(mapped: Mapped) -> Iterator[str]:
     yield f"map {mapped.map.version}, kept in the stores" if mapped.map.version else "map from the settings"
-    for store, url in enumerate(mapped.map.stores):
-        yield f"  {shown_url(url)}  {ranges_of(mapped.map.of(store)) or 'none'}"
+    for url, shards in zip(mapped.map.stores, mapped.map.by_store(), strict=True):
+        yield f"  {shown_url(url)}  {ranges_of(shards) or 'none'}"
 
 
 def _move_lines(mapped: Mapped) -> Iterator[str]:
     """Yield lines about unfinished moves: switched to the new store, running, or abandoned because the mover process died."""
     known = mapped.map
-    groups: dict[str, list[int]] = {}
-    for source in range(len(known.owners)):
-        owner = known.stores[known.owners[source]]
-        mark = mapped.marks.get(owner, {}).get(source)
-        if source in known.moved:
-            words = f"moved from {shown_url(known.stores[known.moved[source]])}: finish the move or roll it back"
-        elif source in known.left:
-            words = f"old rows are being deleted from {shown_url(known.stores[known.left[source]])}: finish the move"
+    groups: dict[str, set[int]] = {}
+    for shard, store in enumerate(known.owners):
+        mark = mapped.marks.get(known.stores[store], {}).get(shard)
+        if shard in known.moved:
+            words = f"moved from {shown_url(known.stores[known.moved[shard]])}: finish the move or roll it back"
+        elif shard in known.left:
+            words = f"old rows are being deleted from {shown_url(known.stores[known.left[shard]])}: finish the move"
         elif mark is not None and mark.peer:
             words = f"moving to {shown_url(mark.peer)} ({mark.state})"
         else:
             continue
-        groups.setdefault(words, []).append(source)
+        groups.setdefault(words, set()).add(shard)
     if groups:
         yield ""
         yield "moves"
-    for words, sources in groups.items():
-        noted = sum(
-            mark.noted for marks in mapped.marks.values() for source, mark in marks.items() if source in sources
-        )
-        yield f"  {ranges_of(sources)}  {words}; {noted:,} changes noted"
+    for words, shards in groups.items():
+        noted = sum(mark.noted for marks in mapped.marks.values() for shard, mark in marks.items() if shard in shards)
+        yield f"  {ranges_of(shards)}  {words}; {noted:,} changes noted"
 
 
 def _store_lines(mapped: Mapped, spreads: Sequence[Spread]) -> Iterator[str]:
-    totals = by_store(mapped.map, spreads)
+    totals = [total(spreads[shard] for shard in shards) for shards in mapped.map.by_store()]
     names = [shown_url(url) for url in mapped.map.stores]
     width = max(map(len, names))
     yield ""
     yield f"{'store':{width}}  {'members':>12} {'posts':>12} {'bytes':>16}"
-    for name, total in zip(names, totals, strict=True):
-        yield f"{name:{width}}  {total.members:>12,} {total.posts:>12,} {total.bytes:>16,}"
+    for name, each in zip(names, totals, strict=True):
+        yield f"{name:{width}}  {each.members:>12,} {each.posts:>12,} {each.bytes:>16,}"
     if len(totals) > 1:
         yield from _evenness_lines("over the stores", totals)
 
 
-def _source_lines(spreads: Sequence[Spread], by: str) -> Iterator[str]:
-    numbers = [int(getattr(each, by)) for each in spreads]
-    most = max(*numbers, 1)
+def _source_lines(known: ShardMap, spreads: Sequence[Spread], by: str) -> Iterator[str]:
+    sources = by_source(spreads)
+    most = max(*(getattr(each, by) for each in sources), 1)
     yield ""
     yield f"data source  {by}"
-    for source, number in enumerate(numbers):
-        yield f"{source:>11}  {number:>12,} {'█' * round(number * _BAR / most)}".rstrip()
-    yield from _evenness_lines("over the data sources", spreads)
+    for source, each in enumerate(sources):
+        yield _bar(str(source), int(getattr(each, by)), most)
+        shards = range(source * SHARDS_PER_SOURCE, (source + 1) * SHARDS_PER_SOURCE)
+        parts = grouped(shards, known.owners.__getitem__).values()
+        for part in parts if len(parts) > 1 else ():
+            yield _bar(ranges_of(part), int(getattr(total(spreads[shard] for shard in part), by)), most)
+    yield from _evenness_lines("over the data sources", sources)
+
+
+def _bar(name: str, number: int, most: int) -> str:
+    return f"{name:>11}  {number:>12,} {'█' * round(number * _BAR / most)}".rstrip()
 
 
 def _evenness_lines(title: str, spreads: Sequence[Spread]) -> Iterator[str]:

@@ -102,11 +102,11 @@ class Activity:
             await graph.commit(batch)
             self.written += len(pending)
             # The visibility of a post may have been narrowed after the read above, and the post removed from the list before its
-            # entry was written here. Such an entry has to be deleted again.
+            # entry was written here. Such an entry has to be deleted again. So has that of a deleted post in another store than
+            # the list: the commit did not check it.
             again = await graph.obj_get(list(pending))
-            await _end_entries(
-                graph, [post.id for post in again.values() if isinstance(post, Post) and not may_be_active(post)]
-            )
+            active = {post.id for post in again.values() if isinstance(post, Post) and may_be_active(post)}
+            await _end_entries(graph, [id_ for id_ in pending if id_ not in active])
         except Missing:
             if len(pending) > 1:
                 await asyncio.gather(*(self._put(graph, public, {id_: pending[id_]}) for id_ in pending))

@@ -293,7 +293,7 @@ class Blocked(Event, frozen=True, tag="blocked"):
 
 
 class InverseOp(NamedTuple):
-    """The operation that writes the inverse of an association in another store."""
+    """The inverse of an association, or an entry of a public list, to be written to another store: see `graph/resolve.py`."""
 
     id1: int
     atype: int
@@ -305,7 +305,7 @@ class InverseOp(NamedTuple):
 
 
 class InversePending(Event, frozen=True, tag="inverse_owed"):
-    """The inverse of an association belongs to another store and may not have been written there yet."""
+    """An operation belongs to another store and may not have been written there yet."""
 
     op: InverseOp
 

@@ -8,9 +8,9 @@ No commit completes in any store while all are blocked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from shoal.core.errors import Conflict
 from shoal.core.ids import SEQUENCE_BITS, compose, shard_of
 from shoal.core.model import Member, Post
-from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
+from shoal.core.placement import SHARDS, place
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import AnyNode, backup_key, encode_node
 from shoal.graph.shard_map import ShardMap
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 NAMED_BY_PLACE = frozenset({"user_name", "email"})
 """Key spaces whose keys are on the shard of their name; any other key is on the shard of the object to which it leads."""
@@ -61,13 +64,23 @@ class Rows(NamedTuple):
     counts: Sequence[tuple[int, int, int]] = ()
     keys: Sequence[KeyRow] = ()
 
-    def on(self, chosen: Callable[[int], bool]) -> Rows:
-        return Rows(
-            [node for node in self.objects if chosen(shard_of(node.id))],
-            [row for row in self.assocs if chosen(shard_of(row.id1))],
-            [row for row in self.counts if chosen(shard_of(row[0]))],
-            [row for row in self.keys if chosen(row.shard)],
-        )
+    def by_store(self, store_of: Callable[[int], int]) -> dict[int, Rows]:
+        """Return the rows of each store, given the store of a shard."""
+        objects = grouped(self.objects, lambda node: store_of(shard_of(node.id)))
+        assocs = grouped(self.assocs, lambda row: store_of(shard_of(row.id1)))
+        counts = grouped(self.counts, lambda row: store_of(shard_of(row[0])))
+        keys = grouped(self.keys, lambda row: store_of(row.shard))
+        return {
+            at: Rows(objects.get(at, ()), assocs.get(at, ()), counts.get(at, ()), keys.get(at, ()))
+            for at in {*objects, *assocs, *counts, *keys}
+        }
+
+
+def grouped(things: Iterable[T], by: Callable[[T], K]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
+    for thing in things:
+        groups.setdefault(by(thing), []).append(thing)
+    return groups
 
 
 class Spread(NamedTuple):
@@ -95,10 +108,10 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Spreading(Protocol):
-    """A store that can report the size of its data sources without a full scan."""
+    """A store that knows the size of its shards without returning every row."""
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each data source; empty data sources may be missing."""
+        """Return the size of each shard; empty shards may be missing."""
 
 
 def weigh(node: AnyNode) -> Spread:
@@ -112,8 +125,6 @@ ObjectRow = tuple[int, int, bytes]
 
 NO_LINKS: Table = np.empty((0, 4), np.int64)
 NO_COUNTS: Table = np.empty((0, 3), np.int64)
-
-_SOURCE_SHIFT = SEQUENCE_BITS + SHARDS_PER_SOURCE.bit_length() - 1
 
 
 class Occupied(Conflict):
@@ -130,25 +141,23 @@ class LoadPart(NamedTuple):
     counts: Table = NO_COUNTS
     """Lengths of complete lists, as id1, type, length."""
 
-    def on(self, chosen: NDArray[np.bool_]) -> LoadPart:
-        """Return the rows in data source numbers for which `chosen` (64 booleans) is true."""
-        return LoadPart(
-            [row for row in self.objects if chosen[source_of(shard_of(row[0]))]],
-            [row for row in self.keys if chosen[source_of(row.shard)]],
-            self.links[chosen[sources_of(self.links[:, 0])]],
-            self.counts[chosen[sources_of(self.counts[:, 0])]],
-        )
-
-    def __bool__(self) -> bool:
-        return bool(self.objects or self.keys or len(self.links) or len(self.counts))
+    def by_store(self, owners: NDArray[np.int64]) -> dict[int, LoadPart]:
+        """Return the rows of each store, given the store of each shard."""
+        objects = grouped(self.objects, lambda row: int(owners[shard_of(row[0])]))
+        keys = grouped(self.keys, lambda row: int(owners[row.shard]))
+        links, counts = (owners[shards_of(table[:, 0])] for table in (self.links, self.counts))
+        return {
+            at: LoadPart(objects.get(at, ()), keys.get(at, ()), self.links[links == at], self.counts[counts == at])
+            for at in sorted({*objects, *keys, *links.tolist(), *counts.tolist()})
+        }
 
     def changed(self) -> list[int]:
         """Return the ids of the objects whose cached data becomes outdated when these rows are stored."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 
-def sources_of(ids: Table) -> Table:
-    return ids >> _SOURCE_SHIFT & (DATA_SOURCES - 1)
+def shards_of(ids: Table) -> Table:
+    return ids >> SEQUENCE_BITS & (SHARDS - 1)
 
 
 @runtime_checkable

@@ -92,6 +92,10 @@ class Frozen(Unavailable):
     """The shard is moving to another store; retry shortly."""
 
 
+def frozen_refusal() -> Frozen:
+    return Frozen("this part of the network is being moved: try again in a moment", retry_after=1.0)
+
+
 class Assoc(Struct, frozen=True, gc=False):
     """A list entry: the id of the object that the association leads to, its time, and a few bytes of data.
 

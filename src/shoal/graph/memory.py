@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 
 from shoal.core.ids import now_ms, shard_of
-from shoal.core.placement import source_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
@@ -344,8 +343,8 @@ class MemoryGraph:
             (id1, Spread(0, 0, ASSOC_BYTES + len(link.data))) for (id1, _, _), link in self._known.links.items()
         ]
         for id_, weight in weights:
-            source = source_of(shard_of(id_))
-            spreads[source] = spreads.get(source, Spread()).plus(weight)
+            shard = shard_of(id_)
+            spreads[shard] = spreads.get(shard, Spread()).plus(weight)
         return spreads
 
     async def close(self) -> None:

@@ -12,6 +12,9 @@ For example, A follows B, and B belongs to another store:
 keeps a tombstone of 106, and the deletion of the inverse is pending, with the time 106 too.
 3. B's store gets the deletion first. It is `plain`: it keeps its time and leaves a tombstone of 106; no count changes.
 4. The addition, 105, arrives late. It loses against 106 and changes nothing: both ends agree, and B's follower count is right.
+
+An entry in the public list of a data source is pending for the store of the list in the same way, if the acting shard is in
+another part of the data source and that part has another store.
 """
 
 from __future__ import annotations
@@ -24,7 +27,17 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import AnyEvent, InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocExists, AssocOp, Batch, Changed, IdTaken, KeyTaken, ListChanges, Missing
+from shoal.graph.contract import (
+    AssocExists,
+    AssocOp,
+    Batch,
+    Changed,
+    IdTaken,
+    KeyTaken,
+    ListChanges,
+    Missing,
+    frozen_refusal,
+)
 from shoal.graph.payloads import follows
 from shoal.graph.schema import ASSOC_TYPES
 
@@ -88,6 +101,8 @@ class Touched:
             self.ids.update(id_ for id_ in batch.expects if owns(shard_of(id_)))
             self.keys.update((op.key.space, op.key.name) for op in batch.keys)
             for op in batch.assocs:
+                if owns is not every_shard and not owns(shard_of(op.id1)):
+                    continue
                 self._add(op.id1, op.atype, op.id2)
                 inverse = ASSOC_TYPES[op.atype].inverse
                 if inverse and not op.plain and owns(shard_of(op.id2)):
@@ -104,12 +119,16 @@ class Touched:
 
 
 def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: int) -> list[InverseOp]:
-    """Evaluate one batch: apply it to `known` and `changes`, or raise a `Conflict` and change nothing.
+    """Apply one batch to `known` and `changes`, or raise a `Conflict` or `Frozen` and change nothing.
+
+    `Frozen` is raised if the shard map has changed since the batch was routed to this store.
 
     Args:
-        owns: Whether this store keeps a shard. Inverses for other shards are returned, and emitted as pending.
+        owns: Whether this store keeps a shard. Operations for other shards are returned, and emitted as pending.
         now: Unix milliseconds, for keys that expire.
     """
+    if owns is not every_shard and _has_moved(batch, owns):
+        raise frozen_refusal()
     _check(batch, known, owns, now)
     changes.list_changes = batch.list_changes
     if batch.list_changes is not None:
@@ -131,6 +150,17 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     changes.events.extend(batch.events)
     changes.events.extend(InversePending(op=op) for op in pending_inverses)
     return pending_inverses
+
+
+def _has_moved(batch: Batch, owns: Owns) -> bool:
+    """Return whether a part of the batch that has to be in this store is not.
+
+    Only an entry of a public list may belong to another store. If an association with an inverse became pending, the inverse would
+    never be written, because a pending operation is applied without deriving any.
+    """
+    return not owns(batch.shard) or any(
+        not owns(shard_of(op.id1)) for op in batch.assocs if op.plain or ASSOC_TYPES[op.atype].inverse
+    )
 
 
 def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
@@ -162,7 +192,9 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; return the inverse if another store keeps it."""
+    """Apply one operation and its inverse; return what another store keeps of them."""
+    if owns is not every_shard and not owns(shard_of(op.id1)):
+        return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
         _move(op, known, changes)
         return None

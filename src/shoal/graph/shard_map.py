@@ -1,25 +1,29 @@
-"""The shard map: which store has which of the 64 data sources, and the contract for moving them between stores.
+"""The shard map: which store has which of the 8,192 logical shards, and the contract for moving them between stores.
 
-The settings give a network its first map. Once data sources have been moved, the stores keep the map; the highest version is
-valid.
+In texts, `12-15` are data sources, and `17:0-63` is a part of data source 17: 64 of its 128 shards. The settings give a network
+its first map. Once shards have been moved, the stores keep the map; the highest version is valid.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from shoal.core.placement import DATA_SOURCES
+import msgspec
+
+from shoal.core.placement import DATA_SOURCES, SHARDS, SHARDS_PER_SOURCE
 
 
 class ShardMap(NamedTuple):
-    """The stores of a network, and which of them keeps each data source: `owners[source]` is an index in `stores`.
+    """The stores of a network, and which of them keeps each logical shard: `owners[shard]` is an index in `stores`.
 
-    Indexes never change: a new store is appended. `moved` has the previous store of each data source that was moved and may be
-    moved back. After a data source was moved back, `left` has the store whose rows of it are to be deleted.
+    Indexes never change: a new store is appended. `moved` has the previous store of each shard that was moved and may be moved
+    back. After a shard was moved back, `left` has the store whose rows of it are to be deleted.
     """
 
     stores: tuple[str, ...]
@@ -28,20 +32,24 @@ class ShardMap(NamedTuple):
     moved: Mapping[int, int] = {}
     left: Mapping[int, int] = {}
 
-    def of(self, store: int) -> list[int]:
-        return [source for source, owner in enumerate(self.owners) if owner == store]
+    def by_store(self) -> list[list[int]]:
+        """Return the shards of each store."""
+        shards: list[list[int]] = [[] for _ in self.stores]
+        for shard, owner in enumerate(self.owners):
+            shards[owner].append(shard)
+        return shards
 
     def with_store(self, url: str) -> ShardMap:
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
-    def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """Return the next version of the map, in which these data sources have moved from store `a` to store `b`.
+    def moving(self, shards: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
+        """Return the next version, in which these shards are moved from store `a` to store `b`.
 
         If `returns`, store `b` had them before.
         """
-        chosen = dict.fromkeys(sources, a)
-        owners = tuple(b if source in chosen else owner for source, owner in enumerate(self.owners))
-        moved = {source: store for source, store in self.moved.items() if source not in chosen}
+        chosen = dict.fromkeys(shards, a)
+        owners = tuple(b if shard in chosen else owner for shard, owner in enumerate(self.owners))
+        moved = {shard: store for shard, store in self.moved.items() if shard not in chosen}
         new = self._replace(owners=owners, version=self.version + 1)
         if returns:
             return new._replace(moved=moved, left={**self.left, **chosen})
@@ -51,74 +59,166 @@ class ShardMap(NamedTuple):
         """Return the map in its stored form, without the version."""
         return {
             "stores": list(self.stores),
-            "owners": list(self.owners),
-            "moved": {str(source): store for source, store in self.moved.items()},
-            "left": {str(source): store for source, store in self.left.items()},
+            "shards": _by_text(dict(enumerate(self.owners))),
+            "moved": _by_text(self.moved),
+            "left": _by_text(self.left),
         }
 
     @classmethod
     def from_plain(cls, version: int, stored: Mapping[str, Any]) -> ShardMap:
-        moved, left = ({int(source): store for source, store in stored[part].items()} for part in ("moved", "left"))
-        return cls(tuple(stored["stores"]), tuple(stored["owners"]), version, moved, left)
+        # Version 0.2 stored a list of the owners of the 64 data sources, and data sources in `moved` and `left`.
+        parts = stored.get("shards") or {str(source): store for source, store in enumerate(stored["owners"])}
+        owners, moved, left = (_by_shard(each) for each in (parts, stored["moved"], stored["left"]))
+        return cls(tuple(stored["stores"]), tuple(owners[shard] for shard in range(SHARDS)), version, moved, left)
+
+
+def _by_text(owners: Mapping[int, int]) -> dict[str, int]:
+    shards: dict[int, list[int]] = {}
+    for shard, store in owners.items():
+        shards.setdefault(store, []).append(shard)
+    return {ranges_of(each): store for store, each in shards.items()}
+
+
+def _by_shard(owners: Mapping[str, int]) -> dict[int, int]:
+    return {shard: store for text, store in owners.items() for shard in parse_shards(text)}
+
+
+class _Encoded:
+    """The newest encoded map: a process sends it to all stores at once, and encoding it takes milliseconds."""
+
+    def __init__(self) -> None:
+        self._known: ShardMap | None = None
+        self._text = ""
+
+    def of(self, known: ShardMap) -> str:
+        if known is not self._known:
+            self._known, self._text = known, msgspec.json.encode(known.plain()).decode()
+        return self._text
+
+
+_encoded = _Encoded()
+
+
+def to_json(known: ShardMap) -> str:
+    """Return the map as stores keep it, next to its version."""
+    return _encoded.of(known)
+
+
+@lru_cache(4)
+def from_json(version: int, stored: str) -> ShardMap:
+    """Return a stored map. Cached, because a process receives a new map from all of its stores at once."""
+    return ShardMap.from_plain(version, msgspec.json.decode(stored))
 
 
 def first_map(store: str | Mapping[str, str]) -> ShardMap:
     """Return the map from the settings: one store for everything, or ranges. Raises `ValueError`."""
-    owners = parse_shard_map({f"0-{DATA_SOURCES - 1}": store} if isinstance(store, str) else store)
-    stores = tuple(dict.fromkeys(owners[source] for source in range(DATA_SOURCES)))
-    return ShardMap(stores, tuple(stores.index(owners[source]) for source in range(DATA_SOURCES)))
+    if isinstance(store, str):
+        return ShardMap((store,), (0,) * SHARDS)
+    urls = parse_shard_map(store)
+    places = {url: place for place, url in enumerate(dict.fromkeys(urls))}
+    return ShardMap(tuple(places), tuple(places[url] for url in urls))
 
 
-def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
-    """Parse `{"0-31": url, "32-63": url}` into the URL of each of the 64 data sources; each must be named exactly once."""
-    owners: dict[int, str] = {}
+def parse_shard_map(ranges: Mapping[str, str]) -> list[str]:
+    """Parse `{"0-16,17:0-63": url, "17:64-127,18-63": url}` into the URL of each shard.
+
+    Raises `ValueError` unless each shard is named exactly once.
+    """
+    urls: dict[int, str] = {}
     for text, url in ranges.items():
-        sources = _range(text)
-        if sources is None:
-            raise ValueError(f"shard map: {text!r} is not a range of data sources such as 0-31")
-        for source in sources:
-            if source >= DATA_SOURCES or source in owners:
-                raise ValueError(f"shard map: data source {source} is listed twice or above {DATA_SOURCES - 1}")
-            owners[source] = url
-    missing = sorted(set(range(DATA_SOURCES)) - set(owners))
-    if missing:
-        raise ValueError(f"shard map: no store for data source {missing[0]}")
-    return owners
+        try:
+            shards = parse_shards(text)
+        except ValueError as error:
+            raise ValueError(f"shard map: {error}") from error
+        if twice := urls.keys() & shards:
+            raise ValueError(f"shard map: {ranges_of(twice)} is listed twice")
+        urls.update(dict.fromkeys(shards, url))
+    if missing := set(range(SHARDS)) - urls.keys():
+        raise ValueError(f"shard map: no store for {ranges_of(missing)}")
+    return [urls[shard] for shard in range(SHARDS)]
 
 
-def parse_sources(text: str) -> list[int]:
-    """Parse `12-15,20` into sorted data sources. Raises `ValueError`."""
-    sources: set[int] = set()
+_PART = re.compile(r"(?:(\d{1,4}):)?(\d{1,4})(?:-(\d{1,4}))?", re.ASCII)
+
+
+def parse_shards(text: str) -> list[int]:
+    """Parse data sources and parts of them, such as `12-15,17:0-63`, into sorted shards. Raises `ValueError`."""
+    shards: set[int] = set()
     for part in text.split(","):
         found = _range(part.strip())
-        if found is None or found.stop > DATA_SOURCES:
-            raise ValueError(f"{text!r} is not a list of data sources (0 to {DATA_SOURCES - 1}), such as 12-15,20")
-        sources.update(found)
-    return sorted(sources)
+        if not found:
+            raise ValueError(
+                f"{text!r} is not a list of data sources (0 to {DATA_SOURCES - 1}) and parts of them"
+                f" (shards 0 to {SHARDS_PER_SOURCE - 1}), such as 12-15,17:0-63"
+            )
+        shards.update(found)
+    return sorted(shards)
 
 
 def _range(text: str) -> range | None:
-    """Parse `12-15` or `20`; None if the text is neither or the range is empty."""
-    first, _, last = text.partition("-")
-    if not (first.isdigit() and (last or first).isdigit()):
+    """Parse `12-15`, `20`, `17:0-63` or `17:5`. Return None, or an empty range, if the text is not a valid range."""
+    parsed = _PART.fullmatch(text)
+    if parsed is None:
         return None
-    return range(int(first), int(last or first) + 1) or None
+    first = int(parsed[2])
+    last = int(parsed[3] or first)
+    if parsed[1] is None:
+        return range(first * SHARDS_PER_SOURCE, (last + 1) * SHARDS_PER_SOURCE) if last < DATA_SOURCES else None
+    start = int(parsed[1]) * SHARDS_PER_SOURCE
+    return range(start + first, start + last + 1) if start < SHARDS and last < SHARDS_PER_SOURCE else None
 
 
-def ranges_of(sources: Sequence[int]) -> str:
-    """Format data sources as ranges: `12-15,20`."""
-    parts: list[list[int]] = []
-    for source in sorted(sources):
-        if parts and parts[-1][1] == source - 1:
-            parts[-1][1] = source
+def ranges_of(shards: Iterable[int]) -> str:
+    """Format shards as `parse_shards` reads them: `12-15,17:0-63,20`."""
+    by_source: dict[int, list[int]] = {}
+    for shard in sorted(shards):
+        by_source.setdefault(shard // SHARDS_PER_SOURCE, []).append(shard % SHARDS_PER_SOURCE)
+    whole = [source for source, parts in by_source.items() if len(parts) == SHARDS_PER_SOURCE]
+    found = [(first, _range_text(first, last)) for first, last in _runs(whole)]
+    found += [
+        (source, f"{source}:{_range_text(first, last)}")
+        for source, parts in by_source.items()
+        if len(parts) < SHARDS_PER_SOURCE
+        for first, last in _runs(parts)
+    ]
+    return ",".join(text for _, text in sorted(found, key=lambda part: part[0]))
+
+
+def _runs(numbers: Sequence[int]) -> list[list[int]]:
+    """Return the first and last number of each run of consecutive numbers, which are sorted."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
         else:
-            parts.append([source, source])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+            runs.append([number, number])
+    return runs
+
+
+def _range_text(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def shown_url(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+_HEARTBEAT_SECONDS, _LONGEST_HEARTBEAT_SECONDS = 0.15, 0.75
+_HEARTBEATS_PER_SECOND = 160
+
+
+def heartbeat_seconds(stores: int) -> float:
+    """Return the interval at which a process asks each of its stores for its map: longer with more stores, within limits."""
+    return min(max(_HEARTBEAT_SECONDS, stores / _HEARTBEATS_PER_SECOND), _LONGEST_HEARTBEAT_SECONDS)
+
+
+_CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS = 200, 1.0
+
+
+def round_seconds(stores: int) -> float:
+    """Return the interval at which a process asks all stores for events, including those that have not reported any."""
+    return min(stores / _CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS)
 
 
 LEASE_SECONDS = 2.0
@@ -136,8 +236,8 @@ class RowKind(Enum):
     KEY = "key"
 
 
-class SourceState(NamedTuple):
-    """The state of a data source in a move, as recorded by a store, with the other store and the number of journal entries."""
+class ShardState(NamedTuple):
+    """A store's record of a shard in a move: its state, the other store, and the number of journal entries."""
 
     state: str
     peer: str | None
@@ -207,32 +307,32 @@ class Side(Protocol):
         """Close the store and release its lock, so that other moves can start."""
 
     async def mark(
-        self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
+        self, shards: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """Set the state of data sources: `copying`, `frozen` or `away`. It returns to `copying` after `seconds`, unless None."""
+        """Mark shards as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
 
-    async def end(self, sources: Sequence[int]) -> None:
-        """Delete the states and the journal entries of these data sources."""
+    async def end(self, shards: Sequence[int]) -> None:
+        """Delete the states and the journal entries of these shards."""
 
-    async def marks(self) -> dict[int, SourceState]: ...
+    async def marks(self) -> dict[int, ShardState]: ...
 
-    async def forget_recorded(self, sources: Sequence[int]) -> None:
-        """Empty the journal of changes to these data sources."""
+    async def forget_recorded(self, shards: Sequence[int]) -> None:
+        """Empty the journal of these shards."""
 
-    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """Return the oldest entries of the journal of changes, and the row keys in them."""
+    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+        """Return the oldest journal entries, and the row keys in them."""
 
     async def done(self, entries: Sequence[int]) -> None:
         """Delete these journal entries, because their rows were copied to the other store."""
 
-    async def holds_others(self, sources: Sequence[int]) -> bool:
-        """Return whether the store has rows of other data sources."""
+    async def holds_others(self, shards: Sequence[int]) -> bool:
+        """Return whether the store has rows of other shards."""
 
-    async def wipe(self, sources: Sequence[int]) -> int:
-        """Delete every row of these data sources. Returns the number of rows deleted."""
+    async def wipe(self, shards: Sequence[int]) -> int:
+        """Delete every row of these shards. Returns their number."""
 
-    async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` is called with bytes copied."""
+    async def copy_to(self, other: Any, kind: RowKind, shards: Sequence[int], tell: Callable[[int], None]) -> int:
+        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` gets numbers of bytes."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
@@ -240,11 +340,11 @@ class Side(Protocol):
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
-    async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these data sources without those in the journal, and the keys in the journal."""
+    async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
+        """Return a digest of the rows of these shards outside the journal of pending changes, and its keys."""
 
-    async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
-        """Return a digest of the rows of these data sources without the rows in `names`."""
+    async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
+        """Return the digest of these shards' rows, without the named ones."""
 
     async def digest_of(self, names: RowNames) -> Digest:
         """Return a digest of the rows with these keys."""
@@ -254,11 +354,11 @@ class Side(Protocol):
     async def publish(self, new: ShardMap) -> None:
         """Publish a map to the processes that use this store."""
 
-    async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
-        """Hand over data sources to the other store and publish the new map, atomically. Returns False if no longer frozen."""
+    async def switch(self, shards: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
+        """Hand over the shards and publish the new map, atomically. Returns False if they are no longer frozen."""
 
-    async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
-        """Allow writes to data sources that the newest map assigns to this store, after at most `seconds`."""
+    async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
+        """Allow writes to shards that the newest map assigns to this store, in `seconds` at the latest."""
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within the last `seconds`, use an older version of the map."""

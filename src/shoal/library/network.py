@@ -25,13 +25,14 @@ class Options(TypedDict, total=False):
 
     timelines: str
     broker: str
+    broker_queues: int
     tags: str
     tag_merge_tags: int
     tag_merge_increments: int
     tag_merge_seconds: float
     tag_merge_pause_seconds: float
     tag_cloud_refresh: Literal["notify", "poll"]
-    search: str
+    search: str | dict[str, str]
     run_consequences: bool
     media: str
     base_url: str

@@ -3,11 +3,13 @@
 It keeps the promises of a store's outbox (`graph/contract.py`). A job is acknowledged after its work; a job put back is
 published and confirmed before the old delivery is acknowledged, so a crash repeats a job and never loses it. At the
 broker, a lease lasts as long as the connection; within the process, it lasts as long as requested. Queues: `work` has
-the jobs; `again` the jobs whose workers died twice, run one at a time; `wait.<ms>` delays; `buried` keeps parked jobs.
+the jobs, and `work.1`, `work.2` and so on, if the settings divide them; `again` the jobs whose workers died twice, run
+one at a time; `wait.<ms>` delays; `buried` keeps parked jobs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import sys
@@ -63,10 +65,11 @@ def write(job: Job, at: int, *, delays_left: int = 0, error: str = "") -> bytes:
 
 
 class Queues:
-    """The names of a network's queues; `namespace` separates networks on one broker."""
+    """The names of a network's queues; `namespace` separates networks on one broker, `number` is that of the work queues."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, number: int = 1) -> None:
         self.work = f"{namespace}.work"
+        self.works = [self.work, *(f"{self.work}.{n}" for n in range(1, number))]
         self.again = f"{namespace}.again"
         self.parked = f"{namespace}.buried"
         self.waiting = {delay: f"{namespace}.wait.{delay}" for delay in DELAYS_MS}
@@ -82,6 +85,10 @@ class Queues:
     async def declare(self, channel: AbstractChannel) -> None:
         for name in (self.work, self.again, self.parked):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+        for name in self.works[1:]:
+            # The leaders of the queues are on different nodes.
+            arguments: dict[str, FieldValue] = {"x-queue-type": "quorum", "x-queue-leader-locator": "balanced"}
+            await channel.queue_declare(name, durable=True, arguments=arguments)
         for delay, name in self.waiting.items():
             await channel.queue_declare(name, durable=True, arguments=self._waiting(delay))
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
@@ -262,9 +269,9 @@ class RabbitOutbox:
     deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
-    def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int) -> None:
-        self._queues = Queues(namespace)
-        self._prefetch = prefetch
+    def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int, queues: int) -> None:
+        self._queues = Queues(namespace, queues)
+        self._prefetch = -(-prefetch // queues)
         self._deaths = deaths
         self._in_flight = InFlight()
         self._rate = Rate()
@@ -280,13 +287,20 @@ class RabbitOutbox:
 
     @classmethod
     async def open(
-        cls, url: str, *, namespace: str = "shoal", taking: bool = True, prefetch: int = 512, deaths: int = 8
+        cls,
+        url: str,
+        *,
+        namespace: str = "shoal",
+        taking: bool = True,
+        prefetch: int = 512,
+        deaths: int = 8,
+        queues: int = 1,
     ) -> RabbitOutbox:
         """Connect, or keep trying in the background. While the broker is unreachable, no job can be claimed or published.
 
         Raises `InvalidInput` for an invalid URL, and `MisconfiguredEngine` if the broker rejects the login.
         """
-        outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths)
+        outbox = cls(url, namespace, taking=taking, prefetch=prefetch, deaths=deaths, queues=queues)
         try:
             await outbox._putting.open()
             if outbox._taking is not None:
@@ -307,8 +321,11 @@ class RabbitOutbox:
 
     async def send(self, jobs: Sequence[Job]) -> None:
         """Publish new jobs; they are on the broker's disks when this returns. Raises `Unavailable`."""
-        at = now_ms()
-        await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), at) for job in jobs])
+        at, works = now_ms(), self._queues.works
+        bodies: dict[str, list[bytes]] = {}
+        for job in jobs:
+            bodies.setdefault(works[job.seq % len(works)], []).append(write(job._replace(attempt=0), at))
+        await asyncio.gather(*(self._putting.publish(queue, mine) for queue, mine in bodies.items()))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim delivered jobs, oldest first, without waiting for more.
@@ -404,7 +421,7 @@ class RabbitOutbox:
         """Count the jobs that are queued, delayed or claimed. A worker that does not reply counts as having one job."""
         before = await self.figures()
         # Count the queues in the order in which jobs move, so that a moving job is counted twice rather than missed.
-        names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
+        names = [*self._queues.waiting.values(), *self._queues.works, self._queues.again]
         waiting = await self._putting.ask(self._count(self._counting, names))
         after = await self.figures()
         count = waiting + max(before.in_hand, after.in_hand) + after.silent
@@ -416,7 +433,7 @@ class RabbitOutbox:
     async def lag(self) -> float:
         oldest = [(await self.figures()).oldest]
         # Skip the queue `again`: looking at a job counts as a delivery, and there it could cause the job to be parked.
-        for queue in (self._queues.work, *self._queues.waiting.values()):
+        for queue in (*self._queues.works, *self._queues.waiting.values()):
             oldest += [message.at for _, message in await self._putting.ask(self._look(queue, 1))]
         since = min(filter(None, oldest), default=None)
         return 0.0 if since is None else max(0, now_ms() - since) / 1000
@@ -433,7 +450,7 @@ class RabbitOutbox:
 
         Jobs that were delivered to this process before the call have arrived when it returns.
         """
-        names = [self._queues.work, self._queues.again]
+        names = [*self._queues.works, self._queues.again]
         if self._taking is None:
             return await self._putting.ask(self._count(self._counting, names))
         return await self._taking.ask(self._count(self._work, names))
@@ -492,9 +509,10 @@ class RabbitOutbox:
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         work, again = await connection.channel(), await connection.channel()
         await self._queues.declare(work)
-        for channel, queue, prefetch in ((work, self._queues.work, self._prefetch), (again, self._queues.again, 1)):
+        for channel, queues, prefetch in ((work, self._queues.works, self._prefetch), (again, [self._queues.again], 1)):
             await channel.basic_qos(prefetch_count=prefetch)
-            await channel.basic_consume(queue, partial(self._delivered, alone=channel is again))
+            for queue in queues:
+                await channel.basic_consume(queue, partial(self._delivered, alone=channel is again))
             channel.on_consumer_cancel_callbacks.add(self._cancelled)
         self._work = work
         return work, again

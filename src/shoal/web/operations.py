@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from shoal.admin import jobs
 from shoal.admin.jobs import ParkedJob, Work, survey
-from shoal.admin.resharding import Evenness, evenness, spread_of
+from shoal.admin.resharding import Evenness, by_source, evenness, spread_of
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role
 from shoal.graph.bulk import Spread
@@ -406,7 +406,7 @@ async def shards(ctx: PageContext, _params: None) -> Response:
     ctx.staff(Role.ADMIN)
 
     async def counted() -> tuple[int, list[Spread]]:
-        return ctx.now_ms, await spread_of(ctx.app.store, lambda *_: None)
+        return ctx.now_ms, by_source(await spread_of(ctx.app.store, lambda *_: None))
 
     at, spreads = await ctx.app.spread.get(ctx.now_ms, counted, outdated=True)
     return await page(

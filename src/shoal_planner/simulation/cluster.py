@@ -26,6 +26,8 @@ from shoal_planner.plan import (
     BROKER_FROM,
     LINK_SECONDS,
     PAGE_FOLLOWERS,
+    POLL_STORE,
+    POLL_WEB,
     SLOTS,
     TRIPS_OF_A_PAGE,
     TRIPS_OF_A_POST,
@@ -256,11 +258,12 @@ _ENOUGH = 3_600.0
 
 
 class Built(NamedTuple):
-    """A deployment to simulate: its parts, cores per store, and the bytes of Redis and of all processes."""
+    """A shape with its parts, cores per store, bytes of Redis and of all processes, and queues of the broker."""
 
     size: Size
     store_cores: float
     memory: float
+    queues: int = 1
 
 
 class Steps:
@@ -279,6 +282,7 @@ class Steps:
         self._page = costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh)
         self._page += scenario.high_fan_out_followees * costs.web_pull
         self._rebuild_cost = costs.web_rebuild + scenario.follows * costs.web_rebuild_source
+        self._polls = size.web * size.stores * size.poll_rate * POLL_WEB
         self._brokered = size.workers > BROKER_FROM
         self._length = max(_STEP, scenario.seconds / _MOST_STEPS)
         self._delivered_at = 0.0
@@ -347,7 +351,7 @@ class Steps:
     def _admitted(self, work: float, requests: float) -> float:
         """Return the fraction of arrivals that web processes admit, by the limits on waiting time and concurrency."""
         scenario, web = self._scenario, self._built.size.web
-        if not work or not scenario.at_work:
+        if not requests or not scenario.at_work:
             return 1.0
         waiting = min(scenario.patience, (scenario.at_work + scenario.at_the_door) * work / requests)
         capacity = (waiting + self._length) * web - self._web.seconds
@@ -355,8 +359,9 @@ class Steps:
 
     def _web_work(self, posts: float, pages: float, changes: float, cold: float) -> float:
         costs = self._costs
-        work = pages * (self._page + cold * self._rebuild_cost)
-        return work + posts * (costs.web_request + costs.web_post) + changes * (costs.web_request + costs.web_change)
+        work = pages * (self._page + cold * self._rebuild_cost) + self._polls * self._length
+        work += posts * (costs.web_request + costs.web_post + self._built.size.apart * costs.web_change)
+        return work + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
         """Return the fraction of stores that are unavailable, so that writes by their members are refused."""
@@ -383,13 +388,17 @@ class Steps:
         costs, scenario, size = self._costs, self._scenario, self._built.size
         number = float(posts.sum())
         fresh = pages * (1 - scenario.known)
-        index = 0.0 if size.own_search else costs.store_index
+        index = size.apart * costs.store_change + (0.0 if size.searches else costs.store_index)
         followers = scenario.author_classes.followers
         read = float((posts * followers)[followers > PAGE_FOLLOWERS].sum())
         work = number * (costs.store_post + index) + changes * costs.store_change + fresh * costs.store_page_fresh
-        work += rebuilt * scenario.follows * costs.store_rebuild_source + read * costs.store_read
+        work += (
+            size.polls * POLL_STORE * self._length
+            + rebuilt * scenario.follows * costs.store_rebuild_source
+            + read * costs.store_read
+        )
         jobs = (number + changes) * costs.broker_job
-        relayed = self._broker.step(jobs, self._length, BROKER_CORES) if self._brokered else 0.0
+        relayed = self._broker.step(jobs, self._length, self._built.queues * BROKER_CORES) if self._brokered else 0.0
         for wait in self._stores.step(now, self._length, work, number + changes + fresh):
             commit = wait.seconds + costs.commit * wait.by + TRIPS_OF_A_POST * LINK_SECONDS
             self._jobs(made, commit, relayed + costs.arrival, posts * wait.share, changes * wait.share)

@@ -10,7 +10,16 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal_planner.calibration import Calibration
 from shoal_planner.one_process import HIGH_FAN_OUT_FROM, one_process, remembered
-from shoal_planner.plan import cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
+from shoal_planner.plan import (
+    broker_queues,
+    cluster,
+    fresh_share,
+    needed,
+    redis_memory,
+    store_cores,
+    store_work,
+    work_of,
+)
 from shoal_planner.simulation.cluster import Built, Steps
 from shoal_planner.simulation.observer import SimulatedOutcome
 from shoal_planner.simulation.one_process import Loop
@@ -98,11 +107,12 @@ def _several(of: Assumptions, calibration: Calibration, course: Course, given: G
     load, costs = load_of(of, HIGH_FAN_OUT_FROM, warm_only=False), calibration.shared
     named = {name: number for name, number in given._asdict().items() if number is not None}
     size = needed(load, of, costs)._replace(**named)
-    work = work_of(load, of, costs, size.web)
+    work = work_of(load, of, costs, size)
     parts = {part.name: part for part in cluster(of, calibration, size).parts}
     memory = redis_memory(load, costs)
     memory += sum(parts[name].count * parts[name].memory for name in ("web process", "worker"))
-    built = Built(size, store_cores(store_work(work, size) / size.stores / of.headroom), memory)
+    cores = store_cores(store_work(work, size) / size.stores / of.headroom)
+    built = Built(size, cores, memory, broker_queues(work, of.headroom))
     return Steps(costs, _scenario(of, load, course, counted=1.0, known=1 - fresh_share(of, size.web)), built).run()
 
 

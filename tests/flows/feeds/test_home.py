@@ -16,7 +16,7 @@ from shoal.consumers.context import Effects
 from shoal.consumers.follower_sets import PackedFollowers
 from shoal.core.errors import Unavailable
 from shoal.core.events import FollowChanged, InverseOp
-from shoal.core.placement import source_of
+from shoal.core.placement import SHARDS
 from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, tag_id
@@ -494,9 +494,9 @@ class Away(MemoryGraph):
 
 
 def two_stores(*_: object, **__: object) -> tuple[ShardedGraph, Sequence[Away]]:
-    owners = [0] * 32 + [1] * 32
-    first = Away(lambda shard: owners[source_of(shard)] == 0)
-    second = Away(lambda shard: owners[source_of(shard)] == 1)
+    owners = [shard * 2 // SHARDS for shard in range(SHARDS)]
+    first = Away(lambda shard: owners[shard] == 0)
+    second = Away(lambda shard: owners[shard] == 1)
     return ShardedGraph([first, second], owners), (first, second)
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
-from shoal.core.placement import source_of
+from shoal.core.placement import SHARDS_PER_SOURCE
 from shoal.graph.cache.coherence import VersionTokens
 from shoal.graph.contract import Store
 from shoal.graph.postgres import PostgresGraph
@@ -28,7 +28,7 @@ class Engines(NamedTuple):
 
 @asynccontextmanager
 async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[Engines]:
-    """Open empty engines. Data sources are spread evenly across the stores."""
+    """Open empty engines. Each data source is divided evenly among the stores."""
     owner = _Owner()
     async with AsyncExitStack() as stack:
         graphs = []
@@ -52,4 +52,9 @@ class _Owner:
 
 
 def _part(at: int, stores: int) -> Owns:
-    return lambda shard: source_of(shard) * stores // 64 == at
+    return lambda shard: part_of(shard, stores) == at
+
+
+def part_of(shard: int, stores: int) -> int:
+    """Return the store of a shard, if each data source is divided among all stores."""
+    return shard % SHARDS_PER_SOURCE * stores // SHARDS_PER_SOURCE

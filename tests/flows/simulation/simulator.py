@@ -33,7 +33,7 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FollowersLost
 from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
-from shoal.core.placement import source_of
+from shoal.core.placement import SHARDS
 from shoal.graph import changes
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import VersionTokens, one_request
@@ -60,7 +60,7 @@ from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
 from tests.async_runner import TurnClock
 from tests.flows.simulation.concurrent_read_check import watch
-from tests.flows.simulation.engines import Engines, opened
+from tests.flows.simulation.engines import Engines, opened, part_of
 from tests.flows.simulation.faults import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
 from tests.flows.simulation.follow_history_check import FollowStory
 from tests.flows.simulation.invariants import GraphSnapshot
@@ -214,10 +214,10 @@ class Simulator:
         return self._now
 
     def _store(self, stores: int) -> Store:
-        owners = [source * stores // 64 for source in range(64)]
+        owners = [part_of(shard, stores) for shard in range(SHARDS)]
 
         def part(at: int) -> Store:
-            owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[source_of(n)] == at)
+            owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[n] == at)
             return cast("Store", Between(self.story.noting(owned), self._line.reach, self._line.answer))
 
         if stores == 1:

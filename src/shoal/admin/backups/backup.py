@@ -39,7 +39,6 @@ from shoal.admin.report import Progress
 from shoal.admin.throttling import Throttle
 from shoal.core.errors import InvalidInput, NewerNeeded, ShoalError, Unavailable
 from shoal.core.ids import now_ms
-from shoal.core.placement import source_of
 from shoal.graph.bulk import Row, SnapshotSource, SnapshotTable, receipt
 from shoal.graph.schema import AnyNode, backup_key, decode_node
 from shoal.graph.shard_map import ShardMap, ranges_of, shown_url
@@ -134,7 +133,7 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, throttle
             raise
     try:
         # For the metrics only: a failure does not invalidate the backup.
-        at = network.map.owners[source_of(backup_key().shard)]
+        at = network.map.owners[backup_key().shard]
         await network.snapshots[at].note(receipt(manifest.moment))
     except ShoalError as error:
         _log.warning("this backup was not recorded in the metrics: %s", error)
@@ -177,7 +176,11 @@ class _Backup:
             moment=moment.at,
             finished=now_ms(),
             held_ms=round(moment.held * 1_000, 1),
-            stores={ranges_of(known.of(at)): shown_url(url) for at, url in enumerate(known.stores) if known.of(at)},
+            stores={
+                ranges_of(shards): shown_url(url)
+                for url, shards in zip(known.stores, known.by_store(), strict=True)
+                if shards
+            },
             parts=(*parts, *push_key, *media.parts),
             tag_rules=tuple(rules),
             media=media.totals,
@@ -212,7 +215,7 @@ class _Backup:
         return [part for task in tasks for part in task.result()]
 
     async def _dump_store(self, at: int, snapshot: SnapshotSource, known: ShardMap) -> list[DumpPart]:
-        owns = None if len(known.stores) == 1 else lambda shard: known.owners[source_of(shard)] == at
+        owns = None if len(known.stores) == 1 else lambda shard: known.owners[shard] == at
         parts: list[DumpPart] = []
         for table in SnapshotTable:
             number = 0

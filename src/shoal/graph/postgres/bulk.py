@@ -12,11 +12,9 @@ from io import BytesIO
 from typing import Any, TypeVar
 
 import asyncpg
-import msgspec
 import numpy as np
 
 from shoal.core.errors import Unavailable
-from shoal.core.placement import source_of
 from shoal.graph.bulk import (
     ASSOC_BYTES,
     HOLD_SECONDS,
@@ -36,7 +34,7 @@ from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool, Work
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.primary import LOST, PrimaryConnection, lost_if_closed
 from shoal.graph.schema import encode_node
-from shoal.graph.shard_map import ShardMap
+from shoal.graph.shard_map import ShardMap, from_json
 
 _FIRST_REVISION = 1 << 30
 
@@ -45,10 +43,10 @@ KEYS_SCAN = """
     WHERE (space, name) > ($1::text, $2::text) ORDER BY space, name LIMIT $3"""
 
 KEYS_PUT = """
-    INSERT INTO shoal.key (space, name, id, until, revision, source)
-    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[], $6::smallint[])
+    INSERT INTO shoal.key (space, name, id, until, revision)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[])
     ON CONFLICT (space, name) DO UPDATE
-    SET id = excluded.id, until = excluded.until, revision = excluded.revision, source = excluded.source"""
+    SET id = excluded.id, until = excluded.until, revision = excluded.revision"""
 # A replaced row gets a new revision, so that commits that have read the old row are refused.
 _PUT = (
     """
@@ -80,19 +78,19 @@ _REMOVE = (
 )
 
 _SPREAD = """
-    SELECT source, sum(members)::bigint, sum(posts)::bigint, sum(bytes)::bigint FROM (
-        SELECT shoal.source_of(id) AS source, count(*) FILTER (WHERE position($1::bytea IN substring(data FOR 32)) > 0) AS members,
+    SELECT shard, sum(members)::bigint, sum(posts)::bigint, sum(bytes)::bigint FROM (
+        SELECT shoal.shard_of(id) AS shard, count(*) FILTER (WHERE position($1::bytea IN substring(data FOR 32)) > 0) AS members,
             count(*) FILTER (WHERE position($2::bytea IN substring(data FOR 32)) > 0) AS posts, sum(length(data)) AS bytes
         FROM shoal.object GROUP BY 1
         UNION ALL
-        SELECT shoal.source_of(id1), 0, 0, sum(length(data) + $3::integer) FROM shoal.association GROUP BY 1
+        SELECT shoal.shard_of(id1), 0, 0, sum(length(data) + $3::integer) FROM shoal.association GROUP BY 1
     ) AS held GROUP BY 1"""
 
 
 async def put_rows(pool: ConnectionPool, rows: Rows) -> None:
     objects = [(node.id, node.version, _revision(), encode_node(node)) for node in rows.objects]
     assocs = [(*row, _revision()) for row in rows.assocs]
-    keys = [(*row, _revision(), source_of(row.shard)) for row in rows.keys]
+    keys = [(*row, _revision()) for row in rows.keys]
     await _write_each(pool, _PUT, (objects, assocs, rows.counts, keys))
 
 
@@ -120,7 +118,7 @@ async def spread(pool: ConnectionPool) -> dict[int, Spread]:
             rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
         return rows
 
-    return {source: Spread(*values) for source, *values in await pool.use(read, patience=LONG_PATIENCE)}
+    return {shard: Spread(*values) for shard, *values in await pool.use(read, patience=LONG_PATIENCE)}
 
 
 def _revision() -> int:
@@ -142,7 +140,7 @@ _LINK = np.dtype([("fields", ">i2"), *_LINK_FIELDS, ("data_length", ">i4")])
 async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
     """Store one chunk of an import in one transaction.
 
-    Raises `Occupied` if a row already exists, and `Unavailable` while data sources are being moved or other processes use the
+    Raises `Occupied` if a row already exists, and `Unavailable` while shards are being moved or other processes use the
     store.
     """
 
@@ -166,8 +164,8 @@ async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
         ("object", ("id", "version", "revision", "data"), [(a, b, _revision(), c) for a, b, c in part.objects]),
         (
             "key",
-            ("space", "name", "id", "until", "revision", "source"),
-            [(*row, _revision(), source_of(row.shard)) for row in part.keys],
+            ("space", "name", "id", "until", "revision"),
+            [(*row, _revision()) for row in part.keys],
         ),
         ("count", ("id1", "atype", "n"), part.counts.tolist()),
     ):
@@ -272,7 +270,7 @@ class PostgresSnapshot:
 
     async def map(self) -> ShardMap | None:
         row = await _do(self._reading, lambda connection: connection.fetchrow(moves_sql.LAST_MAP))
-        return ShardMap.from_plain(row[0], msgspec.json.decode(row[1])) if row else None
+        return from_json(*row) if row else None
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:
         async def read(connection: asyncpg.Connection) -> list[Row]:
@@ -286,12 +284,12 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the backup key in a separate transaction, and journal it if its data source is being moved."""
-        values = (*row, 1, source_of(row.shard))
+        """Store the key in a separate transaction, and record it in the journal if its shard is being moved."""
+        values = (*row, 1)
 
         async def put(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
-                await connection.execute(sql.KEY_WATCH, [row.space], [row.name], [source_of(row.shard)])
+                await connection.execute(sql.KEY_WATCH, [row.space], [row.name], [row.shard])
                 await connection.execute(KEYS_PUT, *([value] for value in values))
 
         await _do(self._holding, put)

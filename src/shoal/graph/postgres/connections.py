@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
-from shoal.graph.contract import Frozen
+from shoal.graph.contract import frozen_refusal
 from shoal.graph.failover import Histories
 from shoal.graph.postgres.primary import LOST, UNREACHABLE, PrimaryConnection, PrimaryFinder, parse
 from shoal.observability.tracing import timed
@@ -313,10 +313,6 @@ async def goodbye(connection: asyncpg.Connection) -> None:
 
 def _lost(*, reads: bool) -> Unavailable:
     return Unavailable(UNREACHABLE) if reads else OutcomeUnknown(_LOST_ANSWER)
-
-
-def frozen_refusal() -> Frozen:
-    return Frozen("this part of the network is being moved: try again in a moment", retry_after=1.0)
 
 
 def refusal(error: Exception) -> Exception:

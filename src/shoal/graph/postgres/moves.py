@@ -1,6 +1,6 @@
-"""The store operations with which a move copies data sources between two PostgreSQL stores, and the shard map kept in a store.
+"""The store operations with which a move copies logical shards between two PostgreSQL stores, and the shard map kept in a store.
 
-A move runs alongside the processes that serve the network, on separate connections. It records in the store that a data source is
+A move runs alongside the processes that serve the network, on separate connections. It records in the store that a shard is
 being copied, frozen or away (`mark`), under a lock that waits for running commits: once `mark` returns, every commit respects the
 new state.
 """
@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
-import msgspec
 
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.failover import Histories
@@ -23,7 +22,7 @@ from shoal.graph.postgres import moves_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.schema import MIGRATIONS
-from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, SourceState
+from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, ShardState, from_json, to_json
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
@@ -39,16 +38,16 @@ class PostgresPost:
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         ((newest, stored, peers),) = await self._connections.ask(sql.BEAT, me, version, joins)
-        return MapNews(ShardMap.from_plain(newest, msgspec.json.decode(stored)) if stored else None, peers)
+        return MapNews(from_json(newest, stored) if stored else None, peers)
 
     async def offer(self, known: ShardMap) -> None:
-        await self._connections.ask(sql.OFFER, known.version, msgspec.json.encode(known.plain()).decode())
+        await self._connections.ask(sql.OFFER, known.version, to_json(known))
 
-    async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        await self._connections.ask(sql.ADMIT, sources, version, seconds)
+    async def admit(self, shards: list[int], version: int, seconds: float) -> None:
+        await self._connections.ask(sql.ADMIT, shards, version, seconds)
 
-    async def marks(self) -> dict[int, SourceState]:
-        return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
+    async def marks(self) -> dict[int, ShardState]:
+        return {shard: ShardState(*mark) for shard, *mark in await self._connections.ask(sql.STATES)}
 
     async def close(self, me: int) -> None:
         """Remove this process from the store's list of processes, if the store can be reached."""
@@ -117,24 +116,24 @@ class PostgresSide:
         await self._connections.close()
         await goodbye(self._lock)
 
-    # The states of data sources, and the journal
+    # The states of shards, and the journal
 
     async def mark(
-        self, sources: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
+        self, shards: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        await self._locked([(sql.MARK, (sources, state, seconds, mover, peer))], sql.MOVING_LOCK)
+        await self._locked([(sql.MARK, (shards, state, seconds, mover, peer))], sql.MOVING_LOCK)
 
-    async def end(self, sources: Sequence[int]) -> None:
-        await self._locked([(sql.UNMARK, (sources,)), (sql.JOURNAL_CLEAR, (sources,))], sql.MOVING_LOCK)
+    async def end(self, shards: Sequence[int]) -> None:
+        await self._locked([(sql.UNMARK, (shards,)), (sql.JOURNAL_CLEAR, (shards,))], sql.MOVING_LOCK)
 
-    async def marks(self) -> dict[int, SourceState]:
-        return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
+    async def marks(self) -> dict[int, ShardState]:
+        return {shard: ShardState(*mark) for shard, *mark in await self._connections.ask(sql.STATES)}
 
-    async def forget_recorded(self, sources: Sequence[int]) -> None:
-        await self._connections.ask(sql.JOURNAL_CLEAR, sources, patience=_BULK_PATIENCE)
+    async def forget_recorded(self, shards: Sequence[int]) -> None:
+        await self._connections.ask(sql.JOURNAL_CLEAR, shards, patience=_BULK_PATIENCE)
 
-    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        rows = await self._connections.ask(sql.JOURNAL_NEXT, sources, limit)
+    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+        rows = await self._connections.ask(sql.JOURNAL_NEXT, shards, limit)
         return [row[0] for row in rows], RowNames.of(row[1:] for row in rows)
 
     async def done(self, entries: Sequence[int]) -> None:
@@ -142,30 +141,30 @@ class PostgresSide:
 
     # Rows
 
-    async def holds_others(self, sources: Sequence[int]) -> bool:
-        return bool((await self._connections.ask(sql.STRANGERS, sources, patience=_BULK_PATIENCE))[0][0])
+    async def holds_others(self, shards: Sequence[int]) -> bool:
+        return bool((await self._connections.ask(sql.STRANGERS, shards, patience=_BULK_PATIENCE))[0][0])
 
-    async def wipe(self, sources: Sequence[int]) -> int:
+    async def wipe(self, shards: Sequence[int]) -> int:
         # Delete the rank index blocks before the rows, so that the triggers of the deleted rows have no blocks to update.
-        await self._connections.ask(ranks.DROP_SOURCES, sources, patience=_BULK_PATIENCE)
+        await self._connections.ask(ranks.DROP_SHARDS, shards, patience=_BULK_PATIENCE)
         wiped = 0
         for table in _TABLES.values():
             after: Sequence[Any] = (
                 ("",) * 2 if table.name == "key" else (-(2**63), -(2**15), -(2**63))[: len(table.key)]
             )
             while page := await self._connections.ask(
-                table.wipe, *after, sources, _WIPED_AT_ONCE, patience=_BULK_PATIENCE
+                table.wipe, *after, shards, _WIPED_AT_ONCE, patience=_BULK_PATIENCE
             ):
                 wiped += len(page)
                 after = tuple(page[-1])
         return wiped
 
     async def copy_to(
-        self, other: PostgresSide, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]
+        self, other: PostgresSide, kind: RowKind, shards: Sequence[int], tell: Callable[[int], None]
     ) -> int:
         table = _TABLES[kind]
         stream = _Stream(tell)
-        statement = table.copy.format(sources=", ".join(map(str, sources)))
+        statement = table.copy.format(shards=", ".join(map(str, shards)))
 
         async def read(connection: asyncpg.Connection) -> str:
             async with stream.filled():
@@ -200,18 +199,18 @@ class PostgresSide:
 
         await self._connections.use(write, patience=_BULK_PATIENCE)
 
-    async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
+    async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
         async def read(connection: asyncpg.Connection) -> tuple[Digest, RowNames]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                names = RowNames.of(await connection.fetch(sql.JOURNAL_NAMES, sources))
-                return await _digest_but(connection, sources, names), names
+                names = RowNames.of(await connection.fetch(sql.JOURNAL_NAMES, shards))
+                return await _digest_but(connection, shards, names), names
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
-    async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
+    async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
         async def read(connection: asyncpg.Connection) -> Digest:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                return await _digest_but(connection, sources, names)
+                return await _digest_but(connection, shards, names)
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
@@ -222,28 +221,28 @@ class PostgresSide:
 
     async def map(self) -> ShardMap | None:
         rows = await self._connections.ask(sql.LAST_MAP)
-        return ShardMap.from_plain(rows[0][0], msgspec.json.decode(rows[0][1])) if rows else None
+        return from_json(*rows[0]) if rows else None
 
     async def publish(self, new: ShardMap) -> None:
         await self._locked([(sql.OFFER, _stored(new))], sql.MAP_LOCK)
 
-    async def switch(self, sources: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
+    async def switch(self, shards: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
         async def change(connection: asyncpg.Connection) -> bool:
             async with connection.transaction():
                 await connection.execute(sql.MOVING_LOCK)
                 await connection.execute(sql.MAP_LOCK)
-                frozen: int = await connection.fetchval(sql.FROZEN, sources, mover)
+                frozen: int = await connection.fetchval(sql.FROZEN, shards, mover)
                 last = await connection.fetchrow(sql.LAST_MAP)
-                if frozen != len(sources) or (last is not None and last[0] >= new.version):
+                if frozen != len(shards) or (last is not None and last[0] >= new.version):
                     return False
-                await connection.execute(sql.MARK, sources, "away", None, mover, peer)
+                await connection.execute(sql.MARK, shards, "away", None, mover, peer)
                 await connection.execute(sql.OFFER, *_stored(new))
                 return True
 
         return await self._connections.use(change)
 
-    async def admit(self, sources: Sequence[int], version: int, seconds: float) -> None:
-        await self._connections.ask(sql.ADMIT, sources, version, seconds)
+    async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
+        await self._connections.ask(sql.ADMIT, shards, version, seconds)
 
     async def laggards(self, version: int, seconds: float) -> int:
         return int((await self._connections.ask(sql.LAGGARDS, version, seconds))[0][0])
@@ -259,11 +258,11 @@ class PostgresSide:
 
 
 def _stored(new: ShardMap) -> tuple[int, str]:
-    return new.version, msgspec.json.encode(new.plain()).decode()
+    return new.version, to_json(new)
 
 
-async def _digest_but(connection: asyncpg.Connection, sources: Sequence[int], names: RowNames) -> Digest:
-    parts = {kind: await connection.fetchrow(table.digest, sources) for kind, table in _TABLES.items()}
+async def _digest_but(connection: asyncpg.Connection, shards: Sequence[int], names: RowNames) -> Digest:
+    parts = {kind: await connection.fetchrow(table.digest, shards) for kind, table in _TABLES.items()}
     whole = Digest({kind: (row[0], int(row[1])) for kind, row in parts.items()})
     return whole - await _digest_of(connection, names)
 

@@ -1,16 +1,16 @@
-"""The named SQL statements of moving data sources between PostgreSQL stores, and their tables.
+"""The named SQL statements of moving logical shards between PostgreSQL stores, and their tables.
 
-The table `shoal.moving` has the state of each data source in a move. `copying`: writes to it are recorded in the journal, because
-its rows are, or were, in another store too. `frozen`: commits that write to it are refused, for a moment. `away`: commits that
-write to it are refused permanently, because it belongs to another store. When the time limit (`until`) of a frozen or away data
-source passes, its state becomes `copying`, so no data source stays blocked because a mover died.
+The table `shoal.moving` has the state of each shard in a move. `copying`: writes to it are recorded in the journal, because its
+rows are, or were, in another store too. `frozen`: commits that write to it are refused, for a moment. `away`: commits that write
+to it are refused permanently, because it belongs to another store. When the time limit (`until`) of a frozen or away shard passes,
+its state becomes `copying`, so no shard stays blocked because a mover died.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-MIGRATION = """
+_TABLES = """
     ALTER TABLE shoal.moving DROP CONSTRAINT moving_state_check;
     ALTER TABLE shoal.moving ADD CONSTRAINT moving_state_check CHECK (state IN ('copying', 'frozen', 'away'));
     ALTER TABLE shoal.moving ADD COLUMN until timestamptz, ADD COLUMN mover bigint, ADD COLUMN peer text;
@@ -25,7 +25,8 @@ MIGRATION = """
         seen_at timestamptz NOT NULL,
         map_version integer NOT NULL
     ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-
+"""
+_WATCH = """
     CREATE OR REPLACE FUNCTION shoal.watch(
         objects bigint[], id1s bigint[], atypes smallint[], id2s bigint[], count_id1s bigint[], count_atypes smallint[],
         spaces text[], names text[], sources smallint[]
@@ -60,7 +61,8 @@ MIGRATION = """
             RAISE EXCEPTION 'a data source is frozen' USING ERRCODE = 'SHFRZ', DETAIL = frozen;
         END IF;
     END $$;
-
+"""
+_BEAT = """
     -- The lock is held to the end, and a new map waits for it: whoever was told of the old one is in the list by then.
     CREATE FUNCTION shoal.beat(me bigint, mine integer, joins boolean)
     RETURNS TABLE (version integer, map jsonb, peers text[]) LANGUAGE plpgsql AS $$
@@ -79,13 +81,48 @@ MIGRATION = """
     END $$;
 """
 
+MIGRATION = _TABLES + _WATCH + _BEAT
+
+# A shard is in the bits 10 to 22 of an id. Keys of names are on the shard of their name (`bulk.NAMED_BY_PLACE`).
+BY_SHARD = """
+    CREATE FUNCTION shoal.shard_of(id bigint) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+        'SELECT ((id >> 10) & 8191)::smallint';
+    CREATE FUNCTION shoal.key_shard(space text, name text, id bigint) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+        SELECT CASE WHEN space IN ('user_name', 'email') THEN (
+            ('x' || substr(md5(name), 1, 2))::bit(8)::integer % 64 * 128
+            + ('x' || substr(md5(name), 5, 2))::bit(8)::integer % 128)::smallint
+        ELSE shoal.shard_of(id) END $$;
+    ALTER TABLE shoal.moving DROP CONSTRAINT moving_source_check;
+    ALTER TABLE shoal.moving RENAME COLUMN source TO shard;
+    -- First to negative numbers, because a shard may have the number of another row's data source.
+    UPDATE shoal.moving SET shard = -1 - shard;
+    INSERT INTO shoal.moving (shard, state, until, mover, peer)
+    SELECT (-1 - shard) * 128 + c, state, until, mover, peer FROM shoal.moving, generate_series(0, 127) AS c;
+    DELETE FROM shoal.moving WHERE shard < 0;
+    ALTER TABLE shoal.moving ADD CONSTRAINT moving_shard_check CHECK (shard BETWEEN 0 AND 8191);
+    -- Every commit and every heartbeat reads these rows, which are few, among many that are permanently away.
+    CREATE INDEX moving_until ON shoal.moving (until) WHERE until IS NOT NULL;
+    CREATE INDEX moving_peer ON shoal.moving (peer) WHERE state <> 'away';
+    ALTER TABLE shoal.journal RENAME COLUMN source TO shard;
+    UPDATE shoal.journal AS j SET shard = CASE kind
+        WHEN 'key' THEN coalesce((
+            SELECT shoal.key_shard(k.space, k.name, k.id) FROM shoal.key AS k
+            WHERE k.space = j.space AND k.name = j.name), shard * 128)
+        ELSE shoal.shard_of(a) END;
+    ALTER TABLE shoal.key DROP COLUMN source;
+    DROP FUNCTION shoal.source_of;
+    DROP FUNCTION shoal.watch;
+    DROP FUNCTION shoal.commit;
+""" + _WATCH.replace("sources", "key_shards").replace("data source", "shard").replace("source", "shard")
+
 BEAT = "SELECT version, map::text, peers FROM shoal.beat($1, $2, $3)"
 LEAVE = "DELETE FROM shoal.process WHERE id = $1"
 OFFER = "INSERT INTO shoal.shard_map VALUES ($1, $2::jsonb) ON CONFLICT DO NOTHING"
-# Requires the newest map that the store knows: an older map might open a data source that has moved to another store since.
+# Requires the newest map that the store knows: an older map might open a shard that has moved to another store since.
 ADMIT = """
     UPDATE shoal.moving SET until = clock_timestamp() + make_interval(secs => $3)
-    WHERE source = ANY ($1::smallint[]) AND state = 'away' AND until IS NULL
+    WHERE shard = ANY ($1::smallint[]) AND state = 'away' AND until IS NULL
         AND $2 = (SELECT max(version) FROM shoal.shard_map)"""
 LAST_MAP = "SELECT version, map::text FROM shoal.shard_map ORDER BY version DESC LIMIT 1"
 LAGGARDS = """
@@ -102,38 +139,38 @@ MAP_LOCK = "LOCK TABLE shoal.shard_map IN ACCESS EXCLUSIVE MODE"
 # Other sessions may read the map, but none may write it.
 MAP_KEEP = "LOCK TABLE shoal.shard_map IN SHARE MODE"
 MARK = """
-    INSERT INTO shoal.moving (source, state, until, mover, peer)
-    SELECT source, $2, clock_timestamp() + make_interval(secs => $3), $4, $5 FROM unnest($1::smallint[]) AS w (source)
-    ON CONFLICT (source) DO UPDATE
+    INSERT INTO shoal.moving (shard, state, until, mover, peer)
+    SELECT shard, $2, clock_timestamp() + make_interval(secs => $3), $4, $5 FROM unnest($1::smallint[]) AS w (shard)
+    ON CONFLICT (shard) DO UPDATE
     SET state = excluded.state, until = excluded.until, mover = excluded.mover, peer = excluded.peer"""
 FROZEN = """
     SELECT count(*) FROM shoal.moving
-    WHERE source = ANY ($1::smallint[]) AND mover = $2 AND state = 'frozen' AND until > clock_timestamp()"""
-UNMARK = "DELETE FROM shoal.moving WHERE source = ANY ($1::smallint[])"
+    WHERE shard = ANY ($1::smallint[]) AND mover = $2 AND state = 'frozen' AND until > clock_timestamp()"""
+UNMARK = "DELETE FROM shoal.moving WHERE shard = ANY ($1::smallint[])"
 STATES = """
-    SELECT m.source, m.state, m.peer, coalesce(j.n, 0)
+    SELECT m.shard, m.state, m.peer, coalesce(j.n, 0)
     FROM shoal.moving AS m LEFT JOIN (
-        SELECT source, count(*) AS n FROM shoal.journal GROUP BY source) AS j USING (source)
-    ORDER BY m.source"""
+        SELECT shard, count(*) AS n FROM shoal.journal GROUP BY shard) AS j USING (shard)
+    ORDER BY m.shard"""
 
-JOURNAL_CLEAR = "DELETE FROM shoal.journal WHERE source = ANY ($1::smallint[])"
+JOURNAL_CLEAR = "DELETE FROM shoal.journal WHERE shard = ANY ($1::smallint[])"
 JOURNAL_NEXT = """
-    SELECT seq, kind, a, b, c, space, name FROM shoal.journal WHERE source = ANY ($1::smallint[]) ORDER BY seq LIMIT $2"""
+    SELECT seq, kind, a, b, c, space, name FROM shoal.journal WHERE shard = ANY ($1::smallint[]) ORDER BY seq LIMIT $2"""
 JOURNAL_DONE = "DELETE FROM shoal.journal WHERE seq = ANY ($1::bigint[])"
 JOURNAL_NAMES = """
-    SELECT DISTINCT kind, a, b, c, space, name FROM shoal.journal WHERE source = ANY ($1::smallint[])"""
+    SELECT DISTINCT kind, a, b, c, space, name FROM shoal.journal WHERE shard = ANY ($1::smallint[])"""
 
 STRANGERS = """
-    SELECT EXISTS (SELECT FROM shoal.object WHERE shoal.source_of(id) <> ALL ($1::smallint[]))
-        OR EXISTS (SELECT FROM shoal.association WHERE shoal.source_of(id1) <> ALL ($1::smallint[]))
-        OR EXISTS (SELECT FROM shoal.key WHERE source <> ALL ($1::smallint[]))"""
+    SELECT EXISTS (SELECT FROM shoal.object WHERE shoal.shard_of(id) <> ALL ($1::smallint[]))
+        OR EXISTS (SELECT FROM shoal.association WHERE shoal.shard_of(id1) <> ALL ($1::smallint[]))
+        OR EXISTS (SELECT FROM shoal.key WHERE shoal.key_shard(space, name, id) <> ALL ($1::smallint[]))"""
 
 
 class Table:
-    """One kind of row, with its SQL statements. `source` is the SQL expression for the data source of a row."""
+    """One kind of row, with its SQL statements. `shard` is the SQL expression for the shard of a row."""
 
     def __init__(
-        self, name: str, key: Sequence[str], key_types: Sequence[str], rest: Sequence[str], source: str, digest: str
+        self, name: str, key: Sequence[str], key_types: Sequence[str], rest: Sequence[str], shard: str, digest: str
     ) -> None:
         types = dict(zip(key, key_types, strict=True)) | dict(part.split(" ") for part in rest)
         self.name = name
@@ -143,9 +180,9 @@ class Table:
         key_rows = f"unnest({_arrays(key_types)}) AS w ({keys})"
         same = " AND ".join(f"t.{column} = w.{column}" for column in key)
         number = len(key)
-        self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {source} IN ({{sources}}) ORDER BY {keys}"
-        """The numbers of the data sources are formatted into the statement: COPY takes no parameters."""
-        self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
+        self.copy = f"SELECT {names} FROM shoal.{name} AS t WHERE {shard} IN ({{shards}}) ORDER BY {keys}"
+        """The numbers of the shards are formatted into the statement: COPY takes no parameters."""
+        self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {shard} = ANY ($1::smallint[])")
         self.digest_of = _digest(name, digest, f"FROM {key_rows} JOIN shoal.{name} AS t ON {same}")
         self.get = (
             f"SELECT {', '.join(f't.{column}' for column in types)} FROM {key_rows} JOIN shoal.{name} AS t ON {same}"
@@ -156,7 +193,7 @@ class Table:
         self.wipe = f"""
             WITH page AS (
                 SELECT {keys} FROM shoal.{name} AS t
-                WHERE ({keys}) > ({after}) AND {source} = ANY (${number + 1}::smallint[]) ORDER BY {keys} LIMIT ${number + 2}
+                WHERE ({keys}) > ({after}) AND {shard} = ANY (${number + 1}::smallint[]) ORDER BY {keys} LIMIT ${number + 2}
             ), gone AS (
                 DELETE FROM shoal.{name} AS t USING page AS w WHERE {same} RETURNING {", ".join(f"t.{column}" for column in key)}
             ) SELECT {keys} FROM gone ORDER BY {keys}"""
@@ -174,23 +211,23 @@ def _digest(name: str, parts: str, rows: str) -> str:
 
 TABLES: tuple[Table, ...] = (
     Table(
-        "object", ["id"], ["bigint"], ["version integer", "revision integer", "data bytea"], "shoal.source_of(t.id)",
+        "object", ["id"], ["bigint"], ["version integer", "revision integer", "data bytea"], "shoal.shard_of(t.id)",
         "int8send(t.id) || int4send(t.version) || int4send(t.revision) || t.data",
     ),
     Table(
         "association", ["id1", "atype", "id2"], ["bigint", "smallint", "bigint"],
-        ["time bigint", "revision integer", "alive boolean", "data bytea"], "shoal.source_of(t.id1)",
+        ["time bigint", "revision integer", "alive boolean", "data bytea"], "shoal.shard_of(t.id1)",
         "int8send(t.id1) || int2send(t.atype) || int8send(t.id2) || int8send(t.time) || int4send(t.revision)"
         " || boolsend(t.alive) || t.data",
     ),
     Table(
-        "count", ["id1", "atype"], ["bigint", "smallint"], ["n bigint"], "shoal.source_of(t.id1)",
+        "count", ["id1", "atype"], ["bigint", "smallint"], ["n bigint"], "shoal.shard_of(t.id1)",
         "int8send(t.id1) || int2send(t.atype) || int8send(t.n)",
     ),
     Table(
-        "key", ["space", "name"], ["text", "text"], ["id bigint", "until bigint", "revision integer", "source smallint"],
-        "t.source",
-        "int8send(t.id) || int8send(t.until) || int4send(t.revision) || int2send(t.source)"
+        "key", ["space", "name"], ["text", "text"], ["id bigint", "until bigint", "revision integer"],
+        "shoal.key_shard(t.space, t.name, t.id)",
+        "int8send(t.id) || int8send(t.until) || int4send(t.revision)"
         " || textsend(t.space) || '\\x00' || textsend(t.name)",
     ),
 )  # fmt: skip

@@ -134,7 +134,7 @@ WALKED = """
 """Counts entries one by one, for lists without blocks."""
 DIVIDE = "SELECT shoal.divide($1, $2, $3, $4, $5, $6, $7)"
 DROP = "DELETE FROM shoal.block WHERE id1 = $1 AND atype = $2"
-DROP_SOURCES = "DELETE FROM shoal.block WHERE shoal.source_of(id1) = ANY ($1::smallint[])"
+DROP_SHARDS = "DELETE FROM shoal.block WHERE shoal.shard_of(id1) = ANY ($1::smallint[])"
 SCAN = """
     SELECT id1, atype, level, upto, n FROM shoal.block
     WHERE (id1, atype, level, upto) > ($1::bigint, $2::smallint, $3::smallint, $4::bigint)

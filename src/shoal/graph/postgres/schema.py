@@ -1,13 +1,14 @@
 """The schema of the PostgreSQL store: its tables, and the functions that change many rows in one call.
 
 Everything is in a separate schema. The `revision` of a row identifies the state on which a decision was based: it starts at a
-random number, so that a row that was deleted and created again has another revision, and each change adds 1. The column `source` is
-the data source of a row (`core/placement.py`), computed from the shard in its id. Tables: docs/data-layout.md.
+random number, so that a row that was deleted and created again has another revision, and each change adds 1. Tables:
+docs/data-layout.md.
 """
 
 from __future__ import annotations
 
 from shoal.graph.migrations import Migration, TableIndex, short
+from shoal.graph.postgres.moves_sql import BY_SHARD
 from shoal.graph.postgres.moves_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import MIGRATION as RANKS
 from shoal.graph.postgres.sql import ENDED_LISTED_TYPES, HISTORY_TYPES, UNSWEPT_TYPES
@@ -111,9 +112,11 @@ _TABLES = """
 #
 # A promoted standby may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
 # would then settle the new event with its number. So the high bits of an event number are the server's WAL timeline (`history`).
-_COMMIT = """
+_HISTORY_OF_EVENTS = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
+"""
+_COMMIT = """
     CREATE OR REPLACE FUNCTION shoal.commit(
         owned_by bigint,
         object_ids bigint[], object_versions integer[], object_revisions integer[], object_data bytea[],
@@ -241,6 +244,13 @@ _COMMIT = """
     END $$;
 """
 
+# The shard of a key is computed (`shoal.key_shard`), so its row does not have it.
+_COMMIT_BY_SHARD = (
+    _COMMIT.replace("revision, source)", "revision)")
+    .replace("key_revisions, key_sources)", "key_revisions)")
+    .replace("_sources", "_shards")
+)
+
 # Acknowledged and returned jobs are settled first, so that they are not claimed again.
 _CLAIM = """
     CREATE FUNCTION shoal.settle(
@@ -315,7 +325,8 @@ MIGRATIONS: tuple[Migration, ...] = (
     short(MOVING),
     short(RANKS),
     _HISTORY,
-    short(_COMMIT, 4),
+    short(_HISTORY_OF_EVENTS + _COMMIT, 4),
     _SWEEPABLE,
+    short(BY_SHARD + _COMMIT_BY_SHARD),
 )
 """Schema versions in order, append-only. The number of applied versions is the greatest number in `shoal.version`."""

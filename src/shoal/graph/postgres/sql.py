@@ -119,13 +119,13 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# Rows of data sources that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
+# Rows of shards that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
 # previous one ended, past the dead index entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association
         WHERE NOT alive AND time >= $1 AND time < $2 AND atype {}
-            AND NOT EXISTS (SELECT FROM shoal.moving WHERE source = shoal.source_of(id1))
+            AND NOT EXISTS (SELECT FROM shoal.moving WHERE shard = shoal.shard_of(id1))
         ORDER BY time LIMIT $3 FOR UPDATE SKIP LOCKED
     ), swept AS (
         DELETE FROM shoal.association AS a USING dead AS d
@@ -136,7 +136,8 @@ HISTORY_SWEEP = _SWEEP.format(f"IN {HISTORY_TYPES}")
 KEY_SWEEP = """
     WITH dead AS (
         SELECT space, name FROM shoal.key
-        WHERE until > 0 AND until >= $1 AND until <= $2 AND source NOT IN (SELECT source FROM shoal.moving)
+        WHERE until > 0 AND until >= $1 AND until <= $2
+            AND NOT EXISTS (SELECT FROM shoal.moving WHERE shard = shoal.key_shard(space, name, id))
         ORDER BY until LIMIT $3 FOR UPDATE SKIP LOCKED
     ), swept AS (
         DELETE FROM shoal.key AS k USING dead AS d WHERE k.space = d.space AND k.name = d.name RETURNING until

@@ -18,10 +18,9 @@ from typing import Any
 from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import encode
 from shoal.core.ids import now_ms, shard_of
-from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Job, PendingInverses
+from shoal.graph.contract import Batch, Frozen, Job, PendingInverses, frozen_refusal
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded, frozen_refusal
+from shoal.graph.postgres.connections import FROZEN, ConnectionPool, HistoryEnded
 from shoal.graph.postgres.owner import MEANWHILE
 from shoal.graph.resolve import (
     KeyName,
@@ -112,8 +111,8 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
     owned = sorted((name, owner) for name, owner in changes.keys.items() if owner is not None)
     lost = sorted(name for name, owner in changes.keys.items() if owner is None and name in loaded.revisions)
     return [
-        *_columns([(*name, *owner, loaded.next_revision(name), source_of(shards[name])) for name, owner in owned], 6),
-        *_columns([(*name, loaded.revisions[name], source_of(shards[name])) for name in lost], 4),
+        *_columns([(*name, *owner, loaded.next_revision(name), shards[name]) for name, owner in owned], 6),
+        *_columns([(*name, loaded.revisions[name], shards[name]) for name in lost], 4),
     ]
 
 
@@ -151,12 +150,12 @@ class _Overtaken(Exception):
     """Nothing was stored, because rows on which the group was evaluated have changed."""
 
 
-class _SourcesFrozen(Exception):
-    """Nothing was stored, because the data sources in `sources` are frozen for a move."""
+class _ShardsFrozen(Exception):
+    """Nothing was stored, because these shards are frozen for a move."""
 
-    def __init__(self, sources: set[int]) -> None:
-        super().__init__(sources)
-        self.sources = sources
+    def __init__(self, shards: set[int]) -> None:
+        super().__init__(shards)
+        self.shards = shards
 
 
 class _Task:
@@ -175,11 +174,11 @@ class _Task:
         # Replacing or deleting an object means that the object exists, so such a batch is not presumed new.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
-    def sources(self) -> set[int]:
+    def shards(self) -> set[int]:
         shards = [shard_of(op.id) for op in self.batch.objects] + [op.key.shard for op in self.batch.keys]
         shards += [shard_of(triple[0]) for triple in self._triples]
         shards += [shard_of(op.aggregate_id) for op in self.batch.assocs if op.aggregate_id]
-        return {source_of(shard) for shard in shards}
+        return set(shards)
 
 
 class Writer:
@@ -263,8 +262,8 @@ class Writer:
         """
         try:
             return await self._patiently(tasks)
-        except _SourcesFrozen as frozen:
-            return await self._without(tasks, frozen.sources)
+        except _ShardsFrozen as frozen:
+            return await self._without(tasks, frozen.shards)
         except Unavailable as error:
             return [copied(error) for _ in tasks]
         except _Overtaken:
@@ -280,7 +279,7 @@ class Writer:
         return [(await self._answers([task]))[0] for task in tasks]
 
     async def _without(self, tasks: list[_Task], frozen: set[int]) -> list[Any]:
-        out = [not frozen.isdisjoint(task.sources()) for task in tasks]
+        out = [not frozen.isdisjoint(task.shards()) for task in tasks]
         if not any(out):
             out = [True] * len(tasks)
         rest = [task for task, refused in zip(tasks, out, strict=True) if not refused]
@@ -327,8 +326,8 @@ class Writer:
         for task in tasks:
             try:
                 pending_inverses = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)
-            except Conflict as conflict:
-                answers.append(conflict)
+            except (Conflict, Frozen) as refusal:
+                answers.append(refusal)
                 continue
             accepted.append(task.batch)
             first = len(changes.events) - len(pending_inverses)
@@ -367,7 +366,7 @@ def _translate_error(error: Exception) -> Exception:
     if state in _OVERTAKEN:
         return _Overtaken()
     if state == FROZEN:
-        return _SourcesFrozen({int(source) for source in getattr(error, "detail", "").split(",")})
+        return _ShardsFrozen({int(shard) for shard in getattr(error, "detail", "").split(",")})
     return Unavailable(MEANWHILE) if state == _OUTSIDE else error
 
 

@@ -1,6 +1,7 @@
 """The live shard map of a process: polled, adopted and acknowledged while data sources move.
 
-The process asks every store a few times a second which map it knows. After a store has confirmed the map, the process uses it for
+The process asks every store a few times a second which map it knows, less often if there are many stores; the first answer with a
+newer map makes it ask all of them at once. After a store has confirmed the map, the process uses it for
 that store for two seconds; then it asks again before any read or write there. So a process that was cut off or suspended never
 reads data that has moved away, and a move need not wait for it.
 """
@@ -11,22 +12,24 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NamedTuple, Protocol, cast
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.placement import source_of
+from shoal.graph.bulk import grouped
 from shoal.graph.contract import Store, WakeUp
 from shoal.graph.resolve import Owns
-from shoal.graph.shard_map import DEAD_SECONDS, LEASE_SECONDS, ShardMap, SourceState, shown_url
+from shoal.graph.shard_map import DEAD_SECONDS, LEASE_SECONDS, ShardMap, ShardState, heartbeat_seconds, shown_url
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 
-_BEAT_SECONDS = 0.15
 _PATIENCE_SECONDS = 2.5
 _RETRY_SECONDS = 1.0
 _OPEN_SECONDS = 2.0
+_OPENED_AT_ONCE = 8
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class MapNews(NamedTuple):
@@ -45,11 +48,11 @@ class MapKeeper(Protocol):
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer than the stored one."""
 
-    async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        """Allow writes to data sources that this map assigns to the store, after at most `seconds`."""
+    async def admit(self, shards: list[int], version: int, seconds: float) -> None:
+        """Allow writes to shards that this map assigns to the store, in `seconds` at the latest."""
 
-    async def marks(self) -> dict[int, SourceState]:
-        """Return the states of data sources that are moving or have moved, according to the store."""
+    async def marks(self) -> dict[int, ShardState]:
+        """Return the states of shards that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
         """Report that this process no longer uses a map."""
@@ -71,6 +74,18 @@ class _Away:
         return refuse
 
 
+async def _few_at_once(work: Callable[[str], Awaitable[T]], urls: Sequence[str]) -> list[T]:
+    """Do the work for all URLs, then raise the first error if there is one."""
+    found: list[T | BaseException] = []
+    for start in range(0, len(urls), _OPENED_AT_ONCE):
+        some = [work(url) for url in urls[start : start + _OPENED_AT_ONCE]]
+        found += await asyncio.gather(*some, return_exceptions=True)
+    for answer in found:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in found if not isinstance(answer, BaseException)]
+
+
 class LiveMap:
     """Keeps the `graph` on the newest shard map (see `Watch`). The caller closes the stores that `open_store` opened."""
 
@@ -85,7 +100,7 @@ class LiveMap:
         self._me = secrets.randbits(62)
         self.map = known
         self.graph = ShardedGraph([], known.owners)
-        # The URL of each data source's store. The `owns` functions of the stores read this list.
+        # The URL of each shard's store. The `owns` functions of the stores read this list.
         self._homes: list[str] = []
         self._stores: dict[str, Store] = {}
         self._posts: dict[str, MapKeeper] = {}
@@ -96,15 +111,15 @@ class LiveMap:
         self._lock = asyncio.Lock()
         self._opening: dict[str, asyncio.Lock] = {}
         self._closing = asyncio.Event()
+        self._changed = asyncio.Event()
+        """Set when the map changes and when the process closes; then replaced."""
 
     async def open(self) -> ShardedGraph:
         """Return the graph with the newest shard map known to any of its stores. Raises `Unavailable` if one cannot be opened."""
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
-            for url in self.map.stores:
-                await self._store(url)
-            heard = await asyncio.gather(*[self._beat(url, joins=True) for url in self.map.stores])
+            heard = await _few_at_once(self._joined, self.map.stores)
             newest = max((h.newer for h in heard if h.newer), key=lambda known: known.version, default=None)
         self._route()
         self.graph.watch = self
@@ -116,14 +131,19 @@ class LiveMap:
     async def close(self) -> None:
         """Deregister this process. The graph may not be used afterwards."""
         self._closing.set()
+        self._changed.set()
         for beaten in self._beaten.values():
             beaten.set()
         await asyncio.gather(*self._tasks.values(), *self._side_tasks)
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
-    async def marks(self) -> dict[str, dict[int, SourceState]]:
-        """Return, by store URL, the states of the data sources that the store is moving or has moved to another store."""
+    async def marks(self) -> dict[str, dict[int, ShardState]]:
+        """Return, by store URL, the states of the shards that the store is moving or has moved to another store."""
         return {url: await self._post(url).marks() for url in self.map.stores}
+
+    async def _joined(self, url: str) -> MapNews:
+        await self._store(url)
+        return await self._beat(url, joins=True)
 
     def fresh(self, store: int) -> bool:
         return asyncio.get_running_loop().time() < self._until.get(self.map.stores[store], 0.0)
@@ -159,7 +179,8 @@ class LiveMap:
     async def _keep(self, url: str) -> None:
         joined = url in self._until
         while not self._closing.is_set():
-            pause = _BEAT_SECONDS
+            pause = heartbeat_seconds(len(self.map.stores))
+            changed = self._changed
             try:
                 heard = await self._beat(url, joins=not joined)
                 joined = True
@@ -174,12 +195,12 @@ class LiveMap:
                 _log.exception("following the shard map failed")
                 pause = _RETRY_SECONDS
             self._stir(url)
-            await self._pause(pause)
+            await self._pause(pause, changed)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self, seconds: float, ended_by: asyncio.Event) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._closing.wait()
+                await ended_by.wait()
 
     def _stir(self, url: str) -> None:
         """Wake all tasks that wait for a heartbeat of this store, so that they check its state again."""
@@ -204,6 +225,8 @@ class LiveMap:
                     self._follow(url)
                 if url not in self._stores:
                     self._run_in_background(self._open_later(url))
+            self._changed.set()
+            self._changed = asyncio.Event()
         self._run_in_background(self._admit())
 
     def _route(self) -> None:
@@ -213,8 +236,10 @@ class LiveMap:
     async def _admit(self) -> None:
         """Repeat the last steps of publishing the newest shard map, in case its publisher died."""
         known = self.map
-        for url in known.stores if known.version else ():
-            here = [source for source in {*known.moved, *known.left} if known.stores[known.owners[source]] == url]
+        here_of = grouped({*known.moved, *known.left}, lambda shard: known.stores[known.owners[shard]])
+        # First the stores that wait to be opened for writes: writes to them are refused until then.
+        for url in sorted(known.stores, key=lambda url: url not in here_of) if known.version else ():
+            here = here_of.get(url)
             try:
                 await self._post(url).offer(known)
                 if here:
@@ -239,7 +264,7 @@ class LiveMap:
     async def _store(self, url: str) -> Store:
         async with self._opening.setdefault(url, asyncio.Lock()):
             if url not in self._stores:
-                self._stores[url] = await self._open_store(url, lambda shard: self._homes[source_of(shard)] == url)
+                self._stores[url] = await self._open_store(url, lambda shard: self._homes[shard] == url)
             return self._stores[url]
 
     async def _open_later(self, url: str) -> None:
@@ -248,7 +273,7 @@ class LiveMap:
                 async with self._lock:
                     self._route()
                 return
-            await self._pause(_RETRY_SECONDS)
+            await self._pause(_RETRY_SECONDS, self._closing)
 
     def _run_in_background(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(work)

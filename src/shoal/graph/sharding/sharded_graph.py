@@ -2,8 +2,9 @@
 
 A batch commits on the store of the acting shard, which also records inverses that belong to other stores as pending. They are then
 applied on these stores and acknowledged. After a failure they are still in the outbox, and `settle` applies them later. They keep
-their times, so applying them twice is harmless. Requests that reach a data source during a move are retried with the new map. Rows
-of data sources that a store does not own are never read.
+their times, so applying them twice is harmless. The same holds for an entry of a public list that is in another part of the data
+source. Requests that reach a shard during a move are retried with the new map. Rows of shards that a store does not own are never
+read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
-from shoal.core.placement import DATA_SOURCES, source_of
+from shoal.core.placement import SHARDS, source_of
 from shoal.graph.bulk import KeyRow, Loading, LoadPart, Movable, Rows, Spread, Spreading
 from shoal.graph.contract import (
     Assoc,
@@ -38,7 +39,8 @@ from shoal.graph.contract import (
     Store,
     WakeUp,
 )
-from shoal.graph.schema import AnyNode, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
+from shoal.graph.shard_map import round_seconds
 from shoal.throttled_log import ThrottledLog
 
 T = TypeVar("T")
@@ -64,25 +66,30 @@ class Watch(Protocol):
 
 
 _SWITCH_SECONDS = 4.5
-"""How long to retry during a switch, which takes a fraction of a second. If the mover dies, the data sources are frozen for 3 s."""
+"""How long to retry during a switch, which takes a fraction of a second. If the mover dies, the shards are frozen for 3 s."""
 _AGAIN_SECONDS = 0.02
+_LEAST_PAGE = 50
+"""Minimum number of rows that a scan reads from each store at once."""
 
 
 class ShardedGraph:
-    """A graph over several stores. `owners[source]` is the index in `stores` of the store that has a data source.
+    """Several stores as one. `owners[shard]` is the index in `stores` of the store that keeps a logical shard.
 
     If `owners` is a list, `remap` changes it in place, so that stores that read the list see the change at once.
     """
 
     def __init__(self, stores: Sequence[Store], owners: Sequence[int]) -> None:
-        if len(owners) != DATA_SOURCES:
-            raise ValueError(f"a shard map must have {DATA_SOURCES} data sources (got {len(owners)})")
+        if len(owners) != SHARDS:
+            raise ValueError(f"a shard map must have {SHARDS} shards (got {len(owners)})")
         self._stores = list(stores)
         self._owners = owners if isinstance(owners, list) else list(owners)
         self._version = 0
         self._first = 0
         self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
+        # Stores that reported events since they were last asked; empty if only a round of all stores can find some.
+        self._woken: set[int] = set()
+        self._next_round = 0.0
         self.watch: Watch | None = None
         """Asked before every read or write, if the map may change."""
 
@@ -94,13 +101,13 @@ class ShardedGraph:
         """Replace the shard map. Existing stores keep their indexes; new ones are appended."""
         for store in stores:
             if self._wake is not None and store not in self._stores:
-                store.on_event(self._wake)
+                store.on_event(partial(self._notice, stores.index(store)))
         self._stores = list(stores)
         self._owners[:] = owners
         self._version += 1
 
     def _at(self, shard: int) -> int:
-        return self._owners[source_of(shard)]
+        return self._owners[shard]
 
     @property
     def joins(self) -> bool:
@@ -207,7 +214,7 @@ class ShardedGraph:
         return store, await store.commit_owing(batch)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retry an attempt that failed because a data source was being switched to another store."""
+        """Retry an attempt that was refused while a shard switches to another store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SWITCH_SECONDS
         while True:
@@ -243,33 +250,55 @@ class ShardedGraph:
         await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
-        """Raise `ValueError` if the batch has objects, keys or lists of a store other than its own, which would be a bug."""
+        """Raise `ValueError` for objects, keys or lists of another store, which would be a bug.
+
+        Lists without an inverse may be in another part of the data source, as public lists are.
+        """
         at = self._at(batch.shard)
         objects: list[ObjOp] = batch.objects
         shards = [shard_of(op.id) for op in objects] + [op.key.shard for op in batch.keys]
-        shards += [shard_of(op.id1) for op in batch.assocs]
+        source = source_of(batch.shard)
+        shards += [
+            shard
+            for op in batch.assocs
+            if source_of(shard := shard_of(op.id1)) != source or ASSOC_TYPES[op.atype].inverse
+        ]
         if any(self._at(shard) != at for shard in shards):
             raise ValueError("a batch contains an object of another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim jobs from all stores, an equal number from each, starting with another store each time.
+        """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
 
-        A store that is down does not delay the others.
+        Events of other processes are not reported. A store that is down does not delay the others.
         """
         jobs: list[Job] = []
-        self._first = (self._first + 1) % (stores := len(self._stores))
-        for asked in range(stores):
-            at = (self._first + asked) % stores
-            share = -(-(limit - len(jobs)) // (stores - asked))
-            try:
-                claimed = await self._stores[at].claim(share, lease)
-            except Unavailable:
-                self._outage.warning("store %d is unreachable; its events stay pending", at, name=at)
-                continue
-            jobs += [job._replace(store=at) for job in claimed]
-            if claimed and len(claimed) == share and self._wake is not None:
-                self._wake()  # the store may have more jobs, though this call returns fewer than the limit
+        self._first = (self._first + 1) % len(self._stores)
+        rest = [*range(self._first, len(self._stores)), *range(self._first)]
+        now = asyncio.get_running_loop().time()
+        if self._woken and now < self._next_round:
+            rest = [at for at in rest if at in self._woken]
+        else:
+            self._next_round = now + round_seconds(len(self._stores))
+        self._woken.difference_update(rest)
+        while rest and len(jobs) < limit:
+            at_once, rest = rest[: limit - len(jobs)], rest[limit - len(jobs) :]
+            share = (limit - len(jobs)) // len(at_once)
+            for at, claimed in zip(
+                at_once, await side_by_side(self._claim(at, share, lease) for at in at_once), strict=True
+            ):
+                jobs += claimed
+                if len(claimed) == share:
+                    rest.append(at)
+        for at in rest:
+            self._notice(at)  # it may have more jobs
         return jobs
+
+    async def _claim(self, at: int, limit: int, lease: float) -> list[Job]:
+        try:
+            return [job._replace(store=at) for job in await self._stores[at].claim(limit, lease)]
+        except Unavailable:
+            self._outage.warning("store %d is unreachable; its events stay pending", at, name=at)
+            return []
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         for store, mine in self._jobs_by_store(jobs):
@@ -282,7 +311,7 @@ class ShardedGraph:
         await self._stores[job.store].park(job, error)
 
     async def backlog(self) -> int:
-        return sum([await store.backlog() for store in self._stores])
+        return sum(await side_by_side(store.backlog() for store in self._stores))
 
     async def lag(self) -> float:
         return max(await side_by_side(store.lag() for store in self._stores))
@@ -303,8 +332,13 @@ class ShardedGraph:
 
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
-        for store in self._stores:
-            store.on_event(wake)
+        for at, store in enumerate(self._stores):
+            store.on_event(partial(self._notice, at))
+
+    def _notice(self, at: int) -> None:
+        if self._wake is not None:
+            self._woken.add(at)
+            self._wake()
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         return await self._merged(
@@ -361,9 +395,11 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
+        # Most rows of larger pages would be beyond the end of the shortest one, and be read again.
+        each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
-            pages = await side_by_side(scan(store, after, limit) for store in self._stores)
-            ends: list[Any] = [order(page[-1]) for page in pages if len(page) == limit]
+            pages = await side_by_side(scan(store, after, each) for store in self._stores)
+            ends: list[Any] = [order(page[-1]) for page in pages if len(page) == each]
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
             ]
@@ -387,29 +423,25 @@ class ShardedGraph:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """Import one chunk of rows; each store accepts or refuses its own rows (see `Loading`)."""
-        owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
-        loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
+        """Load one part of an import; each store accepts or refuses its own rows (see `Loading`)."""
+        parts = part.by_store(np.array(self._owners))
+        loads = [cast("Loading", self._stores[at]).load(share) for at, share in parts.items()]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
             raise error
 
     def _by_store(self, rows: Rows) -> list[tuple[Movable, Rows]]:
-        parts = [(store, rows.on(partial(self._keeps, at))) for at, store in enumerate(self._stores)]
-        return [(_movable(store), part) for store, part in parts if any(part)]
-
-    def _keeps(self, at: int, shard: int) -> bool:
-        return self._at(shard) == at
+        return [(_movable(self._stores[at]), part) for at, part in rows.by_store(self._at).items()]
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each data source. Raises `InvalidInput` if a store cannot report it."""
+        """Return the size of each shard in its own store. Raises `InvalidInput` if a store does not know it."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
         return {
-            source: spread
+            shard: spread
             for at, answer in enumerate(answers)
-            for source, spread in answer.items()
-            if self._owners[source] == at
+            for shard, spread in answer.items()
+            if self._owners[shard] == at
         }
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
@@ -428,8 +460,7 @@ class ShardedGraph:
         return sum(await side_by_side(store.sweep_history(before) for store in self._stores))
 
     async def close(self) -> None:
-        for store in self._stores:
-            await store.close()
+        await side_by_side(store.close() for store in self._stores)
 
 
 def _movable(store: Store) -> Movable:

@@ -48,11 +48,11 @@ _REMOVE = (
     "DELETE FROM key WHERE space = ? AND name = ?",
 )
 
-# An id is 10 bits of sequence, 7 of shard within its data source, and 6 of data source.
+# The lowest 10 bits of an id are a sequence, the next 13 its shard.
 _OBJECTS = """
-    SELECT id >> 17 & 63, sum(instr(substr(data, 1, 32), ?) > 0), sum(instr(substr(data, 1, 32), ?) > 0), sum(length(data))
+    SELECT id >> 10 & 8191, sum(instr(substr(data, 1, 32), ?) > 0), sum(instr(substr(data, 1, 32), ?) > 0), sum(length(data))
     FROM object GROUP BY 1"""
-_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} WHERE alive >= 0 GROUP BY 1"
+_ASSOCS = "SELECT id1 >> 10 & 8191, 0, 0, sum(length(data) + ?) FROM {} WHERE alive >= 0 GROUP BY 1"
 
 
 def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:
@@ -84,8 +84,8 @@ def spread(read: sqlite3.Connection) -> dict[int, Spread]:
     rows = read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)).fetchall()
     for table in ("association", "displaced"):
         rows += read.execute(_ASSOCS.format(table), (ASSOC_BYTES,))
-    for source, *part in rows:
-        spreads[source] = spreads.get(source, Spread()).plus(Spread(*part))
+    for shard, *part in rows:
+        spreads[shard] = spreads.get(shard, Spread()).plus(Spread(*part))
     return spreads
 
 
