@@ -151,7 +151,12 @@ class Crawler:
 
     def check(self, where: str, *, alone: bool = False, opened: bool = False) -> None:
         """Note faults of the structure, the layout and the requests of a page that was `opened` or changed by a click."""
-        for fault in self.ours.page.evaluate("([alone, opened]) => crawl.faults(alone, opened)", [alone, opened]):
+        try:
+            found = self.ours.page.evaluate("([alone, opened]) => crawl.faults(alone, opened)", [alone, opened])
+        except Error:  # A script opened another page.
+            self.settle()
+            found = self.ours.page.evaluate("([alone, opened]) => crawl.faults(alone, opened)", [alone, opened])
+        for fault in found:
             self.note(where, fault)
         for answer in self._refused:
             self.note(where, f"{answer.status} {answer.request.method} {answer.url}")

@@ -35,7 +35,7 @@ _PARTS = ("home", "post", "profile-posts", "people", "notifications", "conversat
 _KEYS = ("c", "l", "b", "s", "o", "p", ".", "?", "n", "/")
 _DESTRUCTIVE = re.compile(
     r"delete|remove|dismiss|discard|logout|forget|/end|/undo|/confirm|/reset|/goodbye|suspend|block|drop"
-    r"|/settings/(account|email|password|second_factor|sessions|invitations)|/moderation/|/ops/"
+    r"|/settings/(account|email|password|second_factor|sessions|invitations)|/moderation/|/ops/|/notifications/requests"
 )
 """Kinds of buttons that delete an object of other pages or end the session. They are clicked on a copy of the network."""
 
@@ -48,7 +48,7 @@ _CONTROLS = """() => {
   for (const one of document.querySelectorAll("main a[href], main button, main summary")) {
     const href = one.getAttribute("href"), form = one.closest("form");
     const target = new URL(href ?? form?.getAttribute("action") ?? "", location.href);
-    if (one.target || target.origin !== location.origin || APART.test(target.pathname)) continue;
+    if (!one.checkVisibility() || one.target || target.origin !== location.origin || APART.test(target.pathname)) continue;
     const holder = one.parentElement.closest("article, li, form, nav, section, aside, dialog, div[class]");
     const sent = form ? [plain(form.getAttribute("action") ?? ""), one.name, (one.value ?? "").replace(/[0-9]+/g, "0")] : [];
     found[[names(one), href ? plain(href) : sent.join(" "), names(holder), names(form)].join(" | ")] ??= one;
@@ -63,11 +63,9 @@ _FOCUS = f"""(kind) => {{
   window.stays = true;
   const control = ({_CONTROLS})()[kind];
   control?.focus();
-  const focused = document.activeElement === control;
-  if (control && !focused) control.dispatchEvent(new MouseEvent("click", {{ bubbles: true, cancelable: true }}));
-  return [control !== undefined, focused];
+  return control !== undefined && document.activeElement === control;
 }}"""
-"""Focuses a control, or clicks it if it is in a closed menu."""
+"""Focuses a control."""
 
 
 class Walk(NamedTuple):
@@ -106,18 +104,16 @@ class Clicker:
         """Click the controls, and return whether the page is still open."""
         crawl, page = self._crawl, self._crawl.ours.page
         crawl.open(walk.page)
-        before, focused = page.evaluate("crawl.state()"), False
+        before = page.evaluate("crawl.state()")
         for kind in walk.kinds:
-            found, focused = page.evaluate(_FOCUS, kind)
-            if not found:
+            if not page.evaluate(_FOCUS, kind):
                 return False
-            if focused:
-                page.keyboard.press("Enter")
+            page.keyboard.press("Enter")
             crawl.settle()
             crawl.check(str(walk))
         self.clicked.append(walk.kinds[-1])
         after = page.evaluate("crawl.state()")
-        if focused and after["lost"]:
+        if after["lost"]:
             crawl.note(str(walk), "the focus is lost")
         if after["path"] == before["path"]:
             return bool(after["stays"])
@@ -234,5 +230,5 @@ def test_pages_have_one_main_and_one_navigation_after_each_click(
         for name in pages_of(PAGES):
             clicker.look(name)
     if viewer.role is Role.ADMIN:
-        assert len(clicker.clicked) > 200
+        assert len(clicker.clicked) > 150
     walk_on_copies(clicker.postponed, chromium, viewer, width, tmp_path.as_uri())
