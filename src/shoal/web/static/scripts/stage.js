@@ -63,12 +63,21 @@ export async function fill(shown, path, isCurrent) {
   return true;
 }
 
+// The page below the viewer may contain the same posts, and an id occurs once in a document.
+export function yieldIds(shown) {
+  for (const one of shown?.querySelectorAll("article[id], form.actions[id]") ?? []) {
+    one.dataset.id = one.id;
+    one.removeAttribute("id");
+  }
+}
+
 // Shows in the page what was changed in the viewer.
 export function carry(shown) {
   const form = shown.querySelector(".words > .post form.actions");
-  const old = form && document.querySelector(`#main form#${form.id}`);
+  const old = form && document.querySelector(`#main form#${form.dataset.id}`);
   if (!old) return;
   const copy = form.cloneNode(true);
+  copy.id = form.dataset.id;
   old.replaceWith(copy);
   htmx.process(copy);
   document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: copy } }));

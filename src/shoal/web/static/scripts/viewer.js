@@ -3,7 +3,7 @@
 import { glide, mark } from "./glide.js";
 import { lightbox, number } from "./lightbox.js";
 import { ALONE, loadMore, onReturn, pathOf, photosOf, postsIn } from "./series.js";
-import { carry, fill, preview, sharpen } from "./stage.js";
+import { carry, fill, preview, sharpen, yieldIds } from "./stage.js";
 import { look } from "./zoom.js";
 
 let dialog, shown, root, opened, leaving, hears;
@@ -85,7 +85,10 @@ async function shut() {
   });
   moved.finished.finally(() => mark(null));
 }
-document.addEventListener("htmx:load", numbered);
+document.addEventListener("htmx:load", () => {
+  yieldIds(shown);
+  numbered();
+});
 
 export default function viewer(group) {
   const click = (event) => {
