@@ -22,7 +22,7 @@ from babel.support import NullTranslations, Translations
 
 from shoal.core.errors import InvalidInput
 
-LANGUAGES = {"en": "English", "de": "Deutsch"}
+LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "ar": "العربية"}
 """Languages with a catalog: code and native name."""
 _TAG = re.compile(
     r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
@@ -70,6 +70,10 @@ class Translated:
     @property
     def direction(self) -> str:
         return self.locale.text_direction
+
+    @property
+    def is_right_to_left(self) -> bool:
+        return self.direction == _RIGHT_TO_LEFT
 
     def number(self, n: int) -> str:
         """Return a whole number with thousands separators."""

@@ -9,9 +9,9 @@ import pytest
 
 from shoal.commands import members, posts
 from shoal.commands.posts import Draft
-from shoal.i18n import language_for, language_tag
+from shoal.i18n import LANGUAGES, language_for, language_tag, words_in
 from tests.api.in_memory_network import NetworkFixture, network_fixture
-from tests.web.browser import member, visitor
+from tests.web.browser import Visitor, member, visitor
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +29,33 @@ def test_language_parameter_is_kept_for_following_pages(here: NetworkFixture) ->
     assert stranger.open("/nothing/here").one("html")["lang"] == "de"
     assert stranger.open("/?lang=en").one("html")["lang"] == "en"
     assert stranger.open("/about").one("html")["lang"] == "en"
+
+
+@pytest.mark.parametrize(("code", "direction"), [("es", "ltr"), ("fr", "ltr"), ("ar", "rtl")])
+def test_page_has_language_and_direction_of_its_parameter(here: NetworkFixture, code: str, direction: str) -> None:
+    html = visitor(here).open(f"/?lang={code}").one("html")
+    assert (html["lang"], html["dir"]) == (code, direction)
+
+
+def test_right_to_left_page_turns_arrows_and_keeps_signs_before_names(here: NetworkFixture) -> None:
+    for code, sign, turned in (("en", "@ann", 0), ("ar", "\N{LEFT-TO-RIGHT MARK}@ann", 1)):
+        page = visitor(here).open(f"/about?lang={code}")
+        assert len(page.html.select(".masthead .icon.turned")) == turned
+        profile = visitor(here).open(f"/@ann?lang={code}")
+        assert sign in [found.get_text() for found in profile.html.select("main p, main span")]
+
+
+def test_appearance_setting_offers_all_languages(here: NetworkFixture) -> None:
+    ann = visitor(here, "ann")
+    offered = [str(option["value"]) for option in ann.open("/settings/appearance").html.select("#language option")]
+    assert offered == ["browser", *LANGUAGES]
+    for code in offered:
+        ann.open("/settings/appearance").press(words_in(ann_language(ann)).text("Save"), language=code)
+        assert ann_language(ann) == ("en" if code == "browser" else code)
+
+
+def ann_language(browser: Visitor) -> str:
+    return str(browser.open("/settings/appearance").one("html")["lang"])
 
 
 @pytest.mark.parametrize(

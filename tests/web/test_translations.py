@@ -54,6 +54,28 @@ def test_untranslated_message_falls_back_to_english() -> None:
     assert german.text("") == ""
 
 
+@pytest.mark.parametrize("code", TRANSLATED)
+def test_translation_has_one_text_for_each_plural_form(code: str) -> None:
+    words = catalog(code)
+    plural = [message for message in words if isinstance(message.id, tuple)]
+    assert len(plural) > 50
+    assert {len(message.string or "") for message in plural} == {words.num_plurals}
+
+
+def test_plural_form_follows_rules_of_language() -> None:
+    def posts(code: str, n: int) -> str:
+        return words_in(code).counted("%(n)s post", "%(n)s posts", n)
+
+    assert [posts("es", n) for n in (0, 1, 2)] == ["0 publicaciones", "1 publicación", "2 publicaciones"]
+    assert posts("es", 1_000_000).endswith(" de publicaciones")
+    assert [posts("fr", n) for n in (0, 1, 2)] == ["0 publication", "1 publication", "2 publications"]
+    # Zero, one, two, 3 to 10, 11 to 99, and 100 have six forms.
+    assert len({posts("ar", n).replace(str(n), "") for n in (0, 1, 2, 3, 11, 100)}) == 6
+    assert [posts("ar", n).replace(str(n), "") for n in (10, 99, 102)] == [
+        posts("ar", n).replace(str(n), "") for n in (3, 11, 100)
+    ]
+
+
 def test_number_format_follows_language() -> None:
     english, german = words_in("en"), words_in("de")
     assert [english.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1,234.5", "\N{MINUS SIGN}0.25", "3"]

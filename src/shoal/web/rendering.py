@@ -162,6 +162,10 @@ def _answer(ctx: PageContext, html: str, status: int) -> Response:
     return response
 
 
+_DIRECTIONAL = frozenset({"arrow-left", "chevron-left", "chevron-right"})
+"""Icons that point the other way in right-to-left languages."""
+
+
 @lru_cache(64)
 def templates(language: str, base: str) -> Environment:
     """Return the template environment for a language and a base path.
@@ -189,8 +193,9 @@ def templates(language: str, base: str) -> Environment:
     def icon(name: str, size: str = "") -> Markup:
         if name not in icon_names():
             raise KeyError(f"there is no icon {name}: add it to scripts/web_files.py")
+        turned = words.is_right_to_left and name in _DIRECTIONAL
         rendered = Markup('<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>')
-        return rendered.format(size, static("icons.svg"), name)
+        return rendered.format(f"{size} turned" if turned else size, static("icons.svg"), name)
 
     @cache
     def static(name: str) -> str:
@@ -209,6 +214,8 @@ def templates(language: str, base: str) -> Environment:
             "static": static,
             "url": partial(address, base),
             "words": words,
+            # Before a sign such as @, which otherwise moves to the other side of a name in right-to-left text.
+            "ltr": "\N{LEFT-TO-RIGHT MARK}" if words.is_right_to_left else "",
             "rendered": rendered,
             "picture_types": ",".join(ALLOWED),
         }

@@ -48,7 +48,7 @@ class AppearanceForm(Form, frozen=True, kw_only=True):
     contrast: bool = False
     dense: bool = False
     still: bool = False
-    language: Literal["browser", "en", "de"] = "browser"
+    language: Literal["browser", "en", "de", "es", "fr", "ar"] = "browser"
 
 
 async def show_appearance(ctx: PageContext, query: SettingsQuery) -> Response:

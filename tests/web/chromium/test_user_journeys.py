@@ -185,7 +185,7 @@ def operates(boss: Screen) -> None:
 def chooses_and_leaves(nia: Screen, way: Way) -> None:
     """Choose German for this browser, and log out."""
     page = nia.open("/settings")
-    main(page).get_by_role("link", name="Appearance").click()
+    main(page).get_by_role("link", name="Appearance").last.click()
     page.get_by_role("radio", name="Dark", exact=True).check()
     page.get_by_label("Interface language").select_option("de")
     press(main(page), "Save")

@@ -8,14 +8,14 @@ import { look } from "./zoom.js";
 
 let dialog, shown, root, opened, leaving, hears;
 // The post in the viewer; empty while it is closed.
-let path = "";
-let ready = Promise.resolve();
+let path = "", ready = Promise.resolve();
 const part = (selector) => dialog.querySelector(selector);
 // The page itself shows the rest of these posts, so the viewer shows only their photos.
 const isAlone = () => root.matches(ALONE);
 const posts = () => postsIn(root);
 
 function numbered() {
+  yieldIds(shown);
   if (dialog?.open) number(dialog, [...posts().keys()], path);
 }
 
@@ -85,10 +85,7 @@ async function shut() {
   });
   moved.finished.finally(() => mark(null));
 }
-document.addEventListener("htmx:load", () => {
-  yieldIds(shown);
-  numbered();
-});
+document.addEventListener("htmx:load", numbered);
 
 export default function viewer(group) {
   const click = (event) => {
