@@ -152,7 +152,7 @@ def test_doctor_accepts_old_names_of_settings(tmp_path: Path) -> None:
     [
         ("port = 70000", "port"),
         ("port = ", "not valid TOML"),
-        ('store = { "0-31" = "memory://" }', "no store for data source 32"),
+        ('store = { "0-31" = "memory://" }', "no store for 32-63"),
         ('trusted_proxies = "["', "not valid JSON"),
     ],
 )

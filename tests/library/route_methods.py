@@ -293,6 +293,8 @@ REASONS: dict[str, str] = {
     "GET /api/v1/instance/rules": "a setting: shoal.network.settings.rules",
     "GET /api/v1/instance/activity": _FIGURES,
     "GET /api/v1/instance/extended_description": "a setting: shoal.network.settings.description",
+    "GET /api/v1/instance/privacy_policy": "a setting: shoal.network.settings.privacy_policy",
+    "GET /api/v1/instance/terms_of_service": "a setting: shoal.network.settings.terms_of_service",
     "GET /api/v1/instance/languages": "a fixed list, for forms of clients",
     "GET /.well-known/oauth-authorization-server": _LOGIN,
     "POST /api/v1/apps": _LOGIN,

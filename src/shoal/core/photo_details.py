@@ -25,7 +25,7 @@ LicenseName = Literal["all-rights-reserved", "CC-BY-4.0", "CC0-1.0"]
 
 
 class License(StrEnum):
-    """The license of the photos of a post, by its SPDX identifier (https://spdx.org/licenses)."""
+    """The license of the photos of a post, by its SPDX identifier (https://spdx.org/licenses), or `all-rights-reserved`."""
 
     RESERVED = "all-rights-reserved"
     CC_BY = "CC-BY-4.0"

@@ -52,6 +52,8 @@ class Options(TypedDict, total=False):
     push_networks: tuple[str, ...]
     contact_account: str
     rules: tuple[str, ...]
+    terms_of_service: str
+    privacy_policy: str
     registrations: bool
     approval: bool
     signup_work: int

@@ -141,7 +141,7 @@ def _document(context: Context, text: str) -> ExtendedDescription:
 @router.post("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 @router.delete("/api/v1/domain_blocks", auth="user", scope="write:blocks", answer=dict, stub=True)
 async def no_domain(_context: Context, _params: Domain) -> object:
-    """Return an empty list: this server does not federate, so it blocks no other servers."""
+    """Return an empty object: this server does not federate, so it blocks no other servers."""
     return b"{}"
 
 

@@ -34,7 +34,7 @@ from shoal.web.compose import (
 from shoal.web.compose_form import Writing, as_id
 from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import page, part
-from shoal.web.request_context import IdForm, Line, PageContext
+from shoal.web.request_context import IdForm, PageContext
 from shoal.web.view_models import AnsweredPost, PostView, entry_with_id, post_of
 
 
@@ -176,7 +176,6 @@ class AnswerQuery(msgspec.Struct, frozen=True):
 
 class NewComment(IdForm, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=200_000)] = ""
-    spoiler: Line = ""
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     depth: _Depth = -1
@@ -211,7 +210,6 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
     written = msgspec.structs.replace(
         values,
         text=asked.text,
-        spoiler=asked.spoiler,
         visibility=asked.visibility if asked.visibility in set(Visibility) else values.visibility,
         request=asked.request or secrets.token_urlsafe(12),
     )
@@ -220,7 +218,6 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         check_says_something(asked.text)
         draft = Draft(
             text=addressed(asked.text.strip(), addressees(member, answered), ctx.writes.domain),
-            spoiler=asked.spoiler,
             visibility=Visibility(written.visibility),
             language=values.language,
             parent_id=asked.id,
@@ -232,7 +229,10 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
     if not ctx.partial:
         return ctx.go(f"/@{member.name}/{made.id}")
     depth = min(asked.depth + 1, _DEEPEST)
-    shown = post_of(ctx, await entry_with_id(ctx, made.id), depth=depth, known=_participants(answered))
+    named: dict[int, AnsweredPost] = {}
+    if asked.depth + 1 > _DEEPEST:
+        named[asked.id] = AnsweredPost(answered.author.member.name)
+    shown = post_of(ctx, await entry_with_id(ctx, made.id), named, depth=depth, known=_participants(answered))
     again = comment_form(ctx, answered) if asked.depth < 0 else None
     return part(ctx, "comment_made", comment=CommentView(shown), form=again, token=ctx.browser.form_token)
 

@@ -83,14 +83,20 @@ async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors
 
 async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
     """Return what the page at a path shows; None if it has no grid or the viewer may not open it."""
-    parts = urlsplit(grid)
-    found = _pages().find(unquote(parts.path)) if is_local(grid) else None
+    if not is_local(grid):
+        return None
+    try:
+        parts = urlsplit(grid)
+    except ValueError:
+        return None
+    found = _pages().find(unquote(parts.path))
     if found is None:
         return None
     page, values = found[0]["GET"], found[1]
     scope = {**ctx.request.scope, "path": unquote(parts.path), "query_string": parts.query.encode()}
     # As for a script that loads the next photos: without the rest of the page.
-    scope["headers"] = [*scope["headers"], (b"hx-request", b"true")]
+    headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"hx-")]
+    scope["headers"] = [*headers, (b"hx-request", b"true")]
     views: dict[str, object] = {}
     try:
         params = convert({**dict(parse_qsl(parts.query)), **dict(zip(page.names, values, strict=True))}, page.params)

@@ -91,7 +91,14 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
     title = ctx.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
     if ctx.partial:
         words = msgspec.structs.replace(post, photos=(), covered=False)
-        return part(ctx, "viewed", title=title, whole=post, post=words, form=form, thread=below, token=ctx.form_token)
+        views: dict[str, Any] = {
+            "whole": post,
+            "post": words,
+            "notes": photo_notes(ctx, entry),
+            "form": form,
+            "thread": below,
+        }
+        return part(ctx, "viewed", title=title, token=ctx.form_token, **views)
     (shown,) = with_first_photo([post])
     return await page(
         ctx,

@@ -356,9 +356,7 @@ def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Phot
         kind=media.kind.value,
         preview=at.media(media.preview_key) if media.preview_key else "",
         large=at.media(media.key) if shown and media.key else "",
-        original=at.media(media.largest_key)
-        if shown and downloads and media.original_key and media.largest_key
-        else "",
+        original=at.media(media.largest_key) if shown and downloads and media.original_key else "",
         width=width,
         height=height,
         alt=media.description,

@@ -57,7 +57,7 @@ class Shelf:
     def is_clip(self, _data: bytes) -> bool:
         return False
 
-    async def place(self, name: str, media_id: int, data: bytes) -> StoredPicture:
+    async def store_picture(self, name: str, media_id: int, data: bytes) -> StoredPicture:
         key = await self._put(f"a/{name}/{media_id}-0.jpg")
         preview = await self._put(f"a/{name}/{media_id}-0-small.jpg")
         return StoredPicture(

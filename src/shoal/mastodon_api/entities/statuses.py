@@ -329,7 +329,7 @@ class Extras(msgspec.Struct, omit_defaults=True):
     """The size of `data` in bytes, if `data` is omitted."""
     place: Place | None = None
     license: License | UnsetType = UNSET
-    """The license of the attachments, as an SPDX identifier. Absent if all rights are reserved."""
+    """The license of the attachments, as an SPDX identifier; absent if all rights are reserved."""
     license_url: str | UnsetType = UNSET
     downloads: bool = False
     """Whether the images may be downloaded. Absent if not."""

@@ -38,7 +38,7 @@ function step(by) {
   if (at < 0 || !next) return;
   carry(shown);
   path = pathOf(next);
-  history.replaceState({ viewer: path }, "", path);
+  history.replaceState({ viewer: path }, "", isAlone() ? location.href : path);
   show(next);
   if (at + by > all.length - 4) loadMore();
 }
@@ -90,11 +90,11 @@ document.addEventListener("htmx:load", numbered);
 export default function viewer(group) {
   const click = (event) => {
     const link = event.target.closest("a.photo");
-    if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    if (!link || path || event.metaKey || event.ctrlKey || event.shiftKey) return;
     // Before htmx, which would load the page of the post.
     event.preventDefault();
     event.stopPropagation();
-    if (!path) open(link, true);
+    open(link, true);
   };
   group.addEventListener("click", click, true);
 }
