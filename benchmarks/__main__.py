@@ -30,7 +30,10 @@ _KEEPING = {"end_to_end", "home_page", "http_network", "mixed_load", "post_costs
 
 
 def run(command: list[str]) -> Iterator[Line]:
-    """Yield a benchmark's results and print its other output. Raises `CalledProcessError` if it fails or one of its checks does."""
+    """Yield a benchmark's results and print its other output.
+
+    Raises `CalledProcessError` if the benchmark or one of its checks fails.
+    """
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:

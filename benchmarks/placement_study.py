@@ -26,7 +26,7 @@ _MIB = 1 << 20
 
 
 def real_names(folder: Path, count: int) -> Path:
-    """Return a file with the first real names, or with generated ones if those are absent."""
+    """Return a file of `count` real names, or of generated names if the file of real names is absent."""
     path = folder / "names.txt"
     if _REAL.exists():
         with gzip.open(_REAL) as lines:
@@ -92,7 +92,7 @@ def main() -> None:
         quick={"names": 631_154, "generated": 10_000_000},
         smallest={"names": 20_000, "generated": 200_000},
     )
-    options.add_argument("--names", type=int, default=631_154, help="number of real names")
+    options.add_argument("--names", type=int, default=631_154, help="number of names read from the file of real names")
     options.add_argument("--generated", type=int, default=100_000_000, help="number of generated names")
     chosen = options.parse_args()
     report = Report("placement_study", chosen.size)

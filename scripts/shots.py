@@ -333,10 +333,14 @@ def _join(parts: list[Path], picture: Path) -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("only", nargs="?", default="", help="only pictures whose names have this in them")
+    options.add_argument("only", nargs="?", default="", help="take only pictures whose names contain this text")
     options.add_argument("--out", type=Path, default=OUT)
-    options.add_argument("--keep", action="store_true", help="compare later pictures with these")
-    options.add_argument("--docs", action="store_true", help="take the pictures in docs/pictures instead")
+    options.add_argument(
+        "--keep", action="store_true", help="keep these pictures as the reference for later comparisons"
+    )
+    options.add_argument(
+        "--docs", action="store_true", help="take only the pictures for README and docs, in docs/pictures"
+    )
     chosen = options.parse_args()
     for_docs = {name for parts in PICTURES.values() for name in parts}
     all_names = set(names())

@@ -57,7 +57,7 @@ def url_of_each(url: str, *, heartbeat: int) -> list[str]:
         raise InvalidInput("broker: expected amqp://user:password@host:port/vhost", field="broker")
     if options.keys() - _OPTIONS or (options and parts.scheme != "amqps"):
         raise InvalidInput(
-            f"broker: only the URL options {', '.join(sorted(_OPTIONS))} are allowed, with amqps://", field="broker"
+            f"broker: the only URL options are {', '.join(sorted(_OPTIONS))}, and they require amqps://", field="broker"
         )
     for name, file in options.items():
         (read_authorities if name == "cafile" else check_file)(file, "broker")

@@ -149,7 +149,7 @@ def _measured(path: Path) -> Calibration:
 
         calibration = calibrate(Path(folder), FULL, step)
     save(calibration, path)
-    click.echo(f"measured in {calibration.seconds:.0f} s and saved to {path}", err=True)
+    click.echo(f"saved the calibration to {path} (it took {calibration.seconds:.0f} s)", err=True)
     return calibration
 
 

@@ -177,7 +177,7 @@ def _stores(load: Load, of: Assumptions, costs: Shared, busy: float, polled: flo
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return the busy cores of all databases, without the search index if it has its own."""
+    """Return the number of busy cores of all databases, without the work of the search index if it has databases of its own."""
     return work.store - work.search if size.searches else work.store
 
 

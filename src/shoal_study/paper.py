@@ -113,7 +113,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def comparison_cells(each: PaperComparison) -> tuple[str, ...]:
-    """Return the cells of a comparison: the graph, four figures of the paper, and four of the studied list."""
+    """Return a table row: the name of the graph, four figures printed in the paper, and the same four for the studied names."""
     printed = GRAPHS[each.graph].printed
     return (
         each.graph,
@@ -135,7 +135,7 @@ def _as_printed(figure: float | None) -> str:
 
 
 def fullest_text(each: PaperComparison, names: int) -> str:
-    """Describe the fullest bucket in the paper and in the studied list, for a graph that states it; otherwise empty."""
+    """Describe the fullest bucket in the paper and among the studied names; empty for a graph without this figure in the paper."""
     if each.paper_fullest is None:
         return ""
     return (

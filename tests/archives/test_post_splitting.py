@@ -61,7 +61,7 @@ async def test_archive_import_of_post_with_unreadable_photo_is_not_repeated(tmp_
 
 
 @in_loop
-async def test_archive_import_of_post_without_text_starts_with_first_readable_photos(tmp_path: Path) -> None:
+async def test_archive_import_of_post_without_text_puts_first_readable_photos_into_post(tmp_path: Path) -> None:
     async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         report = await taken(shoal, ann, album(tmp_path / "a.zip", 9, (0, 1, 2, 3), title=""))

@@ -277,7 +277,7 @@ async def test_postgres_open_times_out_when_server_stops_responding(
         del database
 
 
-def test_postgres_url_lists_servers_with_one_pooler_each() -> None:
+def test_postgres_url_accepts_several_servers_and_one_pooler_per_server() -> None:
     found = parse("postgresql://u:p@a:1,b:2/net?pooler=c:3,d:4&sslmode=require")
     assert each_host(found.server) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("a:1", "b:2")]
     assert each_host(found.pooler) == [f"postgresql://u:p@{host}/net?sslmode=require" for host in ("c:3", "d:4")]

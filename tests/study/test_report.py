@@ -111,7 +111,7 @@ def test_study_report_compares_every_graph_with_the_paper(page: str) -> None:
     assert "D3&#x27;s fullest bucket: almost 25,000 in the paper" in page
 
 
-def test_study_report_lists_constraints_and_proved_errors(page: str) -> None:
+def test_study_report_lists_seven_constraints_and_proofs_of_errors_in_paper(page: str) -> None:
     assert "Seven constraints" in page
     assert re.findall(r"<b>(\d)\. ", page) == list("1234567")
     assert page.count("Checked: ") == 10

@@ -48,7 +48,7 @@ class Blocklists:
     async def block_address(self, address: str) -> CanonicalEmailBlock:
         """Refuse sign-ups with this e-mail address in any spelling; only its hash is stored.
 
-        Raises `Taken` if it is blocked already.
+        Raises `Taken` if the address is blocked already.
         """
         return await blocklists.block_address(self._writes, address)
 
@@ -65,12 +65,12 @@ class Blocklists:
         """Refuse sign-ups with a user name or, if `part` is true, with any name that contains it.
 
         Digits match the letters that they replace (4 for a), and underscores are ignored. Existing members keep their names.
-        Raises `Taken` if it is blocked already.
+        Raises `Taken` if the word is blocked already.
         """
         return await blocklists.block_name(self._writes, word, part=part)
 
     async def unblock_name(self, word: str) -> None:
-        """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if it is not blocked."""
+        """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if the word is not blocked."""
         await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:

@@ -44,7 +44,7 @@ async def ask(
 ) -> T:
     """Run an operation on the server at `path`.
 
-    Raises `NotListening` if no server is running, `Unavailable` if it cannot be reached, `OutcomeUnknown` if the connection
+    Raises `NotListening` if no server is running, `Unavailable` if the server cannot be reached, `OutcomeUnknown` if the connection
     breaks off or the server is silent for `silence` seconds, and the error of the operation if it failed on the server.
     """
     client = await connect(path, silence=silence)

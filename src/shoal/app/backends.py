@@ -88,7 +88,7 @@ SHARED_STORES = frozenset({"postgresql", "postgres", "dynamodb"})
 
 
 def scheme_of(url: str, field: str, allowed: Mapping[str, object], shown: str) -> str:
-    """Return the scheme of a URL. Raises `InvalidInput` if it is not allowed."""
+    """Return the scheme of a URL. Raises `InvalidInput` if the scheme is not allowed."""
     try:
         scheme = urlsplit(url).scheme
     except ValueError:

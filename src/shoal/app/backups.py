@@ -37,7 +37,7 @@ def repository_url(text: str) -> str:
 async def open_backed(settings: Settings) -> AsyncIterator[BackedNetwork]:
     """Open the network of the settings while other processes may serve it.
 
-    Raises `InvalidInput` for a store that does not support backups, `Unavailable` if it cannot be reached.
+    Raises `InvalidInput` for a store that does not support backups, and `Unavailable` if a store cannot be reached.
     """
     async with AsyncExitStack() as stack:
         known = await newest_map(settings)

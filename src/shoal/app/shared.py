@@ -77,7 +77,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: His
 
 
 def check_timelines(settings: Settings) -> str:
-    """Return the scheme of the setting `timelines`. Raises `InvalidInput` if it is unknown, or does not suit the store."""
+    """Return the scheme of the setting `timelines`. Raises `InvalidInput` if the scheme is unknown or does not suit the store."""
     scheme = scheme_of(settings.timelines, "timelines", _TIMELINES_OF, _SHOWN)
     if scheme == "dynamodb":
         for url in store_urls(settings):

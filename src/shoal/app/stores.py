@@ -92,7 +92,7 @@ def spans_stores(settings: Settings) -> bool:
 
 
 def map_of(settings: Settings) -> ShardMap:
-    """Return the shard map of the settings. Raises `InvalidInput` if it is invalid."""
+    """Return the shard map of the settings. Raises `InvalidInput` if the map is invalid."""
     try:
         return first_map(settings.store)
     except ValueError as error:
@@ -158,10 +158,10 @@ class Upgradable(Protocol):
     """A store or an index that can be upgraded."""
 
     async def plan(self) -> list[PendingStep]:
-        """Return the pending steps. Raises `Unavailable` if it cannot be opened."""
+        """Return the pending steps. Raises `Unavailable` if the store or index cannot be opened."""
 
     async def upgrade(self, progress: Progress) -> None:
-        """Run the pending steps. Raises `Unavailable` if it cannot be opened."""
+        """Run the pending steps. Raises `Unavailable` if the store or index cannot be opened."""
 
 
 class NamedUpgrade(NamedTuple):

@@ -110,7 +110,7 @@ _FILE = click.Path(path_type=Path)
     "columns",
     multiple=True,
     metavar="FIELD=COLUMN",
-    help="Name of a field in the files, such as posts.title=name.",
+    help="Read a field from a column with another name; posts.title=name reads titles from the column `name`.",
 )
 @click.option(
     "--bulk/--one-by-one",

@@ -247,7 +247,8 @@ class Asker(Protocol):
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
     """Return whether the password is that of the login. `name` is the name or address as typed.
 
-    Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if it is rate-limited.
+    Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if the `asker` is
+    rate-limited.
     """
     # Up to four characters can become one in NFC, in which the password length is checked.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]

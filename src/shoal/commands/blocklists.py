@@ -240,7 +240,7 @@ async def block_name(writes: Writes, word: str, *, part: bool = False) -> NameBl
 
 
 async def unblock_name(writes: Writes, word: str) -> None:
-    """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if it is not blocked."""
+    """Remove the blocks of a word as a user name and as a part of names. Raises `NotFound` if the word is not blocked."""
     keys = [name_block_key(key_text(plain(word), part=part)) for part in (False, True)]
     found = await writes.graph.key_get(keys)
     if not found:
@@ -344,7 +344,7 @@ async def unblock_ip(writes: Writes, block_id: int) -> IpBlock:
 
 
 async def expire_ip_block(writes: Writes, node: IpBlock) -> None:
-    """Remove an expired IP block, given as it was read. Raises `Conflict` if it was changed since."""
+    """Remove an expired IP block, given as it was read. Raises `Conflict` if the block was changed since."""
     await writes.graph.commit(_ending(writes, node))
 
 

@@ -143,7 +143,7 @@ async def register(
 async def keep_app(writes: Writes, app_id: int) -> None:
     """Keep the app permanently, because a code or token is about to be issued.
 
-    Raises `Unauthenticated` if it was just deleted.
+    Raises `Unauthenticated` if the app was just deleted.
     """
     app = await find_object(writes.graph, App, app_id)
     if app is None or app.kept:

@@ -35,7 +35,7 @@ class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked(limits: Limits, draft: PollDraft) -> PollDraft:
-    """Return the draft with whitespace removed around its options. Raises `InvalidInput` if it exceeds the limits."""
+    """Return the draft with whitespace removed around its options. Raises `InvalidInput` if the poll exceeds the limits."""
     options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
     if not all(options):
         raise InvalidInput("Options can't be blank", field="options")

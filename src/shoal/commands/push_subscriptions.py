@@ -41,7 +41,7 @@ async def subscribe(writes: Writes, member_id: int, token_id: int, subscription:
 
 
 async def found(graph: Reader, member_id: int, token_id: int) -> PushSubscription:
-    """Return the push subscription of a session. Raises `NotFound` if it has none."""
+    """Return the push subscription of a session. Raises `NotFound` if the session has none."""
     subscription = await association(graph, member_id, PUSHES, token_id)
     if subscription is None:
         raise NotFound("Record not found")

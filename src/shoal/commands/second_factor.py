@@ -107,7 +107,7 @@ async def new_codes(writes: Writes, member_id: int, code: str, asker: Asker | No
 async def reset(writes: Writes, member_id: int) -> None:
     """Turn a member's second factor off, at the request of an operator who has identified the member.
 
-    Raises `NotAllowed` if it is already off.
+    Raises `NotAllowed` if the second factor is already off.
     """
     await _change(writes, member_id, None, AuditVerb.SECOND_FACTOR_RESET)
 

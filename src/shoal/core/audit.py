@@ -122,7 +122,7 @@ class Actor(NamedTuple):
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
-        """Return a copy with a reason. Raises `InvalidInput` if it is too long."""
+        """Return a copy with a reason. Raises `InvalidInput` if the reason is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:

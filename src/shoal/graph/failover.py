@@ -73,7 +73,7 @@ class Histories:
 
     @property
     def mark(self) -> bytes:
-        """Two bytes that are equal in all processes, and change with each failover of any store."""
+        """The failover mark: two bytes that are equal in all processes, and change with each failover of any store."""
         takeovers = sum(history - 1 for history in self._newest.values())
         return takeovers.to_bytes(8, "little")[:MARK_BYTES]
 
@@ -92,8 +92,8 @@ class HistoryTokens:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the mark before the tokens: if a newer history begins in between, the tokens have the old mark, and an entry is only
-        # invalidated unnecessarily.
+        # Get the failover mark before the tokens: if a newer history begins in between, the tokens end with the old failover mark,
+        # which only invalidates entries unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 
@@ -113,5 +113,5 @@ class HistoryTokens:
 
 
 def _marked(version: bytes, mark: bytes) -> bytes:
-    """Return a version token with `mark` appended; an empty token stays empty."""
+    """Return a version token with the failover mark appended; an empty token stays empty."""
     return version + mark if version else b""

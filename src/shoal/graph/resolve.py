@@ -59,7 +59,7 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of all rows that a group of batches touches, without missing rows. `decide` updates it."""
+    """The stored state of the rows that a group of batches touches; missing rows have no entry. `decide` updates the state."""
 
     __slots__ = ("keys", "links", "versions")
 

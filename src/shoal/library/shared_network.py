@@ -265,7 +265,7 @@ class SharedNetwork:
 
     @asynccontextmanager
     async def opened(self, *, wait: bool = True) -> AsyncIterator[Any]:
-        """Use the shared store until the block ends. With `wait`, raises `Unavailable` if it cannot be used."""
+        """Use the shared store until the block ends. With `wait`, raises `Unavailable` if the store cannot be used."""
         async with self.session.opened(wait=wait), self.shoal.closing:
             yield self.shoal
 

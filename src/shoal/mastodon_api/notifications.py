@@ -56,7 +56,7 @@ class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """Which notifications to count, and up to how many."""
+    """Parameters of the count of unread notifications: the kinds to count, and the number up to which to count."""
 
     types: Types = ()
     exclude_types: Types = ()
@@ -64,7 +64,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
 
     def most(self) -> int:
-        """Return the maximum count, in 1..1000."""
+        """Return the number up to which notifications are counted: `limit` (default: 100), at most 1,000."""
         return page_size(self.limit, 100, 1_000)
 
 

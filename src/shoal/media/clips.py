@@ -242,7 +242,7 @@ class Programs(NamedTuple):
         return _filters[self.ffmpeg].issuperset(names)
 
     async def probe(self, file: str, clip: Clip, limits: ClipLimits) -> bytes:
-        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` if it cannot be read."""
+        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` if the file cannot be read."""
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
         return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 

@@ -47,7 +47,7 @@ class Child(ChildProcess):
 
     @classmethod
     async def ready(cls, limits: UploadLimits) -> Self:
-        """Start a child and wait until it is ready. Raises `Unavailable` if it does not start."""
+        """Start a child and wait until it is ready. Raises `Unavailable` if the child does not start."""
         try:
             child = await cls.start("shoal.media.worker", msgspec.json.encode(limits).decode())
         except OSError as error:

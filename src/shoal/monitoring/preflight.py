@@ -402,7 +402,7 @@ _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|log
 
 
 async def engines(settings: Settings) -> list[Diagnosis]:
-    """Query each engine in the settings, and report findings about it."""
+    """Query each database, Redis and RabbitMQ server in the settings, and return a diagnosis of each."""
     probes = [probe for probe in engine_probes(settings) if probe.engine != "SQLite"]
     answers = await asyncio.gather(*map(_asked, probes))
     return [finding for answer in answers for finding in answer]
@@ -432,7 +432,7 @@ def _reason(error: BaseException) -> str:
 
 
 def diagnose(reported: EngineHealth) -> Diagnosis:
-    """Evaluate the version and the measurements of an engine."""
+    """Return a diagnosis of a database, Redis or RabbitMQ server from its reported version and measurements."""
     where = f"{reported.engine} {reported.version}".strip() + f" at {reported.place}"
     if not reported.reached:
         return bad("engine", f"{where} does not respond", "start it, or remove it from its cluster")

@@ -427,7 +427,7 @@ class Client:
                 self._cancel(id_)
 
     def tell(self, body: bytes) -> None:
-        """Send a request without waiting for its response. Raises `Unavailable` if it was not sent."""
+        """Send a request without waiting for its response. Raises `Unavailable` if the request was not sent."""
         self.link.send(Request(next(self._ids), msgspec.Raw(body)))
 
     async def close(self) -> None:

@@ -197,7 +197,7 @@ class PushSender:
             raise NotYet("the push service was unreachable a moment ago")
 
     async def deliver(self, subscription: PushSubscription, plain: bytes) -> Sent:
-        """Send a message to the push service of a subscription. Raises `NotYet` if it is to be retried."""
+        """Send a message to the push service of a subscription. Raises `NotYet` if the message should be sent again later."""
         service = origin_of(subscription.endpoint)
         try:
             async with asyncio.timeout(_SECONDS):

@@ -22,7 +22,7 @@ FORM = 4
 """Version of the rows. An index with another version is filled again."""
 
 PUBLIC = ":public"
-"""The mark of a public post."""
+"""The index term that marks public posts."""
 
 Order = Literal["active", "new"]
 

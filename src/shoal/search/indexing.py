@@ -164,7 +164,7 @@ class Filler:
         return request.done
 
     async def close(self) -> None:
-        """Finish the pending requests, without a pause."""
+        """Write the rows of all pending requests, without the usual pauses between writes, and wait until they are written."""
         self._closing = True
         self._enough.set()
         while self._task is not None:
@@ -186,7 +186,7 @@ class Filler:
             self._task = self._in_hand = None
 
     def hurry(self) -> None:
-        """Write the pending requests without a pause, because a caller waits and no further requests will come."""
+        """Write the pending requests without the usual pause between writes, because a caller waits and no requests follow."""
         if self._requests:
             self._enough.set()
 

@@ -96,8 +96,9 @@ LATELY_DROP = "DELETE FROM lately WHERE author = ?"
 LATELY_SIZE = "SELECT count(*) FROM lately"
 LATELY_CLEAR = "DELETE FROM lately"
 ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
-# Posts have no index by author, because each new post would write one more page. Only the author's mark is matched: nearly all
-# posts have the mark of public posts, so matching it too would scan nearly all posts.
+# The newest public post of a member is found by the index term of the author in `post_words`. The table `post` has no index by
+# author, because each new post would write one more page. The index term of public posts is not matched: nearly all posts have it,
+# so FTS5 would scan nearly all posts.
 ACTIVE_RECOMPUTE = """
     UPDATE member SET active = coalesce((
         SELECT p.id FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid

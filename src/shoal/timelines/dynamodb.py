@@ -598,7 +598,10 @@ def _entries_of(head: Item) -> Ids:
 
 
 def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
-    """Return whether a timeline may contain an entry. Its two items may have been read at different times."""
+    """Return whether a timeline may contain an entry.
+
+    `items` are the head and the tail of the timeline, which may have been read at different times.
+    """
     head, tail = items[_HEAD], items.get(_TAIL)
     if str(entry) in head["ids"]["NS"]:
         return True

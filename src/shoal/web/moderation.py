@@ -414,7 +414,7 @@ async def _see_to(ctx: PageContext, me: Member, id_: int, do: str) -> None:
             await reports.reopen(writes, id_)
         case "take" | "leave":
             await reports.assign(writes, id_, me.id if do == "take" else 0)
-    _log.info("%s: %s report %s", me.id, do, id_)
+    _log.info("moderator %s: %s report %s", me.id, do, id_)
 
 
 async def members(ctx: PageContext, query: MembersQuery) -> Response:
@@ -469,7 +469,9 @@ async def act(ctx: PageContext, asked: MemberForm) -> Response:
     if asked.report:
         await reports.access_report(ctx.graph, asked.report, about=asked.id)
     await _VERBS[asked.do](writes, asked.id)
-    _log.info("%s: %s %s (%s); why: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why)
+    _log.info(
+        "moderator %s: %s account %s (id %s); reason: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why
+    )
     if asked.report and not asked.do.startswith("un"):
         await reports.resolve(writes, asked.report, me.id, upheld=True)
     if asked.report:
@@ -483,7 +485,7 @@ async def end_invitation(ctx: PageContext, asked: IdForm) -> Response:
     """Revoke an invitation of a member with a lower role."""
     me = _acting(ctx, asked)
     await invitations.end_as_staff(ctx.writes, me.id, asked.id)
-    _log.info("%s: end invitation %s", me.id, asked.id)
+    _log.info("moderator %s: revoke invitation %s", me.id, asked.id)
     return ctx.back(asked, "/moderation/members")
 
 
@@ -491,7 +493,7 @@ async def hide(ctx: PageContext, asked: HideForm) -> Response:
     """Hide a post from all members except its author, or reveal it again."""
     me = _acting(ctx, asked)
     await (moderation.hide if asked.do == "hide" else moderation.reveal)(ctx.writes, asked.id)
-    _log.info("%s: %s post %s", me.id, asked.do, asked.id)
+    _log.info("moderator %s: %s post %s", me.id, asked.do, asked.id)
     return ctx.back(asked, "/moderation")
 
 

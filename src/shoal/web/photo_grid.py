@@ -110,7 +110,7 @@ def grid_of(
 
 
 def every_picture(ctx: PageContext, entries: Iterable[Entry], *, alone: bool) -> PhotoGrid:
-    """Return all pictures of the posts that may be shown without a warning, in order and large. For `alone` see `grid_of`."""
+    """Return all pictures of the posts as a grid of large photos, without posts that need a warning. For `alone` see `grid_of`."""
     return in_rows(
         [
             GridPhoto(

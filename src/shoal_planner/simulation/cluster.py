@@ -327,7 +327,7 @@ class Steps:
         }
         return {name: spent / seconds for name, spent in worked.items()}
 
-    # A step
+    # One step of the simulated cluster
 
     def _step(self, now: float) -> None:
         scenario = self._scenario

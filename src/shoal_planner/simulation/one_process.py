@@ -292,7 +292,7 @@ class Loop:
         worked = {"main thread": self._busy, "writer thread": self._writer.busy, "search thread": self._searching}
         return {name: seconds / self._scenario.seconds for name, seconds in worked.items()}
 
-    # An iteration of the loop
+    # One iteration of the simulated event loop
 
     def _iterate(self) -> bool:
         began = self.now

@@ -172,7 +172,11 @@ class Scenario(NamedTuple):
 
 
 def author_classes_of(classes: Sequence[FollowerClass], counted: float, high_fan_out_from: float) -> AuthorClasses:
-    """Return the classes of authors. `counted` is the fraction of followers who get pushed posts: 0 with high fan-out."""
+    """Return the author classes of a scenario from the follower classes of a load.
+
+    `counted` is the fraction of followers to whom posts are pushed. Posts of authors with more than `high_fan_out_from` followers
+    are pushed to no follower.
+    """
     followers = np.array([class_.followers for class_ in classes])
     return AuthorClasses(
         np.where(followers <= high_fan_out_from, followers * counted, 0.0),

@@ -215,13 +215,19 @@ def test_moderation_log_records_moderator_action_and_reason(
         act(w, mod, ann, "suspend")
         w.json("POST", f"{ACCOUNTS}/{ann.id}/unsuspend", mod)
     told = [record.getMessage() for record in caplog.records if record.name == "shoal.moderation"]
-    assert told == [f"{mod.id}: suspend ann ({ann.id}); why: 'why'", f"{mod.id}: restore ann ({ann.id})"]
+    assert told == [
+        f"moderator {mod.id}: suspend account ann (id {ann.id}); reason: 'why'",
+        f"moderator {mod.id}: restore account ann (id {ann.id})",
+    ]
     caplog.clear()
     with caplog.at_level(logging.INFO, "shoal.moderation"):
         act(w, mod, ann, "sensitive")
         w.json("POST", f"{ACCOUNTS}/{ann.id}/unsensitive", mod)
     told = [record.getMessage() for record in caplog.records if record.name == "shoal.moderation"]
-    assert told == [f"{mod.id}: sensitive ann ({ann.id}); why: 'why'", f"{mod.id}: unsensitize ann ({ann.id})"]
+    assert told == [
+        f"moderator {mod.id}: sensitize account ann (id {ann.id}); reason: 'why'",
+        f"moderator {mod.id}: unsensitize account ann (id {ann.id})",
+    ]
 
 
 def test_tag_trend_can_be_rejected_and_approved(w: NetworkFixture, mod: Someone) -> None:
@@ -275,7 +281,7 @@ def test_status_trend_can_be_rejected_and_approved(
     with caplog.at_level(logging.INFO, "shoal.moderation"):
         rejected = w.json("POST", f"{path}/{loud}/reject", mod)
     assert (rejected["id"], rejected["trendable"], rejected["requires_review"]) == (loud, False, False)
-    assert caplog.messages == [f"{mod.id}: deny the status {loud} in trends"]
+    assert caplog.messages == [f"moderator {mod.id}: deny the status {loud} in trends"]
     assert trending() == [less]
     forget()
     assert (trending(), listed()) == ([less], [(loud, False), (less, True)])

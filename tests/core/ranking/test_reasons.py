@@ -61,13 +61,13 @@ def test_ranking_reason_text_names_where_the_member_lives(name: str, value: floa
         (0.0, 0, ""),
     ],
 )
-def test_ranking_reason_text_of_quality_states_descriptions_and_text_of_post(
+def test_ranking_reason_for_quality_mentions_media_descriptions_and_post_text(
     described: float, words: int, reason: str
 ) -> None:
     assert words_of("quality", 0.5, ReasonFacts(BALANCED, described=described, words=words)) == reason
 
 
-def test_ranking_reason_text_of_picked_tag_names_it_only_if_it_raises_the_post() -> None:
+def test_ranking_reason_for_picked_tag_names_tag_only_if_it_raises_the_post() -> None:
     facts = ReasonFacts(BALANCED, picked="desert")
     assert words_of("tags", 0.2, facts) == "you picked #desert"
     assert "less of its tags" in words_of("tags", -0.2, facts)
@@ -75,15 +75,13 @@ def test_ranking_reason_text_of_picked_tag_names_it_only_if_it_raises_the_post()
 
 @pytest.mark.parametrize(("number", "words"), [(1, "one like or share"), (13, "13 likes and shares")])
 @pytest.mark.parametrize("value", [0.001, 0.525, 1.0])
-def test_ranking_reason_text_of_reactions_states_number_of_likes_and_shares(
-    value: float, number: int, words: str
-) -> None:
+def test_ranking_reason_for_reactions_states_number_of_likes_and_shares(value: float, number: int, words: str) -> None:
     assert words_of("reactions", value, ReasonFacts(BALANCED, number)) == words
 
 
 @pytest.mark.parametrize("name", ["tags", "author"])
 @pytest.mark.parametrize("value", [0.2, 1.0])
-def test_ranking_reason_text_of_affinity_claims_no_habit(name: str, value: float) -> None:
+def test_ranking_reason_for_affinity_claims_no_habit(name: str, value: float) -> None:
     assert "often" not in words_of(name, value, FACTS)
 
 

@@ -118,7 +118,7 @@ class ArchivePlan:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Load the plan saved in a folder. Raises `DamagedPlan` if it exceeds the limits of an archive."""
+        """Load the plan saved in a folder. Raises `DamagedPlan` if the plan exceeds the limits of an archive."""
         plan = cls(folder)
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)

@@ -69,7 +69,7 @@ class ArchiveProcess:
     ) -> AsyncIterator[Self]:
         """Start a process for an archive of at most `most_bytes` when unpacked. It writes to `folder`.
 
-        Raises `Unavailable` if it cannot be started, and `OSError` for a file that cannot be read.
+        Raises `Unavailable` if the process cannot be started, and `OSError` for a file that cannot be read.
         """
         size = (await asyncio.to_thread(path.stat)).st_size
         seconds = limits.seconds + size // _BYTES_PER_SECOND
@@ -101,8 +101,8 @@ class ArchiveProcess:
     async def read(self, file: str, most_bytes: int) -> bytes:
         """Return the contents of a photo in the archive.
 
-        Raises `InvalidInput` if it is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded` if the process does not
-        answer within a minute.
+        Raises `InvalidInput` if the photo is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded` if the process does
+        not answer within a minute.
         """
         async with self._lock, self._limited(_PHOTO_SECONDS):
             await self._process.send(PhotoRequest(file, most_bytes))

@@ -189,7 +189,7 @@ class _Backup:
         )
 
     async def _map(self) -> ShardMap:
-        """Return the newest shard map. Raises `Unavailable` if it names a store that was not opened."""
+        """Return the newest shard map. Raises `Unavailable` if the map names a store that was not opened."""
         ours = self.network.map
         found = [known for known in [await each.map() for each in self.network.snapshots] if known is not None]
         newest = max((ours, *found), key=lambda known: known.version)

@@ -70,7 +70,7 @@ async def pack(rows: Sequence[Any]) -> bytes:
 
 
 def unpack(table: str, data: bytes) -> list[Any]:
-    """Return the rows in a file of a backup. Raises `BackupDamaged` if they cannot be decoded."""
+    """Return the rows in a file of a backup. Raises `BackupDamaged` if the rows cannot be decoded."""
     try:
         return _decoders[table].decode(gzip.decompress(data))
     except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:

@@ -219,7 +219,7 @@ class BackupRepository:
             )
 
     async def _renew(self, name: str) -> None:
-        """Renew the lease. Raises `Conflict` if it expires before the renewal is stored."""
+        """Renew the lease. Raises `Conflict` if the lease expires before the renewal is stored."""
         self.check_lease()
         begun = time.time()
         await self.files.put(f"{name}/{_BEGUN}", b"under way\n", RAW)
@@ -303,7 +303,7 @@ class BackupRepository:
         return [name for name, size in zip(names, sizes, strict=True) if size is not None]
 
     async def manifest(self, name: str = "") -> Manifest:
-        """Return the manifest of a backup (default: the newest). Raises `InvalidInput` if it is missing or unreadable."""
+        """Return the manifest of a backup (default: the newest). Raises `InvalidInput` if the manifest is missing or unreadable."""
         if not name:
             names = await self.generations()
             if not names:
@@ -326,7 +326,7 @@ class BackupRepository:
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
-        """Return the contents of a file of a backup. Raises `BackupDamaged` if it is missing or was modified."""
+        """Return the contents of a file of a backup. Raises `BackupDamaged` if the file is missing or was modified."""
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:

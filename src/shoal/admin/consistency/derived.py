@@ -241,10 +241,10 @@ def _use(post: Post) -> Use | None:
 async def constant(
     found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
 ) -> Found:
-    """Return the findings whose `difference` has one nonzero value in several measurements, even if the network is in use.
+    """Return the findings whose `difference` is nonzero and equal in several measurements.
 
-    A single measurement may show a difference only because the value was changing. If `settled` is given, all events of that
-    network are processed before each measurement.
+    In a network in use, a single measurement may show a difference only because the value was changing. If `settled` is a network,
+    all its events are processed before each further measurement. More than `_RECHECKED` findings are returned without measurements.
     """
     if found.wrong > _RECHECKED:
         return found

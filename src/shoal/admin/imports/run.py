@@ -41,7 +41,8 @@ _PATIENCE_SECONDS = 3_600.0
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
     """Return the store if the import can be a bulk import, otherwise None; the summary says which it is, and why.
 
-    Raises `InvalidInput` if it must be a bulk import but cannot, or if another bulk import is unfinished.
+    Raises `InvalidInput` if the settings of the import require a bulk import that is impossible, or if another bulk import
+    is unfinished.
     """
     store = network.store if isinstance(network.store, Loading) else None
     begun = await unfinished.begun(network.store)

@@ -7,8 +7,8 @@ Three guards implement `Guard`; with each of them, cached data is never older th
   position, before it acknowledges the commit. A reader process at position 70 that sees 71 invalidates what changed, then reads;
   if the position is 72 afterwards, it does not cache the result.
 - `VersionTokenGuard`: several processes write. Each object has a version token in shared storage (`VersionTokens`). Before the
-  commit, the writer replaces the token by a mark; afterwards it sets a new token. A reader asks for the token before it uses
-  cached data.
+  commit, the writer replaces the token by a *change mark*, which says that the object is being changed; afterwards it sets a new
+  token. A reader asks for the token before it uses cached data.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Renewal(NamedTuple):
 
 
 class MarkedChange(Protocol):
-    """A change in progress, whose objects are marked in the shared storage of version tokens."""
+    """A change in progress, whose objects have change marks in the shared storage of version tokens."""
 
     @property
     def before(self) -> Mapping[int, bytes]:
-        """The previous tokens of the objects, empty if there was none, without objects that another process was changing."""
+        """The previous tokens of the objects, empty if there was none. Objects that another process was changing are omitted."""
         ...
 
 
@@ -61,17 +61,17 @@ class VersionTokens(Protocol):
         ...
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
-        """Mark objects that are about to change. Raises `Unavailable`.
+        """Set change marks on objects that are about to change. Raises `Unavailable`.
 
-        A mark expires some time after its process died. With `reading`, the tokens from before the change (`MarkedChange.before`)
-        are the result that `read` would have returned at that moment.
+        The change marks of a process expire some time after it died. With `reading`, the tokens from before the change
+        (`MarkedChange.before`) are the result that `read` would have returned at that moment.
         """
         ...
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
-        """Remove the marks of a change, and give its objects new tokens. Never fails: a failed call is retried in the background.
+        """Replace the change marks of objects by new tokens. Never fails: a failed call is retried in the background.
 
-        If nothing was `changed`, the tokens from before are set again. `begun` is None if `begin` failed. Returns the tokens of the
+        If `changed` is false, the previous tokens are restored. `begun` is None if `begin` failed. Returns the tokens of the
         objects that no other process has been changing since `begin`. The tokens of all other objects are invalid.
         """
         ...
@@ -122,7 +122,7 @@ class _ForeseenChange:
     """A likely change, by this request, of the objects `ids` and `of` and of the owner of `of`.
 
     Once a `guard` has begun to mark these objects as changing, `marking` is the result (None if the tokens are unavailable),
-    and `give_up` removes the marks.
+    and `give_up` removes the change marks.
     """
 
     ids: set[int]
@@ -336,25 +336,25 @@ class VersionTokenGuard:
 
     Example: this process has cached member 7 under the token s1, and another process changes the member:
 
-    1. The other process marks 7. A query for tokens now omits 7, so this process invalidates it, reads it from the store, and
-       caches nothing.
-    2. The other process commits, and replaces the mark by the token s2.
+    1. The other process sets a change mark on 7. A query for tokens now omits 7, so this process invalidates it, reads it
+       from the store, and caches nothing.
+    2. The other process commits, and replaces the change mark by the token s2.
     3. The next request of this process finds s2, reads the new value from the store, and caches it under s2.
 
-    A slow request that read s1 before the mark was set may read the old value even after the commit. It caches this value only
-    under s1, and only if no other request has read the token in between. The next request finds s2 instead of s1 and invalidates
-    the value.
+    A slow request that read s1 before the change mark was set may read the old value even after the commit. It caches this value
+    only under s1, and only if no other request has read the token in between. The next request finds s2 instead of s1 and
+    invalidates the value.
 
     The process that made the change knows the new value. If no other process changed 7 concurrently, everything else that it has
     cached under s1 is still valid, and is kept under s2.
 
-    The request that made the change does not wait until s2 is set: no other request uses cached data of 7 while the mark is set. It
-    continues with the data cached under s1, which was current after the request began, and its own changes. Another request of this
-    process that needs the token of 7 waits for s2. If its query found the mark, it reads the token again, because another process
-    may have set that mark.
+    The request that made the change does not wait until s2 is set: no other request uses cached data of 7 while the change mark is
+    set. It continues with the data cached under s1, which was current after the request began, and its own changes. Another request
+    of this process that needs the token of 7 waits for s2. If its query found a change mark, it reads the token again, because
+    another process may have set that mark.
 
     A request that is about to change 7 first reads its token, to check whether the change is allowed. The same query also sets the
-    mark (`foreseen_change`), and returns s1.
+    change mark (`foreseen_change`), and returns s1.
     """
 
     def __init__(
@@ -384,7 +384,7 @@ class VersionTokenGuard:
             return _Ticket(await self._verify(list(ids)), self._changes)
         change = verified.foreseen_change
         if change is not None and change.marking is not None and not change.marking.done():
-            # Another query of this request is setting the mark, and may read the requested tokens as well.
+            # Another query of this request is setting change marks, and may read the requested tokens as well.
             await asyncio.wait((change.marking,))
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
@@ -425,7 +425,7 @@ class VersionTokenGuard:
     def _mark_in_advance(
         self, verified: _RequestTokens, change: _ForeseenChange
     ) -> asyncio.Future[MarkedChange | None] | None:
-        """Start marking the objects of a likely change; return None if the owner of `change.of` is not cached."""
+        """Start to set change marks on the objects of a likely change; return None if the owner of `change.of` is not cached."""
         if change.of:
             whose = self._prefetch_hints((change.of,))
             if len(whose) != 1:
@@ -437,7 +437,7 @@ class VersionTokenGuard:
 
     async def _mark_and_verify(self, verified: _RequestTokens, ids: Sequence[int]) -> MarkedChange | None:
         if ends := {end for id_ in ids if (end := self._ending.get(id_))}:
-            # Wait for previous changes of these objects by this process: while they have their marks, there are no tokens to read.
+            # Wait for previous changes of these objects by this process: an object with a change mark has no token to read.
             await asyncio.wait(ends)
         try:
             begun = await self._versions.begin(ids, reading=True)
@@ -498,7 +498,7 @@ class VersionTokenGuard:
         await asyncio.gather(read, *ends)
         versions = read.result()
         # Read missing tokens again instead of using the result of our change: the change may have ended in the storage long before
-        # this process learned it, and another process may have set a mark in between.
+        # this process learned it, and another process may have set a change mark in between.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
             versions.update(await self._versions.read(list(hidden)))
         return versions
@@ -526,18 +526,19 @@ class VersionTokenGuard:
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
-                # Wait if no mark was set, because other processes may use outdated cached data until the tokens are replaced.
+                # If the change marks could not be set, wait until the tokens are replaced: other processes may use outdated cached
+                # data until then.
                 await ending
 
     def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the mark that the request set in advance, if it marks exactly these objects; otherwise None."""
+        """Return the change marks that the request set in advance, if they are on exactly these objects; otherwise None."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
             return None
         marking = change.marking
         if marking is None or not marking.done() or marking.exception() is not None or marking.result() is None:
-            # `foreseen_change` removes this mark at the end of its block.
+            # `foreseen_change` removes these change marks at the end of its block.
             return None
         verified.foreseen_change = None
         return marking

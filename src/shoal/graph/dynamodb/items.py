@@ -208,7 +208,10 @@ def time_in_index(item: Item) -> int:
 
 
 def ended_entry_of(item: Item) -> ItemKey | None:
-    """Return the key of a tombstone from the index in the list of tombstones; None if its type has no such list."""
+    """Return the key of a tombstone's entry in the list of tombstones; None if associations of its type have no such list.
+
+    `item` is the tombstone's item in the index.
+    """
     triple = triple_in(item)
     return list_at(triple, time_in_index(item), alive=False) if ASSOC_TYPES[triple[1]].ended_listed else None
 

@@ -90,8 +90,9 @@ def notice_of(assoc: Assoc) -> Notice | None:
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
     """Return the operation that notifies a member of an action at `time` or, if `atype` is `HELD`, holds the notification back."""
-    # Without an emoji, use the encoding from before reactions existed: if an action had two encodings, the greater one would undo a
-    # deletion with the other.
+    # Without an emoji, use the encoding from before reactions existed, so that an action has only one encoding. Of two operations
+    # at one time, the store keeps that with the greater bytes: a second, greater encoding would restore a notification that was
+    # deleted with the first.
     data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
     return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 

@@ -97,8 +97,8 @@ class PostgresSide:
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:
         """Connect to the store and lock it against other moves.
 
-        If `joins`, the database may not be a store yet, and its tables are created. Raises `Unavailable` if it cannot be reached,
-        or another move is running.
+        If `joins`, the database may not be a store yet, and its tables are created. Raises `Unavailable` if the database cannot be
+        reached or another move is running.
         """
         lock = await connect(url)
         try:

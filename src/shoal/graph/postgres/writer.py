@@ -141,7 +141,8 @@ _LONGEST_JITTER_SECONDS = 0.1
 _SETTLE_SECONDS = 5.0
 """The committing process applies pending inverses itself; a worker takes over after this delay."""
 
-# SQLSTATEs: rows have changed; two groups deadlocked; a row that was only read is being written.
+# SQLSTATEs after which the group is evaluated again: rows have changed (SHOLD of our functions, 40001), two groups deadlocked
+# (40P01), or a row that was only read is locked by a writer (55P03).
 _OVERTAKEN = {"SHOLD", "40001", "40P01", "55P03"}
 _OUTSIDE = "SHOUT"
 

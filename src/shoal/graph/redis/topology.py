@@ -96,7 +96,7 @@ def parse(url: str) -> Url:
     files = dict(parse_qsl(query, keep_blank_values=True))
     if (query and not files) or files.keys() - set(_TLS_FILES) or (files and not scheme.startswith("rediss")):
         raise ValueError(
-            f"only the Redis URL options {', '.join(_TLS_FILES)} are allowed, with rediss:// and rediss+cluster://"
+            f"the only Redis URL options are {', '.join(_TLS_FILES)}, and they require rediss:// or rediss+cluster://"
         )
     for name, file in files.items():
         (read_authorities if name == "ssl_ca_certs" else check_file)(file, "timelines")

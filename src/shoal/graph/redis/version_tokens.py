@@ -1,10 +1,10 @@
 """Version tokens of objects on Redis (`cache.coherence.VersionTokens`), which let several processes cache what they read.
 
-Each object has one key, which holds either its version token or the marks of the processes that are changing it. A mark has a
-deadline, in case its process died. The token is deleted when a change begins. The end of a change sets the next token if it was the
-only change since then. A server that took over from another, or was restarted, has another history (replication id), which is part
-of every token, so all its tokens are new. In the first seconds of a new history no tokens are valid: a writer may still be about to
-report a change made at the end of the previous history.
+Each object has one key, which holds either its version token or the change marks of the processes that are changing it. A change
+mark has a deadline, in case its process died. The token is deleted when a change begins. The end of a change sets the next token if
+it was the only change since then. A server that took over from another, or was restarted, has another history (replication id),
+which is part of every token, so all its tokens are new. In the first seconds of a new history no tokens are valid: a writer may
+still be about to report a change made at the end of the previous history.
 
 While a server cannot be reached, changes that must be reported to it are kept in bounded memory.
 """
@@ -167,7 +167,7 @@ class _Change(NamedTuple):
 
 
 class RedisVersionTokens:
-    """Version tokens that expire after a day, and marks of changes that expire after 30 seconds: a commit must not take longer.
+    """Version tokens that expire after a day, and change marks that expire after 30 seconds: a commit must not take longer.
 
     After a server is restarted or replaced, its new tokens are valid from `settling_seconds` on.
     """

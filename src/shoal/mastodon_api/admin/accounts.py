@@ -207,7 +207,14 @@ async def act(context: Context, params: Act) -> object:
         await verb(writes, target.id)
     if params.report_id is not None:
         await reports.resolve(writes, params.report_id, actor(context))
-    _log.info("%s: %s %s (%s); why: %r", actor(context), params.type, target.name, target.id, params.text)
+    _log.info(
+        "moderator %s: %s account %s (id %s); reason: %r",
+        actor(context),
+        verb.__name__ if verb is not None else "take no action on",
+        target.name,
+        target.id,
+        params.text,
+    )
     return {}
 
 
@@ -226,7 +233,7 @@ def _add(name: str, command: Command, what: str) -> None:
     async def handler(context: Context, params: One) -> object:
         target = await _target(context, params.id)
         changed = await command(context.app.writes, target.id)
-        _log.info("%s: %s %s (%s)", actor(context), command.__name__, target.name, target.id)
+        _log.info("moderator %s: %s account %s (id %s)", actor(context), command.__name__, target.name, target.id)
         return (await shown(context, [changed]))[0]
 
 
@@ -243,7 +250,7 @@ async def reject(context: Context, params: One) -> object:
     target = await _target(context, params.id)
     entity = (await shown(context, [target]))[0]
     await moderation.reject(context.app.writes, target.id)
-    _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
+    _log.info("moderator %s: reject account %s (id %s)", actor(context), target.name, target.id)
     return entity
 
 

@@ -95,7 +95,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
     if not params.domain.strip():
         raise Blank("Domain can't be blank", field="domain")
     block = await blocklists.block_domain(context.app.writes, params.domain)
-    _log.info("%s: block e-mail domain %s", actor(context), block.domain)
+    _log.info("moderator %s: block e-mail domain %s", actor(context), block.domain)
     return _domain(block)
 
 
@@ -103,7 +103,7 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
 async def unblock_domain(context: Context, params: One) -> object:
     """Unblock an e-mail domain."""
     block = await blocklists.unblock_domain(context.app.writes, params.id)
-    _log.info("%s: unblock e-mail domain %s", actor(context), block.domain)
+    _log.info("moderator %s: unblock e-mail domain %s", actor(context), block.domain)
     return {}
 
 
@@ -157,7 +157,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
         block = await blocklists.block_digest(app_context.writes, params.canonical_email_hash)
     else:
         raise Blank("Canonical email hash can't be blank", field="canonical_email_hash")
-    _log.info("%s: block e-mail address %s", actor(context), block.digest)
+    _log.info("moderator %s: block e-mail address with hash %s", actor(context), block.digest)
     return _address(block)
 
 
@@ -165,7 +165,7 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 async def unblock_address(context: Context, params: One) -> object:
     """Unblock an e-mail address."""
     block = await blocklists.unblock_address(context.app.writes, params.id)
-    _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
+    _log.info("moderator %s: unblock e-mail address with hash %s", actor(context), block.digest)
     return {}
 
 
@@ -274,7 +274,7 @@ def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None
 
 async def _done(context: Context, what: str, block: IpBlock) -> AdminIpBlock:
     await context.app.ip_guard.look()
-    _log.info("%s: %s %s (%s)", actor(context), what, block.network, block.severity)
+    _log.info("moderator %s: %s IP address range %s (severity %s)", actor(context), what, block.network, block.severity)
     return _shown(block)
 
 

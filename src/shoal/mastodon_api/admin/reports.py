@@ -109,7 +109,7 @@ async def reopen(context: Context, params: One) -> object:
 
 
 async def _done(context: Context, what: str, report: Report) -> AdminReport:
-    _log.info("%s: %s report %s about %s", actor(context), what, report.id, report.target_id)
+    _log.info("moderator %s: %s report %s about member %s", actor(context), what, report.id, report.target_id)
     return await _answer(context, report)
 
 

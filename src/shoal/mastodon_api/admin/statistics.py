@@ -114,7 +114,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         return {"tag_servers": self.tag_servers, "instance_accounts": self.instance_accounts}
 
     def tag(self, key: str) -> int:
-        """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if it is missing."""
+        """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if the tag is missing."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfTag):
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)

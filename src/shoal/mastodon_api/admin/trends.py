@@ -82,7 +82,7 @@ async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminT
     name = await _named(app_context, text)
     rule = tag_rules.allowing(name) if trendable else tag_rules.denying(name)
     await tag_rules.lay_down(app_context.writes, app_context.reads.tags, rule)
-    _log.info("%s: %s #%s", actor(context), "allow" if trendable else "deny", name)
+    _log.info("moderator %s: %s the tag #%s in trends", actor(context), "allow" if trendable else "deny", name)
     counted = await app_context.reads.tags.tag(name) if trendable else None
     return _tag(app_context, name, counted, trendable=trendable)
 
@@ -115,7 +115,7 @@ async def _review_status(context: Context, id_: int, *, trendable: bool) -> obje
     if not found or found[0].share is not None:
         raise NotFound("Record not found")
     await (moderation.let_trend if trendable else moderation.keep_from_trends)(app_context.writes, id_)
-    _log.info("%s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
+    _log.info("moderator %s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
     return await _status(app_context, found[0], trendable=trendable)
 
 

@@ -279,7 +279,7 @@ class _List:
         self._too_deep = False
 
     def add(self, event: str, value: Any) -> bool:
-        """Process an event, and return whether an item is complete."""
+        """Process a parser event, and return whether it completes an item of the list."""
         self._depth -= event in _CLOSES
         if self._builder is None:
             self._begin(event)
