@@ -159,6 +159,7 @@ def test_image_original_is_only_served_while_a_status_allows_downloads() -> None
         url = httpx.URL(shown["media_attachments"][0]["shoal"]["original_url"])
         answer = shoal.ask("GET", f"{url.path}?download")
         assert (url.path, url.query) == (hidden, b"download")
+        assert answer.headers["cache-control"] == "private, max-age=30"
         assert answer.headers["content-disposition"] == f'attachment; filename="{Path(hidden).name}"'
         assert Image.open(io.BytesIO(answer.content)).size == (900, 600)
         assert not [mark for mark in MARKS if mark.encode() in answer.content]

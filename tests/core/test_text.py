@@ -27,6 +27,7 @@ from shoal.core.text import (
     plain_excerpt,
     tags_of,
     text_length,
+    unaddressed,
 )
 from shoal.core.tokenizer import fold
 from tests.example_counts import DEEP
@@ -505,3 +506,15 @@ def test_text_sanitizer_output_passes_check_text(text: str) -> None:
 def test_isolated_text_does_not_change_direction_of_surrounding_text(text: str, expected: str) -> None:
     assert isolated(text) == expected
     assert isolated(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("@bob, @Ann hi @bob", "hi @bob"),
+        ("@bob@other.example hi", "@bob@other.example hi"),
+        ("@eve @bob hi", "@eve @bob hi"),
+    ],
+)
+def test_unaddressed_text_lacks_leading_mentions_of_known_members_only(text: str, expected: str) -> None:
+    assert unaddressed(text, {"ann", "bob"}) == expected

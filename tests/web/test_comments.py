@@ -201,6 +201,23 @@ def test_comment_on_direct_post_inherits_direct_visibility(here: NetworkFixture)
     assert (node.visibility, node.author_id, node.parent_id) == (Visibility.DIRECT, gus.id, post.id)
 
 
+@pytest.mark.parametrize(
+    ("author", "form", "button"), [("pia", "/@pia/{}", "Comment"), ("uma", "/compose?reply_to={}", "Post")]
+)
+def test_reply_mentions_nobody_whom_an_edit_added_after_the_form_was_shown(
+    here: NetworkFixture, author: str, form: str, button: str
+) -> None:
+    rex, eve = member(here, f"rex_{author}"), member(here, f"eve_{author}")
+    post = a_post(here, author, f"Only @{rex.name}", visibility=Visibility.DIRECT)
+    page = visitor(here, rex.name).open(form.format(post.id))
+    edited = Draft(text=f"Only @{rex.name} and @{eve.name}")
+    here.run(posts.update(here.writes, post.author_id, post.id, edited))
+    done = page.press(button, page.html.find(class_=["comment-form", "compose"]), text="I hear you")
+    reply = here.run(here.network.store.obj_get((id_ := int(done.path.rpartition("/")[2]),)))[id_]
+    assert isinstance(reply, Post)
+    assert [mention.name for mention in reply.mentions] == [author]
+
+
 def test_comment_on_invisible_post_returns_404(here: NetworkFixture) -> None:
     post = a_post(here, "hal", visibility=Visibility.FOLLOWERS)
     member(here, "ivy")

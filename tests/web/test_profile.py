@@ -50,6 +50,21 @@ def test_replies_tab_has_only_comments_on_posts_of_others(here: NetworkFixture) 
     assert len(visitor(here).open("/@ben?show=posts").posts) == 3
 
 
+def test_replies_tab_shows_replies_below_a_page_of_messages(here: NetworkFixture) -> None:
+    ola, pam = member(here, "ola"), member(here, "pam")
+    public = posted(here, pam, "open question")
+    here.run(posts.create(here.writes, ola.id, Draft(text="open answer", parent_id=public.id)))
+    asked = posted(here, pam, "@ola psst", visibility=Visibility.DIRECT)
+    for n in range(25):
+        draft = Draft(text=f"@pam secret {n}", parent_id=asked.id, visibility=Visibility.DIRECT)
+        here.run(posts.create(here.writes, ola.id, draft))
+    here.settle()
+    for name in ("ola", "pam", ""):
+        page = visitor(here, name).open("/@ola?show=replies")
+        assert "open answer" in page.text
+        assert "secret" not in page.text
+
+
 def test_empty_tabs_say_what_is_missing_and_where_to_go(here: NetworkFixture) -> None:
     dee = member(here, "dee")
     own, other = visitor(here, "dee"), visitor(here)

@@ -84,7 +84,7 @@ _WAVE_DASH = {0xFF5E: 0x301C}
 _DOTTED_I = re.compile("i\u0307+")
 _FOLDED_LENGTH = 3  # maximum code points that case folding makes from a single one
 _FOLDED_FURTHER = re.compile("i\u0307|\uff5e")
-_ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
+_ADDRESSED = re.compile(r"\s*@(\w+)(?=[\s,:]|$)[,:]?")
 _TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
 # Count the half-width voiced sound marks of katakana as marks: they are letters whose compatibility decomposition is a mark.
 _MARK = r"[\p{M}\uff9e\uff9f]"
@@ -227,7 +227,7 @@ def addressed(text: str, names: Sequence[str], domain: str = "") -> str:
 
 
 def unaddressed(text: str, known: Collection[str]) -> str:
-    """Return the text without the mentions of these members that it begins with."""
+    """Return the text without the mentions of these members that it begins with. Mentions with a domain are kept."""
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()

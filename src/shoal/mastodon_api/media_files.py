@@ -125,8 +125,8 @@ class ShownFiles:
         media = nodes.get(media_id)
         if not isinstance(media, Media):
             # Either the file is older than names with object ids and was not renamed yet, or its media is just being
-            # deleted.
-            return True
+            # deleted. Originals are only shown by posts that allow downloads.
+            return _ORIGINAL not in key
         if media.let_go or key not in lasting_files_of(media):
             return False
         return await self._is_visible(media, original=media.kind is MediaKind.IMAGE and key == media.original_key)
@@ -156,6 +156,8 @@ _HEADERS = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "Content-Security-Policy": "default-src 'none'",
 }
+_ORIGINAL = "-original."
+"""Part of the names of files in the uploaded resolution."""
 _DOWNLOAD = b"download"
 """The query of a file that browsers save."""
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -223,6 +225,9 @@ class Files:
         tag = f'"{key.rpartition("/")[2]}"'
         part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
         known = {**_HEADERS, "ETag": tag}
+        if _ORIGINAL in key:
+            # The author can withdraw the permission to download.
+            known["Cache-Control"] = f"private, max-age={_SECONDS:.0f}"
         if part is None and not key.endswith(_LARGE):
             data, content_type = await self._media.read(key)
             return Response(data, headers=known, media_type=content_type)

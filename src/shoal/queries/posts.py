@@ -36,6 +36,7 @@ class MemberFeedQuery:
     with_place: bool = False
     only_replies: bool = False
     """Only comments on posts of others."""
+    no_direct: bool = False
 
     def admits(self, row: Row) -> bool:
         """Return whether a row matches the query. A comment on the author's own post counts as a post, since it continues it."""
@@ -46,6 +47,8 @@ class MemberFeedQuery:
         if (self.no_comments and replies) or (self.only_replies and not replies):
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
+            return False
+        if self.no_direct and post.visibility is Visibility.DIRECT:
             return False
         if (self.only_media and not post.media) or (self.with_place and post.place is None):
             return False

@@ -34,7 +34,7 @@ from shoal.web.compose import (
 from shoal.web.compose_form import Writing, as_id
 from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import page, part
-from shoal.web.request_context import IdForm, PageContext
+from shoal.web.request_context import IdForm, Names, PageContext
 from shoal.web.view_models import AnsweredPost, PostView, entry_with_id, post_of
 
 
@@ -46,6 +46,8 @@ class CommentForm(msgspec.Struct, frozen=True):
     """The visibility as one word."""
     replying: str
     """Whom the comment will mention, as a phrase."""
+    mentions: str
+    """Their names, separated by blanks."""
     request: str
     depth: int
     """Depth of the comment that is answered; -1 for the post of the page."""
@@ -61,12 +63,14 @@ def comment_form(
     """Return the form for a comment on an entry. `values` are those of a refused form; the default is an empty one."""
     member = ctx.viewer
     values = values or (answering(member, entry) if member else Writing(reply_to=as_id(entry.post.id)))
+    names = addressees(member, entry) if member else []
     return CommentForm(
         answers=values.reply_to,
         text=values.text,
         visibility=values.visibility,
         visible_to=visibility_words(ctx.words)[Visibility(values.visibility)][0],
-        replying=replying_to(ctx.words, addressees(member, entry)) if member else "",
+        replying=replying_to(ctx.words, names, everyone=entry.post.visibility is Visibility.DIRECT),
+        mentions=" ".join(names),
         request=values.request if wrong else ctx.new_request(),
         depth=depth,
         most=ctx.limits.text,
@@ -178,6 +182,8 @@ class NewComment(IdForm, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=200_000)] = ""
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
+    mentions: Names | None = None
+    """Names of the participants that the comment mentions, as the form stated them."""
     depth: _Depth = -1
     """Depth of the comment that is answered; -1 for the post of the page."""
 
@@ -217,7 +223,7 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         ctx.writes.pressure.check()
         check_says_something(asked.text)
         draft = Draft(
-            text=addressed(asked.text.strip(), addressees(member, answered), ctx.writes.domain),
+            text=addressed(asked.text.strip(), addressees(member, answered, asked.mentions), ctx.writes.domain),
             visibility=Visibility(written.visibility),
             language=values.language,
             parent_id=asked.id,

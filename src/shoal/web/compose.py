@@ -109,6 +109,8 @@ class SheetState(msgspec.Struct, frozen=True, kw_only=True):
     """The post that is answered, if the member may still see it."""
     replying: str = ""
     """Whom the reply will mention, as a phrase."""
+    mentions: str | None = None
+    """Their names, separated by blanks; None for a post that is no reply."""
     edits: Post | None = None
     recipients: str | None = None
     """The recipients of a direct message as typed; None for a post."""
@@ -312,21 +314,27 @@ def answering(member: Member, entry: Entry) -> Writing:
     return replace(begun(member), reply_to=as_id(entry.post.id), visibility=visibility.value)
 
 
-def addressees(member: Member, entry: Entry) -> list[str]:
-    """Return the names of the participants, whom a reply mentions: a member is notified of a reply only if it mentions them."""
+def addressees(member: Member, entry: Entry, named: str | None = None) -> list[str]:
+    """Return the names of the participants, whom a reply mentions: a member is notified of a reply only if it mentions them.
+
+    `named` are the names that the form had, separated by blanks. A name that an edit of the post has added since is left out,
+    because the author of the reply did not see it.
+    """
     names = [entry.author.member.name, *(mention.name for mention in entry.post.mentions)]
-    return [name for name in dict.fromkeys(names) if name != member.name]
+    seen = names if named is None else named.split()
+    return [name for name in dict.fromkeys(names) if name != member.name and name in seen]
 
 
 _NAMED = 3
 """Maximum number of participants that are named; of the others, the form shows only the number."""
 
 
-def replying_to(words: Translated, names: Sequence[str]) -> str:
-    """Return whom a reply mentions, as a phrase; empty for no names."""
+def replying_to(words: Translated, names: Sequence[str], *, everyone: bool = False) -> str:
+    """Return whom a reply mentions, as a phrase; empty for no names. It has all names if `everyone`, as for messages."""
     if not names:
         return ""
-    shown, others = ", ".join(f"@{name}" for name in names[:_NAMED]), len(names) - _NAMED
+    most = len(names) if everyone else _NAMED
+    shown, others = ", ".join(f"@{name}" for name in names[:most]), len(names) - most
     if others > 0:
         return words.counted(
             "Replying to %(names)s and %(n)s other", "Replying to %(names)s and %(n)s others", others, names=shown
@@ -355,8 +363,9 @@ async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response
     if form.reply_to and shown.edits is None:
         with contextlib.suppress(NotFound):
             entry = await entry_with_id(ctx, form.reply_to)
-            replying = replying_to(ctx.words, addressees(member, entry))
-            shown = replace(shown, answers=post_of(ctx, entry), replying=replying)
+            names = addressees(member, entry)
+            replying = replying_to(ctx.words, names, everyone=entry.post.visibility is Visibility.DIRECT)
+            shown = replace(shown, answers=post_of(ctx, entry), replying=replying, mentions=" ".join(names))
     refused = (*shown.refused, *_lost(ctx, form, {file.id for file in media}))
     shown = replace(shown, media=media, refused=refused)
     made = _sheet(ctx, member, shown)
@@ -404,7 +413,7 @@ async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
     if form.reply_to:
         if not form.pictures:
             check_says_something(form.text)
-        names = addressees(member, await entry_with_id(ctx, form.reply_to))
+        names = addressees(member, await entry_with_id(ctx, form.reply_to), form.mentions)
         form = replace(form, text=addressed(form.text.strip(), names, writes.domain))
     draft = await draft_of(ctx.words, form)
     await describe_pictures(ctx, member, form.pictures)

@@ -20,7 +20,7 @@ from shoal.core.places import Place
 from shoal.http.params import Id, Upload
 from shoal.i18n import Translated
 from shoal.web.place_names import as_typed, place_typed, town_label
-from shoal.web.request_context import Form, Line, Text
+from shoal.web.request_context import Form, Line, Names, Text
 
 _Word = Annotated[str, Meta(max_length=100)]
 _Percent = Annotated[int, Meta(ge=0, le=100)]
@@ -68,6 +68,8 @@ class Writing(Form, frozen=True, kw_only=True):
     license: License = License.RESERVED
     downloads: bool = False
     reply_to: Id = NO_ID
+    mentions: Names | None = None
+    """Names of the participants that a reply mentions, as the form stated them."""
     instead_of: Id = NO_ID
     """A post or scheduled post of the member that is deleted when this one is published."""
     request: _Word = ""

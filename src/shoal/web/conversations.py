@@ -275,7 +275,13 @@ async def _same_people(ctx: PageContext, member: Member, names: Collection[str])
     """Return the recent conversation of exactly these people, if there is one."""
     recent = await feed.page(ctx.reads, member.id, Cursor(limit=_RECENT))
     people = {*names} - {member.name}
-    return next((talk for talk in recent.items if {one.member.name for one in talk.people} == people), None)
+
+    def participants(talk: Conversation) -> set[str]:
+        # Suspended members too, whom `talk.people` lacks.
+        last = talk.last
+        return {last.author.member.name, *(mention.name for mention in last.post.mentions)} - {member.name}
+
+    return next((talk for talk in recent.items if participants(talk) == people), None)
 
 
 def _names(ctx: PageContext, recipients: str) -> list[str]:

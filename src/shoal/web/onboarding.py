@@ -130,7 +130,7 @@ async def interests(
 
 
 async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
-    """Store the interests; follow the tags that were added to them, and unfollow the removed ones."""
+    """Store the interests; follow their tags, also those that an interrupted request left out, and unfollow the removed ones."""
     member, writes = ctx.checked(asked), ctx.writes
     before = (await personalization_of(ctx.graph, member.id)).feedback.picked
     try:
@@ -143,8 +143,7 @@ async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
     with suppress(NotAllowed):
         # A member who follows the maximum number of tags keeps the interests.
         for tag in picked:
-            if tag not in before:
-                await relationships.follow_tag(writes, member.id, tag)
+            await relationships.follow_tag(writes, member.id, tag)
     return ctx.back(asked, "/welcome/people")
 
 

@@ -18,7 +18,7 @@ from shoal.commands import members, relationships
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, InvalidInput, NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Member, Visibility
+from shoal.core.model import Member
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Cursor
@@ -156,10 +156,11 @@ class BondForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
+# Messages are shown in their conversations only.
 _QUERIES = {
-    "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True),
-    "posts": posts.MemberFeedQuery(no_comments=True),
-    "replies": posts.MemberFeedQuery(only_replies=True),
+    "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True, no_direct=True),
+    "posts": posts.MemberFeedQuery(no_comments=True, no_direct=True),
+    "replies": posts.MemberFeedQuery(only_replies=True, no_direct=True),
 }
 
 
@@ -201,13 +202,11 @@ async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[P
     cursor = path.cursor(PHOTOS if path.show == "photos" else SIZE)
     found = await posts.authored_page(reads, viewer, member.id, cursor, query)
     top: list[Entry] = []
-    if path.show != "replies" and not path.before:
+    if path.show != "replies":
         pins = await posts.pinned(reads, viewer, member.id, query=query if path.show == "photos" else posts.ALL)
         top = [replace(entry, pinned=True) for entry in pins]
     pinned = frozenset(entry.id for entry in top)
-    # Messages are shown in their conversations only.
-    public = (entry for entry in found.entries if entry.post.visibility is not Visibility.DIRECT)
-    entries = [*top, *(entry for entry in public if entry.id not in pinned)]
+    entries = [*([] if path.before else top), *(entry for entry in found.entries if entry.id not in pinned)]
     return Page(await filtered(reads.graph, viewer, entries, FilterContext.ACCOUNT), found.next), pinned
 
 

@@ -68,7 +68,10 @@ class Expired(NotAllowed):
     """The form token is missing or belongs to another session."""
 
 
-Line = Annotated[str, Meta(max_length=2_000)]
+MAX_LINE = 2_000
+Line = Annotated[str, Meta(max_length=MAX_LINE)]
+Names = Annotated[str, Meta(max_length=10_000)]
+"""User names, separated by blanks."""
 Text = Annotated[str, Meta(max_length=20_000)]
 Handle = Annotated[str, Meta(max_length=300)]
 TagName = Annotated[str, Meta(max_length=400)]
@@ -193,8 +196,12 @@ class PageContext:
 
     @property
     def grid_query(self) -> str:
-        """Return the query of links from a photo grid to posts; empty if the URL has a token, which no page repeats."""
-        return "" if "access_token" in self.path else f"?grid={self.quoted_path}"
+        """Return the query of links from a photo grid to posts.
+
+        It is empty if the URL of the grid is too long for a parameter, or has a token, which no page repeats.
+        """
+        usable = "access_token" not in self.path and len(self.path) <= MAX_LINE
+        return f"?grid={self.quoted_path}" if usable else ""
 
     def publicly_cacheable(self, seconds: int) -> str:
         """Return the `Cache-Control` of a response that is equal for all viewers; private if the network is closed."""

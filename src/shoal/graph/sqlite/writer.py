@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.core.ids import now_ms
-from shoal.graph.contract import Batch, Job, PendingInverses
+from shoal.graph.contract import Batch, Frozen, Job, PendingInverses
 from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, answer, copied, decide
 from shoal.graph.schema import encode_node
@@ -235,8 +235,8 @@ class Writer:
                 continue
             try:
                 pending_inverses = decide(task.work, known, changes, owns=self._owns, now=now)
-            except Conflict as conflict:
-                answers.append(conflict)
+            except (Conflict, Frozen) as refusal:
+                answers.append(refusal)
             else:
                 answers.append(self._pending_inverses(changes, pending_inverses))
         return answers, changes
