@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """An administrative operation. `T` is the type of its result, which `answer` has at run time."""
+    """An administrative operation. `T` is the type of its result; the class attribute `answer` is that type at run time."""
 
     answer: ClassVar[Any] = None
     alone: ClassVar[bool] = False

@@ -34,7 +34,7 @@ _BUSY = "another check, import or replay is running: wait for it to finish"
 
 @asynccontextmanager
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
-    """Serve the control socket during the block. Call this only while holding the store's lock: it replaces an old socket."""
+    """Serve the control socket during the block. Call this only while holding the store's lock: an existing socket is replaced."""
     async with serving(path, Service(_Operations(network).answer)):
         yield
 
@@ -61,7 +61,7 @@ async def ask(
 
 
 class _Operations:
-    """Runs operations on the server: at most 16 concurrently, and one at a time of those marked `alone`."""
+    """Runs operations on the server: at most 16 concurrently, of which at most one may be marked `alone`."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -111,7 +111,7 @@ class _ProgressReports:
 
 
 def _encode_path(value: object) -> str:
-    """Encode a path as text. It is the only field type that MessagePack lacks."""
+    """Encode a path as text, because MessagePack has no type for paths."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded")

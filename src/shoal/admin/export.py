@@ -343,7 +343,10 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield pages of rows by other member: the follow or its tombstone, and the tombstone with the periods before a live follow."""
+    """Yield pages of the rows of follows, by the id of the other member.
+
+    The rows are a follow or its tombstone and, for a live follow, the tombstone that stores its earlier periods.
+    """
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
         own, former = [await _part(export, kind, after) for kind in (atype, past)]

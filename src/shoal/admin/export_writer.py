@@ -107,7 +107,7 @@ class FileSource(Protocol):
 
 
 async def at_once() -> None:
-    """Return at once: the throttle of an export that is not throttled."""
+    """Return immediately: the throttle function of an export without a rate limit."""
 
 
 @dataclass

@@ -156,8 +156,8 @@ async def active_since(
 ) -> Active:
     """Return the members who were active between two times (Unix ms).
 
-    At most `pages` pages of the objects of this period are read. If they cannot cover it, they are read at equal intervals of
-    time.
+    At most `pages` pages of the objects created in this period are read. If the period has more objects, the pages are spread
+    over it at equal intervals.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True

@@ -33,7 +33,7 @@ class ParkedJob(msgspec.Struct):
 
 
 class Work(msgspec.Struct, omit_defaults=True):
-    """State of the job queues. Worker counts are left out without a broker."""
+    """State of the job queues. Worker counts are left out if there is no broker."""
 
     waiting: int
     """Number of pending jobs; a lower bound while workers do not respond: each such worker counts as one job."""

@@ -93,7 +93,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add a row in its encoding, which does not depend on the store."""
+        """Add a row to the counts and hashes, given its encoding, which does not depend on the store."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
@@ -112,7 +112,7 @@ class Sums:
 
     @property
     def digest(self) -> str:
-        """Hash of all rows, for a manual comparison."""
+        """A hash of all rows, by which an operator can compare two stores."""
         whole = repr(sorted((kind, count, self._hashes[kind]) for kind, count in self._counts.items()))
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
@@ -273,7 +273,7 @@ class _TargetScan(Generic[R, K]):
         self._ended = False
 
     async def until(self, last: K) -> dict[K, R]:
-        """Return all rows up to a key."""
+        """Return all remaining rows with keys up to `last`."""
         key = self._kind.key
         while not self._ended and not (self._rows and key(self._rows[-1]) > last):
             await self._read()

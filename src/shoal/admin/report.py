@@ -19,8 +19,8 @@ Triple = tuple[int, int, int]
 class Finding(NamedTuple):
     """A violated invariant. Two passes over the same data yield equal findings, whatever else changes in between.
 
-    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. One of the fields after these, from
-    `agree` on, selects the repair.
+    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. At most one of the fields from `agree` on
+    is set; it selects the repair.
     """
 
     words: str

@@ -40,7 +40,7 @@ class Evenness(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Evenness:
-        """Return the statistics of at least one number."""
+        """Return the statistics of these numbers. There must be at least one."""
         return cls(fmean(numbers), pstdev(numbers), min(numbers), max(numbers))
 
 
@@ -51,7 +51,7 @@ async def spread_of(store: Store, tell: Progress) -> list[Spread]:
 
 
 def by_source(spreads: Sequence[Spread]) -> list[Spread]:
-    """Return the contents of each data source."""
+    """Return the numbers of members, posts and bytes in each data source."""
     return [total(spreads[at : at + SHARDS_PER_SOURCE]) for at in range(0, SHARDS, SHARDS_PER_SOURCE)]
 
 

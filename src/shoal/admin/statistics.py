@@ -172,7 +172,10 @@ async def count(
     page_size: int = OBJECTS_AT_ONCE,
     likes: int = LIKES_AT_ONCE,
 ) -> Figures:
-    """Count the statistics up to `now` (Unix ms). `capacity` limits the bytes for activity; the other arguments are page sizes."""
+    """Compute the statistics up to `now` (Unix ms).
+
+    `capacity` limits the bytes for activity; the other arguments are page sizes.
+    """
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
     while page := await store.obj_scan(after, page_size):
@@ -281,7 +284,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """Return the bits of each day, one per member, padded to equal length."""
+        """Return, for each day, one bit per member that tells whether the member was active. All days have equally many bits."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
@@ -301,7 +304,7 @@ class _Activity:
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep pairs whose member is not known yet: the newest ones, as far as the capacity allows."""
+        """Keep the pairs whose member is not known yet: the newest pairs, as far as the capacity allows."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
@@ -388,7 +391,7 @@ _PAGE = 1_000
 
 
 class TaggedPost(NamedTuple):
-    """A public post that has the tag."""
+    """A use of a tag: a public post with the tag."""
 
     day: int
     author_id: int

@@ -11,7 +11,7 @@ from shoal.core.errors import InvalidInput, missing_package
 
 
 class Backend(NamedTuple):
-    """The class of a backend, and the extra of the package that it requires."""
+    """The class of a backend, and the optional dependencies of the package (an extra) that it requires."""
 
     module: str
     name: str

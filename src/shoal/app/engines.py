@@ -26,7 +26,7 @@ _SUFFIXES = ("", ".tags", ".search")
 
 
 def engine_probes(settings: Settings) -> list[EngineProbe]:
-    """Return a probe for each distinct engine in the settings, except memory."""
+    """Return a health probe for each distinct database, broker or SQLite file in the settings."""
     search = distinct_urls(settings.search)
     urls = [*store_urls(settings), settings.tags, *search, settings.timelines, settings.broker]
     return [probe for url in dict.fromkeys(filter(None, urls)) for probe in _probes(url)]

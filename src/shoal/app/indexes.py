@@ -74,7 +74,10 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
 
 
 async def _open_index(settings: Settings, *, read_only: bool) -> SearchIndex:
-    """Open the search index, or its parts: by default in the database of the first store; on SQLite in a file next to it."""
+    """Open the search index, which may be distributed over several stores.
+
+    By default it is in the database of the first store or, on SQLite, in a file next to the store.
+    """
     if isinstance(settings.search, str):
         return await _open_part(settings, settings.search, read_only=read_only)
     known = first_map(settings.search)

@@ -349,7 +349,7 @@ def _timelines(settings: Settings, host_process: HostProcess | None) -> Timeline
 
 
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
-    """Start background tasks; they stop in reverse order."""
+    """Start background tasks. When `stack` is closed, they stop in reverse order."""
     settings = network.settings
     # Upkeep and due tickets make durable changes, so they use the uncached graph.
     lasting = replace(network.writes, graph=network.effects.graph)

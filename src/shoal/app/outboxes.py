@@ -48,14 +48,14 @@ _POLL_SECONDS = 0.05
 def refusal_limit(settings: Settings) -> float:
     """Return the fan-out delay in seconds beyond which new posts are refused; 0 for no limit.
 
-    With a broker, or without the setting `run_consequences`, other processes deliver posts. Their delay is unknown, so there is
-    no limit.
+    With a broker, or if the setting `run_consequences` is off, other processes deliver posts. Their delay is unknown, so there
+    is no limit.
     """
     return settings.most_behind_seconds if settings.run_consequences and not settings.broker else 0.0
 
 
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Return the load shedding that refuses posts while fan-out or the search index is behind."""
+    """Return the `Pressure` that refuses posts while fan-out or the search index is behind (load shedding)."""
     return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
 
 
@@ -82,7 +82,7 @@ def runner_of(outbox: Outbox, effects: Effects, recorder: Recorder, *, afar: boo
 
 
 def limits_of(settings: Settings) -> Limits:
-    """Return the limits of members' writes."""
+    """Return the limits that apply to members, such as the length of a post and the bytes of their media."""
     return Limits(
         text=settings.max_post_characters,
         media=settings.max_media_per_post,

@@ -75,7 +75,7 @@ def archives_folder(settings: Settings) -> Path:
 
 @cache
 def _archives_of_memory() -> Path:
-    """Create the folder for a store in memory. It is removed at exit, so that no later process finds it."""
+    """Create the archives folder for a store in memory. It is removed at exit, so that no later process finds it."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-archives-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -94,7 +94,7 @@ def calls_path(settings: Settings) -> Path | None:
 
 
 def readers_path(settings: Settings) -> Path | None:
-    """Return the socket between the owner of a store and its readers: `<store>.readers.sock`; None unless it is one SQLite file."""
+    """Return the socket between a store's owner and readers: `<store>.readers.sock`; None unless the store is one SQLite file."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.readers.sock") if files and isinstance(settings.store, str) else None
 

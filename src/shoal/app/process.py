@@ -51,7 +51,7 @@ _freezer = _Freezer()
 
 
 def collect_seldom() -> None:
-    """Freeze current objects, and collect new ones rarely from now on."""
+    """Exclude current objects from garbage collection (freeze them), and collect new ones rarely from now on."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
     if _freezer not in gc.callbacks:

@@ -61,12 +61,12 @@ class Sharing:
 
     @property
     def round_trips(self) -> int:
-        """Number of scripts (Redis) or requests (DynamoDB) so far."""
+        """Number of scripts (Redis) or requests (DynamoDB) sent so far."""
         return self.sent()
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
-    """Open the shared components of the setting `timelines`; None if this process keeps its own.
+    """Open the shared components of the setting `timelines`; None if each process has separate components in memory.
 
     Their contents become invalid when `histories` records that a standby has taken over from the server of a store.
     """
@@ -128,7 +128,7 @@ async def _open_dynamodb(settings: Settings, stack: AsyncExitStack) -> Sharing:
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
-    """Open the broker of the settings, an outbox that can be published to; None without one.
+    """Open the broker of the settings, an outbox to which events can be published; None if no broker is configured.
 
     `taking` means that this process runs jobs.
     """

@@ -33,7 +33,7 @@ _SHOWN_MOVING = "postgresql://host/database: data sources move between PostgreSQ
 
 
 class Mapped(NamedTuple):
-    """A graph with its shard map, and the move states of its stores by URL and shard."""
+    """A graph, its shard map, and the states of shards that are moving or have moved, by store URL and shard."""
 
     store: Store
     map: ShardMap
@@ -188,7 +188,7 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
 
 
 def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
-    """Return the upgrade of the index at a URL or, if the URL is empty, next to the first store; none if it has no file yet."""
+    """Return the upgrade of the index at a URL, by default of the index next to the first store; none if its file is missing."""
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
     if scheme not in versions:

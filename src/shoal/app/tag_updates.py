@@ -61,7 +61,7 @@ class OwnersUpdates(VersionUpdates):
 
 
 class ReadUpdates(VersionUpdates):
-    """Version updates in a reader process, by the owner's counter in shared memory."""
+    """Version updates in a reader process, which reads the owner's counter in shared memory."""
 
     def __init__(self, memory: SharedMemory, alive: Callable[[], bool], *, polling: bool = False) -> None:
         super().__init__(polling=polling)

@@ -120,7 +120,7 @@ def _tell(name: str, steps: list[PendingStep]) -> None:
 
 
 def _in_words(seconds: float) -> str:
-    """Format a duration roughly, as an estimate deserves."""
+    """Format an estimated duration in seconds, minutes or hours."""
     if seconds < 120:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"

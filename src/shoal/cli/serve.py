@@ -50,9 +50,9 @@ _OPTIONS = {
 def check_address(
     host: str, port: int, option: str = "--port", taken: str = "--port or as in `make demo PORT=8600`"
 ) -> None:
-    """Raise `Unavailable` with a fix in one line if the address cannot be listened on.
+    """Raise `Unavailable` if a server cannot listen on the address. The message has one line, and tells the user how to fix this.
 
-    The message tells the user to set another port by `option`, or says `taken` if the port is in use.
+    `option` is the command-line option for the port, and `taken` says how to choose another port if this one is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

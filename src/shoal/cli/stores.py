@@ -34,7 +34,7 @@ def shares_host(settings: Settings) -> bool:
 
 
 def shared(settings: Settings, who: str) -> Settings:
-    """Return the settings. Raises `InvalidInput`, with `who` as its subject, unless several processes can open the network."""
+    """Return the settings. Unless several processes can open the network, raises `InvalidInput` with a message about `who`."""
     alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
     if alone:
         raise InvalidInput(

@@ -296,7 +296,7 @@ async def _page(writes: Writes, member: int) -> int:
 
 
 def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable[object]]) -> _Step:
-    """Return a step that calls `end` for each association of a type, a page at a time.
+    """Return a deletion step that calls `end` for each association of a type, a page at a time.
 
     Items that are deleted or changed concurrently are skipped; if they still exist, they are in the next page.
     """
@@ -314,7 +314,7 @@ def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable
 
 
 def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a step that calls the command `verb`, which undoes an action, for each association of a type."""
+    """Return a deletion step that calls the command `verb`, which undoes an action, for each association of a type."""
     return _each(atype, lambda writes, member, assoc: verb(writes, member, assoc.id2))
 
 
@@ -343,7 +343,7 @@ async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
 
 
 def _plain(atype: schema.AssocType) -> _Step:
-    """Return a step that deletes the associations of a type without further effects, many per commit."""
+    """Return a deletion step for a type whose associations are deleted without further effects, many per commit."""
 
     async def step(writes: Writes, member: int) -> int:
         page, batch = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE)), Batch(shard_of(member))

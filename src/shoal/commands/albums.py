@@ -72,7 +72,7 @@ async def delete(writes: Writes, member_id: int, album_id: int) -> None:
 
 
 async def put_in(writes: Writes, member_id: int, album_id: int, post_id: int, media_ids: Sequence[int] = ()) -> None:
-    """Append photos of the member's post to an album: `media_ids`, or all if it is empty.
+    """Append photos of the member's post to an album: those in `media_ids`, or all photos if `media_ids` is empty.
 
     Photos that are already in the album keep their position.
 

@@ -80,7 +80,7 @@ class Blocklist(NamedTuple):
 
 
 async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[[int], B], taken: Taken) -> B:
-    """Create a block and return it. Raises `taken` if the same block exists, and `Unfit` if the list is full."""
+    """Create a block and return it. Raises the error `taken` if the same block exists, and `Unfit` if the list is full."""
     await check_capacity(writes.graph, listed.atype, listed.maximum)
 
     def build(id_: int) -> tuple[B, Batch]:
@@ -217,7 +217,7 @@ async def _count_attempt(writes: Writes, block_id: int, client: str) -> None:
 
 
 async def matching_email_blocks(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
-    """Return the block that matches an email address in canonical form, or nothing. Raises `InvalidInput` for an invalid one."""
+    """Return the block that matches an email address in canonical form, if any. Raises `InvalidInput` for an invalid address."""
     block_id = await address_block_of(graph, address)
     block = await find_object(graph, CanonicalEmailBlock, block_id)
     return (block,) if block is not None else ()

@@ -52,7 +52,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """A runner of background tasks that no response waits for. It needs no start."""
+    """A runner of background tasks that no response waits for. No startup call is needed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -118,7 +118,7 @@ class Pressure:
             raise refusal
 
     def refusal(self) -> Unavailable | None:
-        """Return the error that `check` raises in this case, or None."""
+        """Return the error that `check` would raise for one post, or None if the post is accepted. The choice is random."""
         seconds = self.behind() if self.most else 0.0
         part = refused_part(seconds, self.most * _FIRST, self.most) if seconds else 0.0
         if self.draw() >= part:
@@ -214,11 +214,11 @@ class Writes:
     """Runs tasks that no response waits for; None for callers inside the process, which wait for the tasks themselves."""
 
     def by(self, actor: Actor) -> Writes:
-        """Return a copy that is bound to another actor."""
+        """Return a copy of these dependencies, bound to another acting member."""
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:
-        """Return a copy with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of these dependencies, with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
     async def commit(self, batch: Batch) -> None:

@@ -12,14 +12,14 @@ from shoal.graph.schema import CONVERSES
 
 
 async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) -> None:
-    """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound` if it is not in the member's list."""
+    """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound` if the member's list does not have it."""
     conversation = await _own_conversation(writes, member_id, root_id)
     if talk_of(conversation).unread is not unread:
         await _put(writes, read_or_not(member_id, conversation, unread=unread))
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
-    """Remove a conversation from the list until its next post. Raises `NotFound` if it is not in the member's list."""
+    """Remove a conversation from the list until its next post. Raises `NotFound` if the member's list does not have it."""
     await _put(writes, ended_talk(member_id, await _own_conversation(writes, member_id, root_id)))
 
 

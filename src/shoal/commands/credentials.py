@@ -130,7 +130,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return the email token of a link, if it has one of these kinds. Raises `Gone` if the token is unknown, used or expired."""
+    """Return the email token of a link. Raises `Gone` if the token is unknown, used, expired, or of none of these `kinds`."""
     id_, secret = opened(text)
     proof = await find_object(writes.graph, EmailToken, id_)
     if proof is None or not any(fits(hash_, secret) for hash_ in proof.secret_hashes) or proof.kind not in kinds:
@@ -443,7 +443,7 @@ def _use(writes: Writes, batch: Batch, proof: EmailToken) -> None:
 def _emit(
     batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
 ) -> int:
-    """Emit the event for a mail whose link becomes invalid when the password changes. Return an id with the current time."""
+    """Emit the event for a mail whose link becomes invalid when the password changes. Return a new id, which contains the time."""
     asked = writes.new_id(batch.shard)
     batch.emit(
         MailDue(

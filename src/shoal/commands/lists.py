@@ -29,7 +29,7 @@ async def create(
     replies: RepliesPolicy = RepliesPolicy.LIST,
     exclusive: bool = False,
 ) -> MemberList:
-    """Create an empty list. Raises `InvalidInput` for one list too many, or a title that is empty or too long."""
+    """Create an empty list. Raises `InvalidInput` if there are too many lists, or for a title that is empty or too long."""
     title = _checked_title(writes, title)
     shard = shard_of(member_id)
 

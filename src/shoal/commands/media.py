@@ -47,11 +47,10 @@ async def upload(
     """Store a picture, video or sound for use in posts.
 
     Pictures are ready immediately, video and sound after processing. `thumbnail` is the preview of a video or sound.
-    `shows_details` is whether everyone who sees a photo also sees its details (None: as the owner prefers); `details` replace those
-    in the file. An import may
-    pass its own `id_`, and a unique name `record`: if it was used before, the existing object is returned. Imports support
-    pictures only. Raises `TooLarge` or `Unsupported` for a file that is not accepted, and `InvalidInput` for a file that cannot be
-    decoded.
+    `shows_details` is whether everyone who sees a photo also sees its details (None: as the owner prefers); `details` replace
+    the details in the file. An import may choose the id (`id_`) and a unique name `record`: if the name was used before, the
+    existing object is returned. Imports support pictures only. Raises `TooLarge` or `Unsupported` for a file that is not
+    accepted, and `InvalidInput` for a file that cannot be decoded.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)

@@ -74,7 +74,7 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
 
 
 def _with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
-    """Return a member whose mentions are those in the profile text, resolved by the former mentions and by `named`."""
+    """Return a member with the mentions in the profile text. Names are resolved by the former mentions and by `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
     found = dict.fromkeys((*member.mentions, *named))

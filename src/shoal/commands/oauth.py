@@ -423,7 +423,7 @@ _UNUSED_LOOKED_AT = 20
 
 
 class TokenUses:
-    """A recorder that writes the uses of tokens in the background. It needs no start.
+    """A recorder that writes the uses of tokens in the background. No startup call is needed.
 
     In a reader process, `tell` passes a use to the owner process, possibly for every request with the token until the use is
     written.

@@ -114,7 +114,7 @@ async def share(
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """Delete the member's share of a post, given the id of the share or of the post. It is removed from timelines."""
+    """Delete the member's share of a post, given the id of the share or of the post. The share is removed from timelines."""
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
     if found is not None:

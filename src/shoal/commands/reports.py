@@ -127,7 +127,7 @@ async def sort(
     rule_ids: Sequence[str] | None = None,
     rules: Collection[str] = (),
 ) -> Report:
-    """Change the category of a report, and the server rules that it says were broken.
+    """Change the category of a report, and the server rules that were broken according to the report.
 
     If rules are given, the category becomes `violation`. A category other than `violation`, given without rules, removes the
     rules.

@@ -136,8 +136,8 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
     """Record that publishing failed at `now` (Unix ms), notify the author, and schedule a retry.
 
-    The retry is after five minutes, or after as long as the post is already late if that is more. A day after the scheduled time
-    there are no more retries. Raises `Conflict` if the scheduled post was changed concurrently.
+    The delay is five minutes or, if the post is already later than that, the time by which it is late. A day after the
+    scheduled time there are no more retries. Raises `Conflict` if the scheduled post was changed concurrently.
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at

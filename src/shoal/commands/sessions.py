@@ -55,8 +55,8 @@ class Sessions(NamedTuple):
 async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
     """Start a browser session of a member whose password was verified.
 
-    If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that it
-    already was.
+    If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that
+    a code was verified already.
     """
     scopes = (HALFWAY,) if member.second_factor and not proved else ()
     old = await expired(writes, member.id)

@@ -26,7 +26,7 @@ async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -
 
 
 def folded(id2: int, data: bytes) -> str | None:
-    """Return the canonical form under which a stored association with a tag must be stored; None if it is already.
+    """Return the canonical form under which an association with a tag must be stored; None if it is already stored under that form.
 
     Returns "" if the canonical form is too long for a tag: then the association has to be deleted.
     """

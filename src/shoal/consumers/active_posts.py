@@ -31,7 +31,10 @@ class _PendingEntry:
 
 
 class Activity:
-    """Writes the lists of active posts for one process. `written` counts the entries; `clock` returns Unix milliseconds."""
+    """Writes the lists of posts with recent reactions, for one process.
+
+    `written` counts the entries; `clock` returns Unix milliseconds.
+    """
 
     def __init__(self, clock: Callable[[], int] = now_ms) -> None:
         self.written = 0
@@ -134,7 +137,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """Delete the list entries of posts that must not be listed. They are few, so each is read separately."""
+    """Delete the list entries of posts that must not be listed. Such posts are few, so each is read separately."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))

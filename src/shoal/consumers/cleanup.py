@@ -63,7 +63,7 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete associations that are still listed after clearing, because their forward half is missing or not yet written.
+    """Delete inverses that are still listed after clearing, because the inverted associations are missing or not yet written.
 
     Otherwise the next page would contain them again, and cleanup would never end.
     """
@@ -77,7 +77,7 @@ async def _end_strays(
 
 
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
-    """Delete an association between a member and the post that has no further effects."""
+    """Delete an association between a member and the post. Its deletion has no further effects."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)

@@ -78,7 +78,7 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return the version token of this follower list joined with that of any list; None while one of them is being changed."""
+        """Return the version tokens of this follower list and of all follower lists, joined; None while either is being changed."""
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -95,7 +95,8 @@ class ListedFollowers:
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
         """Return a page of follows from position `left` downwards, and whether there may be more.
 
-        If all follows of a page have the position `left`, the page is enlarged, because it would repeat forever.
+        If all follows of a page have the position `left`, a larger page is read, because the same page would otherwise be read
+        forever.
         """
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:

@@ -26,7 +26,7 @@ _REVIEWED_AT_ONCE = 1_000
 
 
 class HighFanOutSources:
-    """Reads and sets the marks of high fan-out sources: associations of one list.
+    """Reads and sets the marks of high fan-out sources. The marks are associations in one list.
 
     The set of sources known to this process is only a hint: the mark of a known source is read again, and the entry of an
     unknown source is pushed, which is harmless.

@@ -140,7 +140,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """Remove the source's entries from the timeline, except those that another followed source brings too."""
+    """Remove the source's entries from the timeline, except those that another followed source includes too."""
     effects.followers.left(source, member)
     window = await effects.timelines.read(member, Cursor(limit=effects.merge))
     if window is None or not window.ids:
@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return those of these entries that are by a followed author or have a followed tag; two reads."""
+    """Return those ids that belong to entries by a followed author or with a followed tag. Takes two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)

@@ -98,7 +98,7 @@ async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> No
 
 
 async def count_reaction(effects: Effects, event: events.LikeChanged | events.ReactionChanged, mark: int) -> Outcome:
-    """Record a like or emoji reaction as activity. Removing one records nothing, because readers check which reactions exist."""
+    """Record a like or emoji reaction as activity of its post. Removals are not recorded: readers check which reactions exist."""
     if not event.at or event.member_id == event.author_id:
         return None
     return effects.activity.reacted(effects.graph, event.post_id, event.at)
@@ -109,7 +109,7 @@ async def count_share(effects: Effects, event: events.ShareCreated, mark: int) -
 
 
 async def count_comment(effects: Effects, event: events.PostCreated, mark: int) -> Outcome:
-    """Record a public or unlisted comment as activity."""
+    """Record a public or unlisted comment as activity of the post that it answers."""
     if not event.answered_id or event.visibility not in OPEN:
         return None
     return effects.activity.reacted(effects.graph, event.answered_id, event.post_id)

@@ -69,7 +69,7 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
 async def _release(effects: Effects, event: events.MailDue) -> None:
     """Release the address that an undo mail would restore, unless such a mail was already written.
 
-    If it was, its token exists, and the address is released when the token expires.
+    If such a mail was written, its token exists, and the address is released when the token expires.
     """
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + EMAIL_TOKEN_MS[MailKind.UNDO]

@@ -64,7 +64,7 @@ async def _allowed(
 
 
 async def send(effects: Effects, event: events.PushDue, mark: int) -> asyncio.Future[None] | None:
-    """Start sending a push message, unless its notification was retracted, the session has ended, or it is two days old."""
+    """Start sending a push message, unless its notification was retracted, its session has ended, or it is two days old."""
     push_sender = effects.push_sender
     if push_sender is None or effects.new_id.now() - milliseconds_of(event.asked) > _GIVEN_UP_MS:
         return None

@@ -39,7 +39,7 @@ from shoal.graph.schema import (
 
 
 async def settle_inverse(effects: Effects, event: events.InversePending, mark: int) -> None:
-    """Write the inverse of an association to its store. It keeps its time, so repeating this has no effect.
+    """Write the inverse of an association to its store, with the time of the association, so that repeating this has no effect.
 
     If the post or poll of the association was deleted and cleaned up in between, the inverse is deleted again.
     """
@@ -174,7 +174,7 @@ async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) ->
 
 
 async def _end(effects: Effects, id1: int, atype: AssocType, id2: int, time: int) -> None:
-    """Delete an association if it has this time; one that began later is kept."""
+    """Delete an association if its time is `time`; an association that began later is kept."""
     await _put(effects, AssocOp(id1, atype.number, id2, time + 1, alive=False))
 
 

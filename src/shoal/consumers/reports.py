@@ -93,7 +93,7 @@ async def _reviewed(effects: Effects, post: Post, report_id: int) -> Review:
 
 
 async def _counting(effects: Effects, page: Collection[Assoc], members: Mapping[int, Member]) -> int:
-    """Return the number of reporters whose reports count; 0 if it is below the threshold.
+    """Return the number of reporters whose reports count; 0 if this number is below the threshold.
 
     A reporter counts if the account exists, is not suspended, was old enough at the report, and does not file wrong reports
     often.

@@ -42,7 +42,7 @@ async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) 
 
 
 async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
-    """Publish that a post was hidden. Receivers check whether it still is."""
+    """Publish that a post was hidden. Receivers check whether the post is still hidden."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostHidden(*_facts(post)))
@@ -55,7 +55,7 @@ def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int
 
 
 async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
-    """Publish a narrowed visibility to all who could see the post before. Receivers check whether they still may."""
+    """Publish a narrowed visibility to all who could see the post before. Receivers check whether they may still see the post."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
 

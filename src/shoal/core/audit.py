@@ -122,11 +122,11 @@ class Actor(NamedTuple):
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
-        """Return a copy with a reason. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of this actor with a reason. Raises `InvalidInput` if the reason is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return a copy in which the acting member is this one, who has just authenticated."""
+        """Return a copy of this actor whose member is `member`, who has just authenticated."""
         return self._replace(member_id=member.id, name=member.name)
 
 

@@ -35,7 +35,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class AttemptDay(NamedTuple):
-    """Sign-ups that a block refused on one day, counted in days of Unix time, UTC."""
+    """The number of sign-ups that a block refused on one day. `day` counts the days since 1970-01-01 UTC."""
 
     day: int
     uses: int
@@ -44,7 +44,7 @@ class AttemptDay(NamedTuple):
 
     @property
     def accounts(self) -> int:
-        """Estimated number of client addresses."""
+        """Estimated number of distinct client addresses of the refused sign-ups."""
         unset = _BITS - int.from_bytes(self.seen).bit_count()
         return round(_BITS * math.log(_BITS / max(unset, 1)))
 

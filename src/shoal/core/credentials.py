@@ -72,7 +72,7 @@ class Purpose(StrEnum):
 
 
 def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> bytes:
-    """Return a challenge created at a time in Unix milliseconds; `member_id` is 0 if the member is not known."""
+    """Return a challenge created at `now` (Unix milliseconds); `member_id` is 0 if the member is not known."""
     head = now.to_bytes(_TIME_BYTES) + secrets.token_bytes(_RANDOM_BYTES)
     return head + _mac(secret, head, purpose, member_id)
 

@@ -112,7 +112,7 @@ class TooMany(ShoalError):
 
 
 class TooManyMails(TooMany):
-    """Too many mails were requested, for one account or from one network."""
+    """Too many mails were requested, for one account or from one IP address range."""
 
 
 class Unavailable(ShoalError):

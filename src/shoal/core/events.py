@@ -60,7 +60,7 @@ class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
-    """A post was deleted. The consumers remove what depends on it."""
+    """A post was deleted. The consumers remove the data that depends on the post."""
 
     post_id: int
     author_id: int
@@ -214,7 +214,7 @@ class FilesReleased(Event, frozen=True, tag="files_released"):
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: those in `token_ids`, or all if `every`; then `token_ids` has only the newest."""
+    """Tokens of a member were revoked: those in `token_ids` or, if `every` is true, all; then `token_ids` has only the newest."""
 
     member_id: int
     token_ids: tuple[int, ...]
@@ -228,7 +228,7 @@ class ProfileChanged(Event, frozen=True, tag="profile_changed"):
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """A member registered with an email address. Its key is on another shard, and reserved only for a time."""
+    """A member registered with an email address. The key of the address is on another shard, and reserved only for a time."""
 
     member_id: int
     address: str
@@ -242,7 +242,7 @@ class MemberRemoved(Event, frozen=True, tag="member_rejected"):
 
 
 class EmailChanged(Event, frozen=True, tag="email_changed"):
-    """A member changed their email address. The key of the new one is on another shard, and reserved only for a time."""
+    """A member changed their email address. The key of the new address is on another shard, and reserved only for a time."""
 
     member_id: int
     address: str

@@ -121,7 +121,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compiled(filter_: Filter) -> Compiled:
-    """Prepare a filter for matching, without keywords that match like another one."""
+    """Prepare a filter for matching. Of keywords that match the same texts, only one is kept."""
     words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
     return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
 

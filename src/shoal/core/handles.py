@@ -73,7 +73,7 @@ class ForeignHandle(NamedTuple):
 
 
 def read_handle(text: str, site: str = "") -> ForeignHandle | None:
-    """Parse an address, link, DID, Bluesky handle, or bare name, which is on the server `site`. Return None for other text."""
+    """Parse an address, link, DID, Bluesky handle, or a bare name on the server `site`. Return None for other text."""
     if len(text) > MAX_HANDLE:
         return None
     text = text.strip()

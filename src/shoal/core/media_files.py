@@ -69,6 +69,6 @@ def files_now(node: object) -> dict[str, bool]:
 
 
 def id_in(key: str) -> int:
-    """Return the id at the start of a media file's name; 0 if it has none, as the names of avatars."""
+    """Return the id at the start of a media file's name; 0 if the name has no id, like the names of avatars."""
     number = key.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0

@@ -410,7 +410,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. It is deleted at the time of its ticket in the schedule, unless `kept`: it has received a token or code."""
+    """A client app. It is deleted at the time of its ticket in the schedule, unless `kept`, as a token or code was issued to it."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()

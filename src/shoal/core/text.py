@@ -227,7 +227,7 @@ def addressed(text: str, names: Sequence[str], domain: str = "") -> str:
 
 
 def unaddressed(text: str, known: Collection[str]) -> str:
-    """Return the text without the mentions of these members that it begins with. Mentions with a domain are kept."""
+    """Return the text without its leading mentions of these members. Mentions with a domain are kept."""
     at = 0
     while (match := _ADDRESSED.match(text, at)) is not None and match[1].lower() in known:
         at = match.end()
@@ -460,7 +460,7 @@ def to_html(text: str, *, mentions: Mapping[str, str], tag_url: Callable[[str], 
     """Return a text as safe HTML; "" for an empty text.
 
     `mentions` maps lower-case user names to account URLs. A mention stays plain text if its name is missing there, or if it has a
-    domain other than `domain`, this server's own. `tag_url` is called with a canonical tag. Both must return http(s) addresses.
+    domain other than `domain`, this server's own. `tag_url` is called with a canonical tag. All URLs must be http(s) addresses.
     """
     text = text.strip("\n")
     if not text:

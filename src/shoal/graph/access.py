@@ -215,7 +215,7 @@ def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int
 async def access_member(
     graph: Reader, member_id: int, *, showing: Sequence[tuple[AssocType, Cursor]] | None = None
 ) -> Member:
-    """Return a member by id. The lengths of their lists and the ranges in `showing` are prefetched if it is given.
+    """Return a member by id. If `showing` is given, the lengths of the member's lists and the ranges in `showing` are prefetched.
 
     Raises:
         NotFound: There is no such member, or the member waits for approval.

@@ -65,7 +65,7 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def by_store(self, store_of: Callable[[int], int]) -> dict[int, Rows]:
-        """Return the rows of each store, given the store of a shard."""
+        """Return the rows of each store; `store_of` returns the store of a shard."""
         objects = grouped(self.objects, lambda node: store_of(shard_of(node.id)))
         assocs = grouped(self.assocs, lambda row: store_of(shard_of(row.id1)))
         counts = grouped(self.counts, lambda row: store_of(shard_of(row[0])))
@@ -142,7 +142,7 @@ class LoadPart(NamedTuple):
     """Lengths of complete lists, as id1, type, length."""
 
     def by_store(self, owners: NDArray[np.int64]) -> dict[int, LoadPart]:
-        """Return the rows of each store, given the store of each shard."""
+        """Return the rows of each store; `owners` has the store of each shard."""
         objects = grouped(self.objects, lambda row: int(owners[shard_of(row[0])]))
         keys = grouped(self.keys, lambda row: int(owners[row.shard]))
         links, counts = (owners[shards_of(table[:, 0])] for table in (self.links, self.counts))

@@ -235,7 +235,7 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail the batch with `Missing` if this object does not exist. It is only checked in the store of the batch.
+        """Fail the batch with `Missing` if this object does not exist. The check is made only in the store of the batch.
 
         If the object is in another store and does not exist there, the inverses of this batch that belong to the object are not
         written at once: they stay pending for a worker, which finds that the object is gone.
@@ -317,7 +317,7 @@ class Reader(Protocol):
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]: ...
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        """Return owners by key; expired keys are absent."""
+        """Return the id of the object that owns each key; expired keys are absent."""
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
@@ -372,7 +372,7 @@ class Joining(Protocol):
     def joins(self) -> bool: ...
 
     def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
-        """Return these types, and the types whose counts are in the same items, which `assoc_count` reads at no extra cost."""
+        """Return these types, and all types whose counts are stored with theirs, which `assoc_count` reads at no extra cost."""
 
 
 class RememberingReader(Reader, Protocol):
@@ -457,10 +457,10 @@ class Scanner(Protocol):
         """Delete the blocks of a list's rank index as a repair. The next read by rank rebuilds them."""
 
     async def sweep(self, before: int, now: int) -> int:
-        """Delete tombstones older than the snowflake `before`, and keys that expired by `now` (Unix ms). Returns how many.
+        """Delete old tombstones and expired keys, and return the number of deletions.
 
-        Tombstones of `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until
-        `sweep_history`.
+        Tombstones must be older than the snowflake `before`, and keys must have expired by `now` (Unix ms). Tombstones of
+        `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:

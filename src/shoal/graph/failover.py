@@ -26,7 +26,7 @@ _last_takeover = float("-inf")
 
 
 def took_over_since(moment: float) -> bool:
-    """Return whether this process has noticed a failover of any store since a time of `time.perf_counter`, in any network."""
+    """Return whether this process has noticed a failover of any store, in any network, since `moment` (`time.perf_counter`)."""
     return _last_takeover >= moment
 
 

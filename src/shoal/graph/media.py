@@ -26,7 +26,7 @@ _AT_ONCE = 16
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key that leads from the id in a media object's file names to the object; None if it is the object's own id."""
+    """Return the key that leads from the id in a media object's file names to the object; None if the object has that id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -61,7 +61,7 @@ def hold(batch: Batch, media: Iterable[Media]) -> None:
 
 
 def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
-    """Schedule the next check of a media object (Unix ms) with a new ticket. Returns the object as the batch stores it."""
+    """Schedule the next check of a media object at `at` (Unix ms) with a new ticket. Returns the object as the batch stores it."""
     now = ticket
     if media.ticket_id:
         take_off(batch, media.ticket_id, now)

@@ -25,8 +25,8 @@ _DIGITS = 19
 async def member_called(graph: Reader, name_or_email: str, domain: str = "") -> Member | None:
     """Return a member by user name, with or without a leading `@`, or by email address; None if there is none.
 
-    Surrounding invisible characters are ignored. With the server's `domain`, the user name may be followed by it, unless a member
-    has this as email address.
+    Surrounding invisible characters are ignored. If `domain` is given, `name@domain` also finds the member with that user name,
+    unless a member has this text as email address.
     """
     keys = _keys_of(account_as_typed(name_or_email), domain)
     if not keys:
@@ -55,9 +55,9 @@ def _keys_of(name_or_email: str, domain: str) -> list[Key]:
 async def id_called(graph: Reader, name_or_id: str) -> int | None:
     """Return the id of a member by user name (with or without a leading @), or the given id itself; None if there is no match.
 
-    A deleted member can only be given by id. A number as long as an id is always taken as an id, even if a member has it as
-    user name. Otherwise a member could choose the id of another member as user name, so that looking up that id finds the wrong
-    member.
+    A deleted member can only be given by id. A number as long as an id is always taken as an id, even if it is the
+    user name of a member. Otherwise a member could choose the id of another member as user name, so that looking up that id
+    finds the wrong member.
     """
     number = int(name_or_id) if name_or_id.isdecimal() and len(name_or_id) <= _DIGITS else None
     if number is not None and number >= _LEAST_ID:

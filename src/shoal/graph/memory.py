@@ -36,7 +36,7 @@ class Leases:
             heappush(self._deadlines, (deadline, job.seq))
 
     def due(self, limit: int) -> list[Job]:
-        """Return up to `limit` jobs whose delay or lease has expired. They are no longer leased."""
+        """Return up to `limit` jobs whose delay or lease has expired, and end their leases."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             deadline, seq = heappop(self._deadlines)

@@ -153,10 +153,10 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
 
 
 def _has_moved(batch: Batch, owns: Owns) -> bool:
-    """Return whether a part of the batch that has to be in this store is not.
+    """Return whether this store no longer has a shard that it needs to commit the batch.
 
-    Only an entry of a public list may belong to another store. If an association with an inverse became pending, the inverse would
-    never be written, because a pending operation is applied without deriving any.
+    Only an entry of a public list may belong to another store. If an association with an inverse became pending, the inverse
+    would never be written, because no inverse is derived when a pending operation is applied.
     """
     return not owns(batch.shard) or any(
         not owns(shard_of(op.id1)) for op in batch.assocs if op.plain or ASSOC_TYPES[op.atype].inverse
@@ -192,7 +192,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; return what another store keeps of them."""
+    """Apply one operation and its inverse; return the one of them that belongs to another store, or None."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
@@ -255,7 +255,7 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the begin or end of a follow to its recorded history, even if the operation loses. Returns the association to store.
+    """Add the begin or end of a follow to its history, even if the stored association wins. Returns the association to store.
 
     A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so
     no list contains it.

@@ -162,7 +162,7 @@ LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
 
 
 def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
-    """Index association types by number. Raises `ValueError` if two have one number: stores would take one for the other."""
+    """Index association types by number. Raises `ValueError` if two types have one number, because stores would confuse them."""
     found: dict[int, AssocType] = {}
     for atype in types:
         if found.setdefault(atype.number, atype) is not atype:
@@ -284,7 +284,7 @@ USER_NAME = "user_name"
 
 
 def user_name_key(name: str) -> Key:
-    """Return the key of a user name. Its shard, derived from the name, is also the member's."""
+    """Return the key of a user name. Its shard is derived from the name, and is also the shard of the member."""
     return Key(place(name).shard, USER_NAME, name)
 
 
@@ -301,7 +301,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key of the block of a user name text (`core.blocklists`)."""
+    """Return the key of a sign-up block of user names, given its key text (`core.blocklists.key_text`)."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 
@@ -315,7 +315,7 @@ def challenge_key_key() -> Key:
 
 
 def used_challenge_key(shard: int, challenge: bytes) -> Key:
-    """Return the key that makes a challenge single-use: its first use reserves the key, so that a second one fails."""
+    """Return the key that makes a challenge single-use: the first use reserves the key, so that a second use fails."""
     return Key(shard, "challenge", challenge.hex())
 
 
@@ -342,7 +342,7 @@ def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
 
 
 def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
-    """Return the key that reserves one of the numbered places for an emoji on a post. The range of `number` limits them."""
+    """Return the key that reserves position `number` for an emoji on a post. The range of `number` limits the emoji of a post."""
     return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
@@ -352,7 +352,7 @@ def emoji_id_key(shard: int, id_: int) -> Key:
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in file names to the id of the media object, if the two differ."""
+    """Return the key that leads from the number in a media object's file names to the object's id, if the two differ."""
     return Key(shard, "file", str(number))
 
 

@@ -23,7 +23,7 @@ class ShardMap(NamedTuple):
     """The stores of a network, and which of them keeps each logical shard: `owners[shard]` is an index in `stores`.
 
     Indexes never change: a new store is appended. `moved` has the previous store of each shard that was moved and may be moved
-    back. After a shard was moved back, `left` has the store whose rows of it are to be deleted.
+    back. `left` has, for each shard that was moved back, the store whose rows of that shard are to be deleted.
     """
 
     stores: tuple[str, ...]
@@ -100,7 +100,7 @@ _encoded = _Encoded()
 
 
 def to_json(known: ShardMap) -> str:
-    """Return the map as stores keep it, next to its version."""
+    """Return the map as JSON, in the form in which stores keep it next to its version."""
     return _encoded.of(known)
 
 
@@ -185,7 +185,7 @@ def ranges_of(shards: Iterable[int]) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Return the first and last number of each run of consecutive numbers, which are sorted."""
+    """Return the first and last number of each run of consecutive numbers. The numbers must be sorted."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:
@@ -285,7 +285,7 @@ class Digest:
         return sum(count for count, _ in self.parts.values())
 
     def __sub__(self, other: Digest) -> Digest:
-        """Return this digest without the rows of another digest, which may lack kinds."""
+        """Return this digest without the rows of another digest, which may lack some kinds of rows."""
         parts: dict[RowKind, tuple[int, int]] = {}
         for kind, (count, sum_) in self.parts.items():
             less, less_sum = other.parts.get(kind, (0, 0))
@@ -332,7 +332,7 @@ class Side(Protocol):
         """Delete every row of these shards. Returns their number."""
 
     async def copy_to(self, other: Any, kind: RowKind, shards: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none. Returns their number; `tell` gets numbers of bytes."""
+        """Copy all rows of a kind to the other store, which has none; return their number. `tell` is called with sizes in bytes."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys; missing ones are absent."""
@@ -341,10 +341,10 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these shards outside the journal of pending changes, and its keys."""
+        """Return a digest of the rows of these shards, except rows in the journal of pending changes, and the keys in it."""
 
     async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
-        """Return the digest of these shards' rows, without the named ones."""
+        """Return the digest of the rows of these shards, except the rows with the keys in `names`."""
 
     async def digest_of(self, names: RowNames) -> Digest:
         """Return a digest of the rows with these keys."""
@@ -358,7 +358,7 @@ class Side(Protocol):
         """Hand over the shards and publish the new map, atomically. Returns False if they are no longer frozen."""
 
     async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
-        """Allow writes to shards that the newest map assigns to this store, in `seconds` at the latest."""
+        """Allow writes to the shards that the newest map assigns to this store, after at most `seconds`."""
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within the last `seconds`, use an older version of the map."""

@@ -54,7 +54,7 @@ class Measurement(NamedTuple):
 
 
 class EngineHealth(msgspec.Struct, frozen=True):
-    """The measurements of an engine; none if the engine could not be reached."""
+    """The measurements of an engine, such as a database server or an SQLite file; none if it could not be reached."""
 
     engine: str
     """Product name, such as "PostgreSQL"."""
@@ -66,7 +66,7 @@ class EngineHealth(msgspec.Struct, frozen=True):
 
 
 class EngineProbe(NamedTuple):
-    """An engine and its query function, which raises if there is no answer."""
+    """An engine, such as a database, and the function that queries its health and raises an error if there is no answer."""
 
     engine: str
     place: str
@@ -104,7 +104,10 @@ _KEEP_MS = 5_000
 
 
 class EngineWatch:
-    """Queries the health of all engines, for at most `patience` seconds. Results are cached for five seconds and shared."""
+    """Queries the health of all engines (databases, Redis and the broker), for at most `patience` seconds.
+
+    Results are cached for five seconds, and concurrent callers share a query.
+    """
 
     def __init__(self, probes: Sequence[EngineProbe], *, patience: float = 3.0) -> None:
         self._probes = probes

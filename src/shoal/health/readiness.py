@@ -19,7 +19,10 @@ Probe = Callable[[], Awaitable[object]]
 
 
 class Readiness:
-    """Checks whether the engines respond, for at most `patience` seconds each; results are reused for `keep` seconds."""
+    """Checks whether the engines (databases, Redis, broker) respond, for at most `patience` seconds each.
+
+    Results are reused for `keep` seconds.
+    """
 
     def __init__(self, probes: Mapping[str, Probe], *, patience: float = 2.0, keep: float = 1.0) -> None:
         self._probes = probes

@@ -108,7 +108,7 @@ class Trie(Generic[T]):
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
-        """Add a route. Raises `ValueError` if one exists for this method and path, whatever its parameters are called."""
+        """Add a route. Raises `ValueError` if a route exists for this method and path, whatever its parameters are called."""
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
@@ -219,7 +219,7 @@ def _params_error(path_names: tuple[str, ...], params: type[msgspec.Struct] | No
 
 
 def _unbounded(info: inspect.Type, name: str) -> Iterator[str]:
-    """Yield an error for each value of a type, or inside it, that has no maximum."""
+    """Yield an error for a type without a maximum length or value, and for each such type nested in it."""
     if error := _bound_error(info):
         yield f"{name} {error}"
     for suffix, inner in inner_types(info):
@@ -520,10 +520,10 @@ def build_app(
 ) -> ASGIApp:
     """Return the ASGI application of a route table. Raises `TypeError` for a route that lacks a declaration.
 
-    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard` blocks
-    networks, and `refusal` returns the reason to refuse a request that causes deliveries; each is optional. `log_in` authenticates
-    requests for pages, by their cookie. `bind` returns `app_context` bound to the caller of a route that changes something.
-    `https`: clients use HTTPS, so HSTS is sent.
+    `fallback` handles unknown paths outside /api, and `websocket` all WebSockets. `gate` limits concurrent requests, `guard`
+    refuses clients in blocked address ranges, and `refusal` returns the reason to refuse a request that causes deliveries; each
+    is optional. `log_in` authenticates requests for pages, by their cookie. `bind` returns `app_context` bound to the caller of
+    a route that changes something. `https` means that clients use HTTPS, so HSTS is sent.
     """
     trie: Trie[MatchedRoute] = Trie()
     for route in routes:

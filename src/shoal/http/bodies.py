@@ -40,7 +40,7 @@ async def read_body(request: Request, intake: Intake, maximum: int) -> bytes:
 
 
 async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives. Raises `TooLarge` above `maximum` bytes, at once if its Content-Length is larger."""
+    """Yield the body as it arrives. Raises `TooLarge` above `maximum` bytes, immediately if the Content-Length is larger."""
     declared = request.headers.get("content-length", "0")
     if not declared.isascii() or not declared.isdigit():
         raise Malformed("Content-Length is not a number")

@@ -117,7 +117,7 @@ class Passing(ABC):
         self._send = send
 
     def only_reads(self, data: bytes) -> bool:
-        """Return whether this is one whole request that a reader process can answer."""
+        """Return whether `data` is one complete request that a reader process can answer."""
         return self._routes.has(data)
 
     @abstractmethod

@@ -59,7 +59,7 @@ class Proxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Sequence[Header]) -> str:
-        """Return the client of a request from `peer`: `peer` itself if it is not trusted or reports none."""
+        """Return the client of a request from `peer`: `peer` itself, unless it is a trusted proxy that reports a client."""
         given = [(name, value) for name, value in headers if name in _NAMES]
         if not given or not self.trusts(peer):
             return peer
@@ -240,7 +240,7 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys under which a client's connections are counted, each with its multiple of the limit per address."""
+    """Return the keys under which a client's connections are counted, each with its limit as a multiple of the address limit."""
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
@@ -275,8 +275,8 @@ class OpenConnections:
     def enter(self, peer: str) -> int:
         """Count a new connection. Return 0, or the status with which to refuse it. Call `leave` in both cases.
 
-        A refused connection counts until it is closed. It does not count in the limit for trusted proxies, so that many refused
-        connections at once do not use up the additional connections.
+        A refused connection counts until it is closed. Trusted proxies may open a few connections beyond the limit; for them,
+        refused connections do not count, so that many refused connections at once do not use up these few.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
@@ -299,7 +299,10 @@ class OpenConnections:
         self.end(peer)
 
     def _evict(self, peer: str) -> bool:
-        """Close idle or slow connections of networks with at least as many connections as this peer's. Return False if none is."""
+        """Close idle or slow connections of clients with at least as many connections as this peer. Return False if there are none.
+
+        Clients in one /48 range of IPv6 addresses count as one.
+        """
         own = self._of_network(peer)
         if self._refused_from is not None and own >= self._refused_from:
             return False
@@ -395,7 +398,8 @@ class DescriptorLimits(NamedTuple):
 def descriptor_limits() -> DescriptorLimits:
     """Raise the limit of open files to its maximum and divide it.
 
-    Half is for connections, a quarter for those accepted in one turn before any can be refused, and the rest for the stores.
+    Half is for connections, a quarter for those that one iteration of the event loop accepts before any can be refused, and the
+    rest for the stores.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

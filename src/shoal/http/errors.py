@@ -45,7 +45,7 @@ class MethodNotAllowed(errors.ShoalError):
 
 
 class RecordInvalid(errors.InvalidInput):
-    """An error that Mastodon reports as exactly "Record invalid", which clients compare."""
+    """An error that Mastodon reports as exactly "Record invalid", a text that clients check."""
 
 
 class Blank(errors.InvalidInput):

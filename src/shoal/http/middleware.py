@@ -106,7 +106,7 @@ class Gate:
         return True
 
     async def again(self) -> None:
-        """Take back a slot that was released, before all requests that have not had one yet."""
+        """Take a released slot back, with priority over requests that have not had a slot yet."""
         if self._free:
             self._free -= 1
         else:

@@ -359,7 +359,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the value at these keys is set already, so that a new one starts the next dictionary of the list."""
+    """Return whether the value at these keys is already set: then a new value starts the next dictionary of a list."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):

@@ -343,7 +343,7 @@ class HttpConnection(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _refuse(self, status: int, sentence: str = "") -> None:
-        """Close the connection, after a response with this status unless one has begun."""
+        """Close the connection. First send a response with this status, unless a response has begun."""
         if self.transport.is_closing():
             return
         cycle: RequestResponseCycle | None = self.cycle

@@ -126,7 +126,7 @@ class Limiter(Protocol):
 
     @property
     def classes(self) -> frozenset[str]:
-        """All known classes, limited or not."""
+        """All known classes of requests, limited or not."""
 
     @property
     def refused(self) -> Mapping[str, int]:

@@ -91,7 +91,7 @@ class RedisLimiter:
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Undo the count of a request, where it was counted.
+        """Undo the count of a request, in Redis or in this process, wherever the request was counted.
 
         If Redis is unavailable, the request stays counted, so that one request too many is refused.
         """

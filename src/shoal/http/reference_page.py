@@ -94,7 +94,7 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema of an object; of several alternatives, the one that is an object."""
+    """Return the schema of an object or, of several alternative schemas, the schema of the one that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -113,7 +113,7 @@ _ID: Final = "1234567890"
 
 
 def curl(method: str, path: str, operation: Schema) -> str:
-    """Return a curl command with all required parameters; without any, with the first optional one."""
+    """Return a curl command with all required parameters or, if none is required, with the first optional parameter."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", str(_value(parameter["name"], parameter["schema"])))

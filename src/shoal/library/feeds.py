@@ -169,10 +169,10 @@ class HasFeeds(SeesFeeds, Acting):
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
         """Return the member's own posts and shares at positions `a` to `b` (inclusive; 0 is the newest).
 
-        Costs O(log n + b - a) for n own entries, wherever the positions are; the first call beyond position 128 costs O(n).
-        Positions count stored entries; deleted posts have none. A share of a post that this member may no longer see keeps its
-        position but is omitted, so fewer entries than requested do not mean the end of the list. Raises `InvalidInput` for more
-        than 2,000 positions.
+        Costs O(log n + b - a) for a member with n entries, wherever the positions are; the first call beyond position 128
+        costs O(n). Positions count stored entries; deleted posts have none. A share of a post that this member may no longer
+        see keeps its position but is omitted, so fewer entries than requested do not mean the end of the list. Raises
+        `InvalidInput` for more than 2,000 positions.
         """
         first, last = _positions(a, b)
         return await posts.at_positions(self._reads, self.id, first, last)
@@ -264,14 +264,15 @@ class ReadsForYou(Acting):
     async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
         """Request more posts by the author of a post, or with one of its tags, and return the effect on the feed.
 
-        Up to five requests add up. Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        Up to five requests add up. Raises `NotFound`, and `InvalidInput` for a tag that the post lacks and for a post of this
+        member.
         """
         return await self._tap(post, 1, tag)
 
     async def less_like(self, post: AnyPost, tag: str = "") -> Effect:
         """Request fewer posts by the author of a post, or with one of its tags; the counterpart of `more_like`.
 
-        Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        Raises `NotFound`, and `InvalidInput` for a tag that the post lacks and for the member's own post.
         """
         return await self._tap(post, -1, tag)
 
@@ -337,7 +338,7 @@ class Listens(Acting):
         return self._live_updates(TagInterest(tag_id(check_tag(tag))), after)
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
-        """Iterate over changes of an own list, with the items of `live`. Raises `NotFound` and `Unavailable`."""
+        """Iterate over changes of one of the member's lists, with the items of `live`. Raises `NotFound` and `Unavailable`."""
         member_list = await own_object(self._reads.graph, MemberList, self.id, id_of(which))
         async with aclosing(self._live_updates(Listed(member_list.id), after)) as updates:
             async for update in updates:

@@ -23,14 +23,14 @@ class SeesPeople(Seeing):
     """The followers, followees and endorsements of members, as a viewer sees them."""
 
     async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """Return a page of a member's followers, newest first. It is empty if the member hides them.
+        """Return a page of a member's followers, newest first. The page is empty if the member hides their followers.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWED_BY, before, limit)
 
     async def following_of(self, who: AnyMember, before: int | None = None, limit: int = members.PAGE) -> MemberPage:
-        """Return a page of a member's followees, newest first. It is empty if the member hides them.
+        """Return a page of a member's followees, newest first. The page is empty if the member hides their followees.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
@@ -67,8 +67,8 @@ class Relates(Acting):
     ) -> Relation:
         """Follow a member, or send a follow request if they are locked. Following again changes the given options.
 
-        Raises `NotFound`, `NotAllowed` for the own account and if either has blocked the other, and `InvalidInput` for too many
-        follows.
+        Raises `NotFound`, `NotAllowed` for the member's own account and if either has blocked the other, and `InvalidInput` for
+        too many follows.
         """
         options = FollowOptions(shares=shares, notify=notify, languages=languages)
         return await relationships.follow(self._writes, self.id, await self._other(who), options)
@@ -82,7 +82,10 @@ class Relates(Acting):
         return await relationships.remove_follower(self._writes, self.id, await self._other(who))
 
     async def block(self, who: AnyMember) -> Relation:
-        """Block a member: neither sees the other, and follows end. Raises `NotFound`, and `NotAllowed` for the own account."""
+        """Block a member: neither sees the other, and follows end.
+
+        Raises `NotFound`, and `NotAllowed` for the member's own account.
+        """
         return await relationships.block(self._writes, self.id, await self._other(who))
 
     async def unblock(self, who: AnyMember) -> Relation:
@@ -92,7 +95,7 @@ class Relates(Acting):
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
         """Mute a member for a number of seconds, or until `unmute` (0). That member is not notified.
 
-        Raises `NotFound`, `NotAllowed` for the own account, and `InvalidInput` for a time that is too long.
+        Raises `NotFound`, `NotAllowed` for the member's own account, and `InvalidInput` for a time that is too long.
         """
         other = await self._other(who)
         return await relationships.mute(self._writes, self.id, other, notifications=notifications, seconds=seconds)
@@ -106,7 +109,7 @@ class Relates(Acting):
         return await relationships.note(self._writes, self.id, await self._other(who), text)
 
     async def endorse(self, who: AnyMember) -> Relation:
-        """Endorse a followee on the own profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
+        """Endorse a followee on the member's profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
         return await relationships.endorse(self._writes, self.id, await self._other(who))
 
     async def unendorse(self, who: AnyMember) -> Relation:

@@ -60,8 +60,8 @@ class OwnLists(Owned):
     async def put_on(self, which: AnyList, *members: AnyMember) -> None:
         """Add followees to a list, all of them or none.
 
-        Raises `NotFound` for an unknown list or a member who is not followed, `Taken` for a member who is on it, and `InvalidInput`
-        for too many.
+        Raises `NotFound` for an unknown list or a member who is not followed, `Taken` for a member who is on the list already,
+        and `InvalidInput` for too many members.
         """
         await lists.put_on(self._writes, self._owner, id_of(which), await self._ids(members))
 

@@ -112,7 +112,7 @@ class OwnAlbums(Owned):
         await albums.delete(self._writes, self._owner, _id(which))
 
     async def put_in(self, which: AnyAlbum, post: AnyPost, media: Sequence[AnyMedia] = ()) -> None:
-        """Append photos of an own post to an album: the given ones, or all.
+        """Append photos of the member's post to an album: the given ones, or all.
 
         Raises `NotFound`, and `InvalidInput` for a direct post, a post without media, or too many photos.
         """

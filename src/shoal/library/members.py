@@ -33,7 +33,7 @@ class SeesProfiles(Seeing):
     """Profiles as a viewer sees them."""
 
     async def profile_of(self, who: AnyMember) -> Profile:
-        """Return a member with the counts of followers, followees and posts. Raises `NotFound`, and `Gone` for a suspended one."""
+        """Return a member with the numbers of followers, followees and posts. Raises `NotFound`, or `Gone` if suspended."""
         member = await access_member(self._reads.graph, await self._resolve(who), showing=())
         found = await self.profiles_of(member)
         if not found:
@@ -65,7 +65,7 @@ class HasProfile(SeesProfiles, Acting):
     """A member's own profile."""
 
     async def profile(self) -> Profile:
-        """Return the own profile. Raises `NotFound`, and `Gone` for a suspended member."""
+        """Return the member's own profile. Raises `NotFound`, and `Gone` for a suspended member."""
         return await self.profile_of(self.id)
 
     async def received(self) -> Received:
@@ -100,11 +100,11 @@ class HasProfile(SeesProfiles, Acting):
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
-        """Change the given fields of the own profile; None keeps a value.
+        """Change the given fields of the member's profile; None keeps a value.
 
         `place_precision` is how places of new posts are stored: "exact", or rounded to "100m", "1km" (the default) or "10km",
         or as the coordinates of the town ("city"); "none" omits places. Existing posts do not change. `location` is the town or
-        country where the member lives, such as "Palermo, Italy"; "" deletes it. It needs the extra `places`. With
+        country where the member lives, such as "Palermo, Italy"; "" deletes it. `location` needs the extra `places`. With
         `findable_by_email`, members who know the e-mail address can find this member by it (`find_contacts`).
         `shows_photo_details`, `default_license` and `allows_downloads` apply to new photos and posts. Raises `InvalidInput`
         (`TooLarge`, `Unsupported`, `Unfit`).
@@ -148,7 +148,7 @@ class HasProfile(SeesProfiles, Acting):
         return await member_commands.remove_picture(self._writes, self.id, "header")
 
     async def feature(self, tag: str) -> Featured:
-        """Feature a tag on the own profile. Raises `InvalidInput` for an invalid tag and for too many tags."""
+        """Feature a tag on the member's profile. Raises `InvalidInput` for an invalid tag and for too many tags."""
         featured = await tags.feature(self._writes, self.id, tag)
         return (await tag_queries.counted(self._reads.graph, self.id, (featured,)))[0]
 
@@ -230,7 +230,7 @@ class LogsIn(Acting):
         return await account_deletions.leave(self._writes, self.id, password)
 
     async def export(self, to: str | Path) -> int:
-        """Write all own data to a directory or a `.zip` file, and return the number of missing media files.
+        """Write all data of the member to a directory or a `.zip` file, and return the number of missing media files.
 
         Raises `InvalidInput` if the target exists.
         """
@@ -270,7 +270,7 @@ class Invites(Acting):
     """Invitations of a member."""
 
     async def invite(self, uses: int = 1, *, days: float = 7.0, follow: bool = False) -> Invitation:
-        """Create an invitation, limited in uses and days. Its link ends with its `code`: `/invite/<code>`.
+        """Create an invitation, limited in uses and days. The link of an invitation ends with its `code`: `/invite/<code>`.
 
         With `follow`, new members follow this one. Moderators and admins may pass 0 for unlimited uses or days. Raises
         `NotAllowed` if the setting `invitations` does not let the member invite, and `InvalidInput` for invalid numbers and for

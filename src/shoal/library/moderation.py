@@ -189,7 +189,7 @@ class Moderation:
         about: AnyMember | None = None,
         waiting: bool = False,
     ) -> Reports:
-        """Return a page of open (or `resolved`) reports, newest first. It may have fewer than `limit` although `next` is set.
+        """Return a page of open (or `resolved`) reports, newest first. A page may have fewer than `limit` although `next` is set.
 
         With `waiting`, only reports about posts that are removed from public lists until a moderator resolves a report. Raises
         `NotFound` for an unknown user name.

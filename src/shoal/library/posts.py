@@ -192,7 +192,7 @@ class WritesPosts(Acting):
         downloads: bool | None = None,
         visibility: Visibility | VisibilityName | None = None,
     ) -> Post:
-        """Edit an own post. Omitted fields keep their values; None removes `place` or `data`.
+        """Edit a post of this member. Omitted fields keep their values; None removes `place` or `data`.
 
         The `visibility` can be narrowed, from `public` to `unlisted`, `followers` and `direct`, but never widened.
         Raises errors as `create` does, `NotFound` for another member's post, and `Conflict` if it was edited concurrently.
@@ -214,11 +214,11 @@ class WritesPosts(Acting):
         return await posts.update(self._writes, self.id, stored.id, draft, visibility=shown)
 
     async def delete(self, post: AnyPost) -> Post:
-        """Delete an own post, and return its last state. Raises `NotFound` for another member's post."""
+        """Delete a post of this member, and return its last state. Raises `NotFound` for another member's post."""
         return await posts.delete(self._writes, self.id, post_id(post))
 
     async def pin(self, post: AnyPost) -> Post:
-        """Pin an own post to the profile.
+        """Pin a post of this member to the profile.
 
         Raises `InvalidInput` for a share, a direct post, or too many pins, and `NotFound` for another member's post.
         """

@@ -30,7 +30,7 @@ _ARGUMENT_BYTES = 8 << 20
 
 
 class RemoteCall(msgspec.Struct, array_like=True):
-    """A call of a library method in another process: for example `create` of the noun `member.lists`, with plain values."""
+    """A call of a library method in another process, such as `create` of the noun (library object) `member.lists`."""
 
     noun: str
     method: str
@@ -57,7 +57,7 @@ class OwnedNetwork:
         return handle_for(self._network, id_, name)
 
     def target(self, noun: str, member: tuple[int, str] | None) -> Any:
-        """Return the library object for a noun, such as `member.lists` (of the member `member`) or `shoal.tags`."""
+        """Return the library object that a noun names, such as `member.lists` (the lists of the member) or `shoal.tags`."""
         root, _, attribute = noun.partition(".")
         thing = self.shoal if root == "shoal" else self._handle(*(member or (0, "")))
         return getattr(thing, attribute) if attribute else thing

@@ -89,7 +89,7 @@ def _method(function: Callable[..., Any]) -> Method | None:
 
 
 def nouns_of(thing: object) -> dict[str, type]:
-    """Return the classes of an object's nouns (attributes with methods of their own, such as `handle.lists`), by attribute."""
+    """Return, by attribute, the classes of an object's attributes that have methods of their own, such as `handle.lists`."""
     return {name: type(value) for name, value in vars(thing).items() if name[0] != "_" and _is_noun(type(value))}
 
 
@@ -103,7 +103,7 @@ def handle_for(network: Network, id_: int, name: str) -> Handle:
 
 
 def kinds_of(shoal: object) -> dict[str, type]:
-    """Return the classes of a network, a member and their nouns, by noun: `shoal`, `shoal.tags`, `member`, `member.lists`."""
+    """Return the classes of the library objects by their nouns (names), such as `shoal`, `shoal.tags`, `member`, `member.lists`."""
     kinds: dict[str, type] = {}
     for name, root in (("shoal", shoal), ("member", handle_for(ELSEWHERE, 0, ""))):
         kinds[name] = type(root)
@@ -112,7 +112,7 @@ def kinds_of(shoal: object) -> dict[str, type]:
 
 
 def surface(kinds: Mapping[str, type]) -> Nouns:
-    """Return the public methods of each class by name, by noun."""
+    """Return the public methods of each class: by the noun (name) of the library object, then by method name."""
     return {noun: methods_of(kind) for noun, kind in kinds.items()}
 
 

@@ -111,7 +111,7 @@ class Tags:
         return await self._reads.tags.cloud(order, limit)
 
     async def tag(self, name: str) -> Counted | None:
-        """Return the counts of a tag; None for an unused one. Raises `InvalidInput` for an invalid tag."""
+        """Return the counts of a tag; None for an unused tag. Raises `InvalidInput` for an invalid tag."""
         return await self._reads.tags.tag(name)
 
     async def related(self, name: str, limit: int = 20) -> list[RelatedTag]:

@@ -107,7 +107,7 @@ class SharingSession:
         raise OutcomeUnknown(_KILLED) if _is_idempotent(call) else Unavailable(_KILLED)
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield the items of the method.
+        """Yield the items that the streaming method yields.
 
         If the owner ends, live updates continue with the next owner, and other streams raise `Unavailable`.
         """

@@ -58,7 +58,7 @@ class Readable(Protocol):
 
 
 class Root(NamedTuple):
-    """The file by which an archive format was recognized, and the folder of the archive that has all files of the format."""
+    """The file by which an archive format was recognized, and the folder in the archive that contains all files of that format."""
 
     found: str
     prefix: str
@@ -89,7 +89,7 @@ class Entries:
         return name in self._infos
 
     def root(self, *markers: str) -> Root | None:
-        """Return the outermost file whose path is one of the `markers` or ends with it; None if there is no such file."""
+        """Return the outermost file whose path equals or ends with one of the `markers`; None if there is no such file."""
         found = [
             Root(name, name.removesuffix(marker))
             for marker in markers
@@ -99,7 +99,7 @@ class Entries:
         return min(found, key=lambda root: (root.prefix.count("/"), root.found), default=None)
 
     def below(self, folder: str, ending: str = "") -> list[str]:
-        """Return the sorted names of the files in a folder and its subfolders that end with `ending`."""
+        """Return the sorted names of the files in a folder and its subfolders whose names end with `ending`."""
         return sorted(name for name in self._infos if name.startswith(folder) and name.endswith(ending))
 
     @contextmanager
@@ -193,7 +193,7 @@ class _Directory(io.FileIO):
         return super().read(_checked(left if size is None or size < 0 else size)) or b""
 
     def seek(self, to: int, whence: int = os.SEEK_SET, /) -> int:
-        """Move to a position. Raises `BadZipFile` if it is outside the file, as a damaged central directory may require."""
+        """Move to a position. Raises `BadZipFile` for a position outside the file, which a damaged central directory may have."""
         if whence == os.SEEK_SET and not 0 <= to <= os.fstat(self.fileno()).st_size:
             raise zipfile.BadZipFile
         return super().seek(to, whence)
@@ -242,7 +242,7 @@ class _Document:
 
 
 def _convert_to_zip(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
-    """Copy the files of a tar into a ZIP: a tar has no directory, so finding a file would require reading all files before it."""
+    """Copy the files of a tar into a ZIP. A tar has no index: to find a file, all files before it would have to be read."""
     try:
         with (
             gzip.open(path) if zipped else path.open("rb") as packed,

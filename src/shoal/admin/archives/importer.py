@@ -79,7 +79,7 @@ class Slots:
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, then alternatives with the same millisecond, in case a post of another archive has the first one."""
+    """Yield an id, then alternatives within the same millisecond, in case a post of another archive has the first id."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -364,7 +364,7 @@ class ArchiveImport:
         return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
 
     async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
-        """Create a part of a post, and return its id; 0 if it was deleted since an earlier run."""
+        """Create a part of a post, and return its id; 0 if the part was deleted since an earlier run."""
         name = self._name("post", record, part)
         for id_ in near(self.slots.part(position, part)):
             dated = 0 if milliseconds_of(id_) == record.written else record.written

@@ -52,7 +52,7 @@ _UNKNOWN, _DROPPED, _IN_FLIGHT = -2, -1, -3
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """A saved plan; arrays are bytes."""
+    """A plan as it is saved in a file, with each array encoded as bytes."""
 
     at: bytes
     written: bytes
@@ -67,7 +67,7 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DamagedPlan(Exception):
-    """A saved plan is damaged or forged: no archive results in it."""
+    """A saved plan is damaged or forged: its values cannot result from reading an archive."""
 
 
 class ArchivePlan:
@@ -159,7 +159,7 @@ class ArchivePlan:
             raise DamagedPlan("the plan is inconsistent")
 
     def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
-        """Read an archive and return its report. `on_progress` is called with the number of posts so far.
+        """Read an archive and return its report. `on_progress` is called with the number of posts read so far.
 
         Raises `InvalidInput` for an archive that is damaged or too large.
         """
@@ -209,7 +209,7 @@ class ArchivePlan:
         return found
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
-        """Return a post without the photos beyond the limit."""
+        """Return a post without the photos that exceed the limits per post and per archive."""
         retained = post.photos[: min(MOST_PHOTOS, self._photos_left)]
         report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(retained))
         return msgspec.structs.replace(post, photos=retained)

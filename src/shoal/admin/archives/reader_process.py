@@ -67,7 +67,7 @@ class ArchiveProcess:
     async def started(
         cls, path: Path, folder: Path, most_bytes: int, limits: ProcessLimits = DEFAULT_LIMITS
     ) -> AsyncIterator[Self]:
-        """Start a process for an archive of at most `most_bytes` when unpacked. It writes to `folder`.
+        """Start a process for an archive of at most `most_bytes` when unpacked. The process writes to `folder`.
 
         Raises `Unavailable` if the process cannot be started, and `OSError` for a file that cannot be read.
         """
@@ -81,7 +81,7 @@ class ArchiveProcess:
             await process.end()
 
     async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
-        """Read the archive, save its plan, and return the report. `progress` is called with the number of posts so far.
+        """Read the archive, save its plan, and return the report. `progress` is called with the number of posts read so far.
 
         Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded` if the process takes too much
         time or memory, and `StorageFull` if the disk is full.

@@ -14,7 +14,7 @@ from shoal.core.photo_details import License, PhotoDetails
 
 
 class ArchiveKind(StrEnum):
-    """Networks with supported archives."""
+    """The services whose archives can be imported."""
 
     MASTODON = "mastodon"
     PIXELFED = "pixelfed"
@@ -141,7 +141,7 @@ class ArchiveReader(Protocol):
 
     @property
     def account(self) -> str:
-        """The account as its network writes it; empty if unknown."""
+        """The name or address of the account, as the service that created the archive writes it; empty if unknown."""
         ...
 
     def records(self) -> Iterator[ArchiveRecord]:

@@ -146,7 +146,7 @@ class ArchiveStorage:
                 self._write(member_id, taking)
 
     def note(self, member_id: int, state: ArchiveState) -> None:
-        """Save the progress of an import. Raises `Discarded` if its archive was discarded, even if another one was uploaded."""
+        """Save the progress of an import. Raises `Discarded` if its archive was discarded, even if another was uploaded since."""
         with self._lock():
             found = self.state(member_id)
             if found is None or found.token != state.token:

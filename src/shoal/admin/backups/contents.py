@@ -204,7 +204,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy the media in `names` that the repository lacks, and list all available ones in the backup `generation`."""
+        """Copy the media in `names` that the repository lacks, and list all those available for the backup `generation`."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
@@ -241,7 +241,7 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, requested: Mapping[str, int]) -> dict[str, BackupFile]:
-        """Copy the requested media of a data source that the repository lacks, and return all of them by key.
+        """Copy those requested media of a data source that the repository lacks, and return all requested media by key.
 
         Files that were deleted before they could be copied are left out.
         """

@@ -25,7 +25,7 @@ class Keeping(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> bool:
-        """Whether the policy has any rule."""
+        """Whether at least one rule of the policy is enabled."""
         return bool(self.newest or self.daily or self.weekly)
 
 

@@ -229,7 +229,7 @@ def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blo
 
 
 class _Keys:
-    """Checks that the unique keys of all objects refer to them. Keys of deleted objects are not detected."""
+    """Checks that each unique key of an object refers to that object. Remaining keys of deleted objects are not detected."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
@@ -300,7 +300,7 @@ Findings = dict[str, list[Finding]]
 
 
 async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
-    """Check `members` random members. Only findings of both of two passes count; events are processed in between."""
+    """Check `members` random members. A finding counts only if it occurs in two passes, between which events are processed."""
     began = time.monotonic()
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}

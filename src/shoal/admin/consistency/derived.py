@@ -68,7 +68,7 @@ def _some(members: Sequence[int], most: int | None) -> list[int]:
 
 
 def _sampled(objects: Objects, counts: Counts, sample: int) -> list[int]:
-    """Return the members with the most and the fewest follows, and `sample` random ones."""
+    """Return the members with the most and the fewest follows, and `sample` random members."""
     members = objects.members
     degree = np.zeros(len(members), np.int64)
     follows = (counts.atype == FOLLOWS.number) | (counts.atype == FOLLOWED_BY.number)
@@ -99,7 +99,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
-    """Return the ids in which a timeline and its definition differ, and for each whether the timeline lacks it."""
+    """Return the ids of entries that are only in a timeline or only in its definition; true marks ids that the timeline lacks."""
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
     whole = Cursor(after=floor or 0, limit=200)
@@ -118,7 +118,10 @@ def _listed(ids: Sequence[int]) -> str:
 
 
 async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
-    """Return the ids of the first `most` entries, over several pages: a page may be short, so pages cannot be compared."""
+    """Return the ids of the first `most` entries of a timeline, read page by page.
+
+    A page may be short, so that two timelines cannot be compared page by page.
+    """
     ids: list[int] = []
     before: int | None = cursor.before
     while before is not None and len(ids) < most:
@@ -304,7 +307,7 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
 
 
 async def _recounted(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
-    """Return a tag's row by a recount, and its uses by day and author.
+    """Recount a tag, and return its row in the tag cloud and its uses by day and author.
 
     The number of uses is 0 for a day and author that are stored but do not occur in the recount.
     """

@@ -154,7 +154,10 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return for each position, a list and a time, how many live entries precede or equal it in all lists put end to end."""
+    """Return how many live entries there are up to each given position in the concatenation of all lists.
+
+    A position is a list (`id1` and `atype`) and a time.
+    """
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
     time = np.concatenate((live.time, time))
@@ -204,7 +207,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association derived from an object must have: the id of that object, one of its two ends."""
+    """Return the time that an association derived from an object must have: the object's id, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 

@@ -79,7 +79,7 @@ class FollowHistories:
 
 
 class _Histories(NamedTuple):
-    """Follow histories in columns, each as stored for one of the two members concerned."""
+    """Columns of follow histories. A history is stored for each of the two members of a follow."""
 
     id1: Column
     atype: Column
@@ -95,7 +95,7 @@ class _Histories(NamedTuple):
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge the history in a follow's tombstone with that in the tombstone of its overflow type."""
+        """Merge the two parts of a history: the tombstone of the follow, and that of its history type (`AssocType.history`)."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -117,7 +117,7 @@ class _Histories(NamedTuple):
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield histories without a final end although the follow has ended, and those that end after a live follow began."""
+    """Yield histories that lack the end of an ended follow, and histories that end although the follow still exists."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")

@@ -158,13 +158,13 @@ async def _both_ends(network: AnyNetwork, triple: Triple) -> tuple[AssocRow | No
 
 
 async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
-    """Return the row of one association, which may be a tombstone, or None."""
+    """Return the row of one association, which may be a tombstone; None if there is no row."""
     rows = await network.store.assoc_scan((triple[0], triple[1], max(triple[2] - 1, FIRST)), 1)
     return rows[0] if rows and rows[0][:3] == triple else None
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return the operation with its time or data raised, if necessary, to win over the stored rows."""
+    """Return the operation with a later time or greater data, if necessary, so that it wins over the stored rows."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -195,7 +195,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount until the list does not change during a count: members may be writing. Raises `Conflict` after some tries."""
+    """Recount a list until it does not change during a recount: members may be writing. Raises `Conflict` after some tries."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):

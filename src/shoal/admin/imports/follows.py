@@ -57,7 +57,7 @@ _ROWS = 200_000
 
 
 class FollowBlock(NamedTuple):
-    """Follows from a file: references to their members, and their times in ticks (1,024 per millisecond)."""
+    """Follows from a file: references to followers and followees, and the times of the follows in ticks (1,024 per millisecond)."""
 
     followers: Sequence[str]
     followees: Sequence[str]
@@ -67,7 +67,7 @@ class FollowBlock(NamedTuple):
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the time of a row in ticks (1,024 per millisecond), from its date or, without one, from its number.
+    """Return the time of a row in ticks (1,024 per millisecond), from its date or, if it has none, from its number.
 
     Rows with equal dates are a tick apart, since the usual resolution of files is a second. Raises `InvalidInput` for a date
     that is invalid or later than `latest` (Unix milliseconds).
@@ -209,7 +209,8 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows in one millisecond stay in file order. Their ticks are not used for the order, since they wrap at every 1,024th row.
+    Follows within one millisecond stay in file order. Their ticks do not determine the order, because ticks start again after
+    1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -269,7 +270,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """A chunk of list entries to store, with their number in its file, and which follows were duplicate or rejected."""
+    """A chunk of list entries to store, the number of entries in its file, the number of duplicates, and the rejected follows."""
 
     part: LoadPart
     entries: int
@@ -440,7 +441,7 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Distribute rows over files, in their order, by the part to which the member in column `by` belongs (`parts`)."""
+    """Distribute rows over one file for each part, keeping their order. `parts` has the part of each member in the column `by`."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]

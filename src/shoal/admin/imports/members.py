@@ -72,7 +72,7 @@ class _Index(NamedTuple):
     positions: NDArray[np.int32]
 
     def find(self, candidates: NDArray[np.int64]) -> Positions:
-        """Return the position of each hash; -1 for unknown ones. If several members have it, the last one is found."""
+        """Return the position of the member with each hash; -1 for an unknown hash. Of several members, the last one is found."""
         found = np.full(len(candidates), -1, np.int64)
         if len(self.hashes):
             # Sorted lookups access nearby memory, which takes a third of the time.
@@ -111,7 +111,7 @@ class References:
         del self._added
 
     def find(self, references: Sequence[str]) -> Positions:
-        """Return the position of each reference, -1 for unknown ones."""
+        """Return the position of the member that each reference names; -1 for an unknown reference."""
         found = self._by_id.find(_hashes(references))
         unknown = np.nonzero(found < 0)[0]
         if len(unknown):

@@ -131,7 +131,7 @@ async def _create_posts(
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of posts that existed before, and report those that lack theirs: rejected, or added to the files later."""
+    """Count the pictures of existing posts, and report missing ones: they were rejected before, or added to the files later."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)

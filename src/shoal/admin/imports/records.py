@@ -64,7 +64,7 @@ _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": (
 
 
 class NumberedRow(NamedTuple):
-    """A row with its number in the file. It may be an error instead, if the row is unreadable."""
+    """A row and its number in the file, or an error if the row is unreadable."""
 
     number: int
     row: Row
@@ -381,7 +381,7 @@ class BackdatedIds:
         return self._next(ticks_of(moment), shard)
 
     def after(self, id_: int, shard: int) -> int:
-        """Return the next free id after one, on the shard: for a picture, or if the id turns out to be taken."""
+        """Return the next free id after `id_` on a shard: for a post's picture or, if the post's id is taken, for the post."""
         ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % TICKS
         return self._next(ticks + 1, shard)
 

@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 3_600.0
 
 
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
-    """Return the store if the import can be a bulk import, otherwise None; the summary says which it is, and why.
+    """Return the store if the import can be a bulk import, otherwise None; the summary says whether it can be one, and why.
 
     Raises `InvalidInput` if the settings of the import require a bulk import that is impossible, or if another bulk import
     is unfinished.

@@ -143,7 +143,7 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the fraction of posts in both tops, 0 to 1: the number they have in common over the length of the longer one.
+    """Return the fraction of posts in both tops, 0 to 1: the number of common posts over the length of the longer top.
 
     This is the agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops have overlap 1.
     """

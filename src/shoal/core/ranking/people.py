@@ -107,7 +107,7 @@ class FriendsOfFriends(NamedTuple):
 
     @property
     def first(self) -> Ids:
-        """The two followees who follow each member, those with the fewest follows: shape (ids, 2); 0 if there is no second."""
+        """The two followees who follow each member: those with the fewest follows. Shape (ids, 2); 0 if there is only one."""
         found: Ids = self.asked[self.named]
         return found
 
@@ -200,7 +200,7 @@ def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIG
 
 
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
-    """Describe a reason in English. `number` is its number of followees, followers, liked posts or tags, or its distance in km.
+    """Describe a reason in English. `number` is the number of followees, followers, liked posts or tags, or the distance in km.
 
     `named` has the user names of some of these followees, the tags, or the town where the viewer lives.
     """

@@ -46,7 +46,7 @@ class Source(IntFlag):
 
     @property
     def key(self) -> str:
-        """The name in API responses, in lower case."""
+        """The name of the reason in API responses, in lower case."""
         return (self.name or "").lower()
 
 
@@ -223,14 +223,14 @@ _DAY_MS = 86_400_000
 
 
 class Chosen(NamedTuple):
-    """The row numbers of selected posts: the posts of quiet friends, and the best posts by other authors."""
+    """The row numbers of selected posts: posts by quiet friends, who rarely post, and the best posts by other authors."""
 
     quiet: list[int]
     best: list[int]
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the quiet friends."""
+    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the friends who rarely post."""
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):

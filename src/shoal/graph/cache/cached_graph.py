@@ -333,7 +333,7 @@ class CachedGraph:
     async def _look_up(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int], ticket: Any
     ) -> dict[AssocType, dict[int, Assoc]]:
-        """Read only the requested associations. If the store joins reads, they are cached."""
+        """Read only the requested associations. If the store joins reads, the associations are cached."""
         found = await self._store.assoc_get(id1, atypes, id2s)
         if self._joining and self._guard.keeps(ticket, id1):
             for atype in atypes:
@@ -351,8 +351,9 @@ class CachedGraph:
     ) -> tuple[list[AssocType], list[AssocType]]:
         """Answer from associations that were looked up before.
 
-        Returns the other types: those whose short lists are to be read whole, and those whose associations are to be looked up. If
-        no later request can use a list, a few look-ups, which join other point reads, save the request for the whole list.
+        Returns the types that this could not answer: first those whose short lists are to be read whole, then those whose
+        associations are to be looked up. If no later request can use a list, a few look-ups cost less than reading the whole
+        list, because they join other point reads.
         """
         lists = self._lists.get(id1) or {}
         reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
@@ -678,7 +679,7 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a cached post, if the associations from the viewer can be read while tokens are; otherwise 0."""
+    """Return the author of a cached post, if the associations from the viewer can be read together with tokens; otherwise 0."""
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

@@ -30,7 +30,7 @@ def list_mark(id1: int, atype: int) -> int:
 
 
 def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
-    """Return the marks (see `list_mark`) of all lists of these types of these objects."""
+    """Return the numbers (see `list_mark`) that identify all lists of these types of these objects in a change log."""
     masks = [atype.number << _TYPE_BITS for atype in atypes]
     return [id1 ^ mask for id1 in id1s for mask in masks]
 
@@ -92,7 +92,7 @@ class ChangeLog:
         self._marks.clear()
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
-        """Return whether no object or list with one of these marks has changed since a position in the log.
+        """Return whether no object or list identified by one of the numbers `marks` has changed since a position in the log.
 
         Returns False if this is unknown: the entries since the position are too many, or no longer kept.
         """

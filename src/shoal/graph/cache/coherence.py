@@ -119,7 +119,7 @@ class _RequestTokens(dict[int, bytes]):
 
 @dataclass(slots=True, eq=False)
 class _ForeseenChange:
-    """A likely change, by this request, of the objects `ids` and `of` and of the owner of `of`.
+    """A likely change, by this request, of the objects `ids`, of the object `of`, and of the owner of `of`.
 
     Once a `guard` has begun to mark these objects as changing, `marking` is the result (None if the tokens are unavailable),
     and `give_up` removes the change marks.
@@ -222,7 +222,7 @@ def another_request() -> AbstractContextManager[None]:
 
 
 class SoleGuard:
-    """The guard of a process that makes every change itself. Its ticket is the number of commits so far."""
+    """The guard of a process that makes every change itself. The ticket that `enter` returns is the number of commits so far."""
 
     def __init__(self) -> None:
         self._commits = 0
@@ -287,7 +287,7 @@ class _Change:
 
 
 class LogGuard:
-    """The guard of a reader process, next to the owner of the store. Its ticket is a position in the owner's change log.
+    """The guard of a reader process. The ticket that `enter` returns is a position in the change log of the store's owner.
 
     `forget` invalidates one object, `clear` everything.
     """
@@ -469,7 +469,7 @@ class VersionTokenGuard:
         return self._accept(ids, versions)
 
     def _accept(self, ids: Sequence[int], versions: dict[int, bytes]) -> dict[int, bytes]:
-        """Invalidate cached data of these objects that has another token, or none, and return the tokens."""
+        """Invalidate the cached data of objects whose token is missing or differs from the last known one; return the tokens."""
         for id_ in ids:
             version = versions.get(id_)
             if version is None or self._seen.get(id_) != version:

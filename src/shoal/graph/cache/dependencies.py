@@ -93,7 +93,7 @@ async def compared(ask: Callable[[], Awaitable[T]]) -> T:
     """Return the result of a query outside the graph, and let the response be cached only while the result stays equal.
 
     The query runs again whenever the cached response is looked up, so it should be cheap and its result must not change with every
-    tick of the clock. Reads of the query itself are not recorded. Its errors are raised.
+    tick of the clock. Reads of the query itself are not recorded. Errors of the query are raised.
     """
     read = _READ.get()
     if read is None:

@@ -145,7 +145,7 @@ class KnownLinks(NamedTuple):
         return len(self.entries)
 
     def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
-        """Return these entries with the result of another look-up; only that result once there are many."""
+        """Return these entries with the result of another look-up added; if they are already many, return only that result."""
         known = self.entries if len(self.entries) < MOST_LINKS else {}
         return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})
 

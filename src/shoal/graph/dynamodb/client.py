@@ -120,7 +120,7 @@ class ConditionFailed(Exception):
 
 
 class TransactionOvertaken(Exception):
-    """Another transaction changed, or is changing, an item of this one. The caller has to read and decide again.
+    """Another transaction changed, or is changing, an item of this transaction. The caller has to read and decide again.
 
     `unknown` means that an earlier attempt got no response, and may still be executed.
     """
@@ -259,7 +259,7 @@ class Service:
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Return the items that exist at these addresses, by consistent reads, in no particular order.
 
-        They have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
+        The items have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
         """
         if not attributes:
             return await self._point_reads.get(addresses)

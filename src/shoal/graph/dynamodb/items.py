@@ -168,7 +168,7 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association. `kind` is that of the index partition: tombstones to be swept have separate ones."""
+    """Return the index keys of an association. `kind` selects the index partitions; tombstones to be swept have separate ones."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
@@ -247,7 +247,10 @@ def count_at(pair: Pair) -> ItemKey:
 
 
 def single_count_at(pair: Pair) -> ItemKey:
-    """Return the key of the item for one count. In layout 1 and 2 each count had one; now only types outside the groups have."""
+    """Return the key of an item that stores a single count.
+
+    In layouts 1 and 2, each count had such an item; now only the counts of types outside `COUNT_GROUPS` have one.
+    """
     return ItemKey(str(pair.id1), f"count#{pair.atype:03d}")
 
 
@@ -274,7 +277,7 @@ def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
 
 @lru_cache(maxsize=1_024)
 def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
-    """Return these types and all types whose counts are stored in the same items."""
+    """Return these types, and all types whose counts are stored in the same items as theirs."""
     groups = {_GROUP_OF.get(atype.number) for atype in atypes}
     grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
     return tuple(dict.fromkeys((*atypes, *grouped)))

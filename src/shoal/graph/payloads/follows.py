@@ -21,7 +21,7 @@ MAX_LANGUAGES = 100
 
 
 class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
-    """Options of a follow: which of the followee's posts are in the home timeline. A follow request has them too."""
+    """Options of a follow: which of the followee's posts are in the home timeline. A follow request has the same options."""
 
     shares: bool = True
     languages: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ def _terms(data: bytes) -> FollowTerms | None:
 
 
 def periods(moments: Iterable[int], alive_since: int = 0) -> list[FollowSpan]:
-    """Return the periods in which a member followed another, newest first, from begin times and end times (negative).
+    """Return the periods in which a member followed another, newest first, given its begin times and end times (negative).
 
     `alive_since` is the begin of a live follow, or 0. Of consecutive begins the first counts, and of consecutive ends the last,
     because these are concurrent actions of the two sides.

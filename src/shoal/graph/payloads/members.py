@@ -116,7 +116,7 @@ _audit_decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(Au
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Add an audit entry to a batch. `address`, an IP address, is stored in the list of the entry's holder, if it has one.
+    """Add an audit entry to a batch. If the entry has a holder, the IP `address` is stored in the holder's own list of entries.
 
     The commit fails with `IdTaken` if another entry has the id.
     """

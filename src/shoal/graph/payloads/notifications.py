@@ -98,12 +98,12 @@ def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -
 
 
 def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
-    """Return the operation that deletes a notification. It cannot return for the same action, only for a later one."""
+    """Return the operation that deletes a notification. The same action cannot create it again; only a later action can."""
     return AssocOp(member, atype.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
 
 
 def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
-    """Move held notifications to the member's visible ones, each with its own time. Those of an unknown kind stay held."""
+    """Move held notifications to the member's visible ones, each with its own time. Notifications of unknown kinds stay held."""
     for assoc in held:
         if notice := notice_of(assoc):
             batch.put(ended(member, assoc, HELD))

@@ -65,10 +65,11 @@ def may_be_active(post: Post) -> bool:
 
 
 def active_at(post_id: int, reaction: int) -> int:
-    """Return the time of a post's entry in the list of active posts after a reaction. `reaction` is an id with its time.
+    """Return the time of a post's entry in the list of active posts, after a reaction at the time of the id `reaction`.
 
-    It is the start of the minute, with 23 bits of a hash of the post in place of shard and sequence. Among a thousand posts in one
-    minute of a list, two have equal times with a probability of 6 %; a reader whose page ends between these two misses one of them.
+    The result is the start of the minute of the reaction, with 23 bits of a hash of the post in place of shard and sequence.
+    Among a thousand posts in one minute of a list, two have equal times with a probability of 6 %; a reader whose page ends
+    between these two misses one of them.
     """
     moment = milliseconds_of(reaction)
     offset = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
@@ -96,7 +97,7 @@ def listings(entry: Post | Share) -> Iterator[_Listing]:
 def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None, now: int) -> None:
     """Update the lists that contain a post or share, in the commit that changes it. `now` is an id of the current time.
 
-    `before` is None for a new post or share, `after` for a deleted one. Its time in each list is its id.
+    `before` is None for a new post or share, `after` for a deleted one. The time of the entry in each list is its id.
     """
     had, has = set(listings(before)) if before else set(), set(listings(after)) if after else set()
     for id1, atype, id2 in had - has:
@@ -164,7 +165,7 @@ def leave_thread(batch: Batch, post: Post, now: int) -> None:
 
 
 def encoded_thread_position(post: Post) -> bytes:
-    """Return the data of a comment's association with its parent post: the ids of its direct parent and its author, 16 bytes."""
+    """Return the data of the association that puts a comment in a thread: the ids of its parent and its author, 16 bytes."""
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
@@ -320,7 +321,7 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
 
 
 def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
-    """Return the keys of all votes that a member can have in a poll with this many options."""
+    """Return the keys of all votes that a member can have in a poll with a number of `options`."""
     shard = shard_of(voter_id)
     return [vote_key(voter_id, shard, poll_id, ordinal) for ordinal in range(max(1, options))]
 

@@ -284,7 +284,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key in a separate transaction, and record it in the journal if its shard is being moved."""
+        """Store the backup key in a separate transaction, and record the key in the journal if its shard is being moved."""
         values = (*row, 1)
 
         async def put(connection: asyncpg.Connection) -> None:

@@ -304,7 +304,7 @@ def _local_settings(settings: Mapping[str, str]) -> str:
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:
-    """Close gracefully, or terminate if the server does not answer."""
+    """Close a connection gracefully, or terminate it if the server does not answer."""
     try:
         await connection.close(timeout=_GOODBYE_SECONDS)
     except (*LOST, asyncpg.PostgresError):

@@ -203,7 +203,7 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply missing versions while processes read and write. Other upgrades are excluded. Raises `Unavailable`."""
+        """Apply missing versions while processes read and write. Only one upgrade can run at a time. Raises `Unavailable`."""
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             with lost_if_closed(working, looking):
@@ -232,7 +232,7 @@ class PostgresUpgrade:
 
 
 async def _estimated(connection: asyncpg.Connection, part: TableIndex) -> PendingStep:
-    """Estimate the seconds of an index build from one on a sample of the rows, doubled because CONCURRENTLY reads a table twice."""
+    """Estimate the seconds of an index build by one on a sample of the rows, doubled because CONCURRENTLY reads a table twice."""
     loop = asyncio.get_running_loop()
     rows: int = await connection.fetchval(f"SELECT count(*) FROM {part.table}")  # noqa: S608
     async with connection.transaction():

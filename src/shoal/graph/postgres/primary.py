@@ -119,7 +119,7 @@ class PrimaryConnection(asyncpg.Connection):  # type: ignore[misc]  # the librar
 
 @contextlib.contextmanager
 def ended_after(connection: asyncpg.Connection, seconds: float) -> Iterator[None]:
-    """Terminate the connection, and with it all pending queries, if the block takes longer. Raises `TimeoutError`.
+    """Terminate the connection, and with it all pending queries, if the block takes longer than `seconds`. Raises `TimeoutError`.
 
     Cancelling the waiting task is not enough: the rollback of its transaction would wait again.
     """
@@ -160,7 +160,7 @@ class NotThePrimary(ConnectionError):
 
 
 class PrimaryFinder:
-    """Opens connections to one store. `name` is its URL in `histories`; `url` is the URL to connect to."""
+    """Opens connections to the store at `url`. `name` is the URL by which `histories` identifies the store."""
 
     def __init__(self, url: str, histories: Histories, name: str = "", *, pooled: bool = False) -> None:
         self._hosts = each_host(url)
@@ -175,7 +175,7 @@ class PrimaryFinder:
         return connection.history < self._histories.newest(self._name)
 
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
-        """Open a connection. Raises `Unavailable`; `MisconfiguredEngine` if all hosts refuse us or are not trusted."""
+        """Open a connection. Raises `Unavailable`; `MisconfiguredEngine` if all hosts refuse the connection or are not trusted."""
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
         if opened is None:
@@ -258,8 +258,8 @@ class PrimaryFinder:
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error to raise if no host can be used, with the reasons.
 
-        Its cause has the details, which the caller shows when the store is first opened. Afterwards, a lasting failure or a
-        server that answers and is not the primary is logged, once for each reason.
+        The cause of the error has the details, which the caller shows when the store is first opened. Afterwards, a lasting
+        failure or a server that answers and is not the primary is logged, once for each reason.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (
@@ -291,7 +291,10 @@ class PrimaryFinder:
 async def _best_of(
     asked: _Asked, errors: dict[str, Exception], seconds: float | None
 ) -> tuple[str, PrimaryConnection] | None:
-    """Await connections to hosts, remove those that are decided, and return the writable host with the newest WAL timeline."""
+    """Await connections to hosts, and return the writable host with the newest WAL timeline.
+
+    A host is removed from `asked` when its connection has succeeded or failed; errors are added to `errors`.
+    """
     best: tuple[str, PrimaryConnection] | None = None
     while asked:
         patience = _GRACE_SECONDS if best else seconds

@@ -229,7 +229,7 @@ class PostgresGraph:
         return await self._swept(sql.HISTORY_SWEEP, before)
 
     async def _swept(self, statement: str, upto: int) -> int:
-        """Run a sweep page by page, oldest rows first."""
+        """Delete old rows with a sweep statement, page by page, oldest rows first."""
         swept, page, at = 0, _SWEEP_PAGE, -MAX_TIME
         while page == _SWEEP_PAGE:
             self._check()
@@ -271,7 +271,7 @@ class PostgresGraph:
 
 
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
-    """Return the ranks by list.
+    """Return, for each list, the ranks of the requested times.
 
     Each row has a list, the position of a time (from 1), the number of entries after a block, and how many of these are not newer
     than the time.

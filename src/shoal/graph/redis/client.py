@@ -97,7 +97,7 @@ def shards_of(ids: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def keys_of(prefix: str, ids: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return an array with the key of an id in each row. Scripts take a concatenation of rows: `keys[at].tobytes()`."""
+    """Return an array with one row per id: the Redis key of the id. Scripts take concatenated rows: `keys[at].tobytes()`."""
     keys = np.empty((len(ids), KEY_BYTES), np.uint8)
     keys[:] = np.frombuffer(f"{prefix}:{{0000}}:{'0' * 16}".encode(), np.uint8)
     keys[:, 3:7] = _hexadecimal(shards_of(ids).astype(">u2"), 4)

@@ -329,7 +329,7 @@ class RedisVersionTokens:
             _forget(self._pending, page)
 
     async def _report_shards(self, shards: NDArray[np.int64]) -> None:
-        """Delete the version tokens of all objects on these shards, which are on one server. Marks of other processes stay."""
+        """Delete the version tokens of all objects on these shards, which are on one server. Other processes' change marks stay."""
         page = {shard: self._pending_shards[shard] for shard in shards.tolist()}
         token = secrets.token_bytes(_TOKEN_BYTES)
         async for ids in self._nodes.ids(_PREFIX, shards):

@@ -49,7 +49,7 @@ class MapKeeper(Protocol):
         """Store the map, if it is newer than the stored one."""
 
     async def admit(self, shards: list[int], version: int, seconds: float) -> None:
-        """Allow writes to shards that this map assigns to the store, in `seconds` at the latest."""
+        """Allow writes to the shards that this map assigns to the store, after at most `seconds`."""
 
     async def marks(self) -> dict[int, ShardState]:
         """Return the states of shards that are moving or have moved, according to the store."""
@@ -75,7 +75,7 @@ class _Away:
 
 
 async def _few_at_once(work: Callable[[str], Awaitable[T]], urls: Sequence[str]) -> list[T]:
-    """Do the work for all URLs, then raise the first error if there is one."""
+    """Run `work` for all URLs, a few at a time, then raise the first error if there is one."""
     found: list[T | BaseException] = []
     for start in range(0, len(urls), _OPENED_AT_ONCE):
         some = [work(url) for url in urls[start : start + _OPENED_AT_ONCE]]

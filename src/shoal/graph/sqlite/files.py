@@ -96,7 +96,7 @@ _LONGEST_COMMAND = 200
 
 
 def note(lock: int) -> None:
-    """Write our process id to the lock file. A full disk, which makes that fail, does not prevent opening the store."""
+    """Write the id of this process to the lock file. A failure, as on a full disk, does not prevent opening the store."""
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)

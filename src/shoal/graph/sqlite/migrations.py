@@ -45,7 +45,10 @@ _OLDEST = "SELECT max(readable_from) FROM version WHERE (SELECT max(applied) FRO
 
 
 class UpgradePosition(NamedTuple):
-    """The progress of an upgrade: schema version, parts done of the next one, and rows done and last key of the next part."""
+    """The progress of an upgrade: the schema version, and how much of the next version is done.
+
+    The latter is the number of parts done and, for the next part, the number of rows done and the key of the last of them.
+    """
 
     version: int
     part: int = 0
@@ -206,7 +209,7 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Apply a walk to a batch of rows after a key; return the key of the last row (None at the end) and the number of rows."""
+    """Apply the changes of a `Walk` to a batch of rows after a key; return the last key (None at the end), and how many rows."""
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)

@@ -30,14 +30,14 @@ _TOP = sql.LEVELS[-1]
 
 
 def _last(level: int, bound: str) -> str:
-    """Return SQL for the end of a list's last block, among those of a level that end by a time."""
+    """Return SQL for the end of the last block of a list, among the blocks of a level that end at or before the time `bound`."""
     return f"""coalesce((
             SELECT max(upto) FROM block AS b
             WHERE b.id1 = w.value AND b.atype = ?2 AND b.level = {level} AND b.upto <= {bound}), 0)"""
 
 
 def _closed() -> str:
-    """Return SQL for the number of entries in whole blocks: the large blocks first, then the smaller ones after them."""
+    """Return SQL for the number of entries in complete blocks: first the large blocks, then the smaller blocks after them."""
     parts = []
     for level in sql.LEVELS:
         above = f"last{level + 1}" if level < _TOP else "0"

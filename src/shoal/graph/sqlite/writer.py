@@ -103,7 +103,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
-        """Commit a batch or a change; the result is the pending inverses for other stores, or the result of the function."""
+        """Commit a batch, or run a function that changes the store. The result is the pending inverses, or that of the function."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))

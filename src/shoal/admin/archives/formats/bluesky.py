@@ -150,7 +150,7 @@ def is_car(head: bytes) -> bool:
 def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
     """Yield the records and subtrees of a tree node in order, as (key, CID); subtrees have an empty key.
 
-    The key of an entry is the first `p` bytes of the previous key, followed by `k`.
+    The key of an `entry` consists of the first `entry["p"]` bytes of the previous key and the bytes `entry["k"]`.
     """
     try:
         if node["l"] is not None:
@@ -259,7 +259,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A Bluesky repository: the entry `name` of a ZIP, which is unpacked into `folder`, or a file by itself."""
+    """A Bluesky repository: a file that was uploaded by itself, or the entry `name` of a ZIP, unpacked into `folder`."""
 
     kind = ArchiveKind.BLUESKY
 

@@ -178,7 +178,7 @@ def iso_moment(text: str) -> int:
 
 
 def x_moment(text: str) -> int:
-    """Return the time of a date of X (`Wed Oct 10 20:19:24 +0000 2018`); 0 if it is invalid."""
+    """Return the time of a date as X writes it (`Wed Oct 10 20:19:24 +0000 2018`); 0 if it is invalid."""
     try:
         return _milliseconds(datetime.strptime(text, _X_FORM))  # noqa: DTZ007  # the form has %z
     except (ValueError, OverflowError):
@@ -213,7 +213,7 @@ _MALFORMED: Final = object()
 
 
 def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
-    """Iterate over the items of a named list in a document, or of the document itself ("").
+    """Iterate over the items of the list `name` in a document. If `name` is empty, the document itself is the list.
 
     If the document has another value in place of the list, this value is the only item. The exception is a map with numeric
     keys, as PHP writes a list with gaps: its values are the items. A document without the list yields one malformed item. If an
@@ -227,7 +227,7 @@ def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Itera
 
 
 def count(file: Readable, name: str) -> int:
-    """Return the number of items of a named list in a document, or of the document itself ("").
+    """Return the number of items of the list `name` in a document. If `name` is empty, the document itself is the list.
 
     Raises `InvalidInput` for a file that is not JSON, and `TooLarge` for an item of more than 4 MiB.
     """

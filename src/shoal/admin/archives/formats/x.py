@@ -162,7 +162,7 @@ class XArchive:
                         alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
-        """Return the full text of a truncated post, or None. It is removed from those that other posts may have."""
+        """Return the full text of a truncated post, or None. The text is removed from the candidates, so no other post gets it."""
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if note.core.text.startswith(beginning)]
