@@ -69,5 +69,5 @@ def test_runtime_dependencies_contain_no_development_tools() -> None:
         assert tool not in needed
 
 
-def test_list_of_longest_test_files_names_existing_files() -> None:
+def test_test_runner_list_of_longest_test_files_names_existing_files() -> None:
     assert [name for name in LONGEST if not (ROOT / name).is_file()] == []

@@ -166,7 +166,9 @@ class Link:
         return answer
 
     async def publish(self, queue: str, bodies: Sequence[bytes], *, exchange: str = "") -> None:
-        """Publish messages, and return when the broker has all of them on disk. If it raises `Unavailable`, it may have some.
+        """Publish messages, and return when the broker has all of them on disk.
+
+        If this raises `Unavailable`, the broker may have some of the messages.
 
         With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
         """

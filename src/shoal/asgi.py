@@ -74,7 +74,7 @@ class _Mounted:
         )
         self._shoal.closing.push_async_callback(app_context.close)
         self._shoal.closing.callback(app_context.streams.stop)
-        # Whether browsers may use plain HTTP is up to the outer application: it concerns the whole host.
+        # Send no HSTS header, which applies to the whole host: the outer application decides whether browsers may use plain HTTP.
         return application(app_context, https=False)
 
     def _archive_storage(self) -> ArchiveStorage:
@@ -106,7 +106,7 @@ class _Mounted:
 def _inside(scope: Scope) -> Scope:
     """Return the ASGI scope as it would be without mounts.
 
-    The path normally includes `root_path`. If a proxy stripped its prefix, the path includes only that of the mounts.
+    The path normally includes `root_path`. If a proxy has removed its own prefix, the path includes only the prefix of the mounts.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

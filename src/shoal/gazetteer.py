@@ -185,7 +185,8 @@ class Gazetteer:
     def _cells(self, country: str) -> tuple[str, ...]:
         """Return at most 40 map cells of one size that contain the largest towns of a country.
 
-        They are of the smallest size of which 40 suffice; in a country that is too large, they contain its largest towns.
+        Cells come in three sizes; the smallest size is used for which 40 cells suffice. If even 40 of the largest cells do not
+        suffice, they contain the largest of these towns.
         """
         rows = [row for row in self._by_size if self._countries[row] == country][:_CELL_TOWNS]
         found: list[dict[str, None]] = [{}, {}, {}]
@@ -247,8 +248,8 @@ class Gazetteer:
         """Return the towns whose name is formed by the first parts, and whose country, state or landmark are the other parts.
 
         Towns with this main name come before those with this alternative name, the largest first in each group. With `partly`,
-        towns whose names only begin so follow. As a name may contain separators ("Frankfurt (Oder)"), several parts may form
-        it.
+        they are followed by towns whose names begin with these parts. A name may contain separators ("Frankfurt (Oder)"), so
+        several parts may form one name.
         """
         for cut in range(len(parts), 0, -1):
             name, rest = " ".join(parts[:cut]), parts[cut:]

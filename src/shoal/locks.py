@@ -47,7 +47,7 @@ class KeyedQueue:
         return len(self._works)
 
     def begin(self, key: Hashable, check: Callable[[], None], work: Work) -> asyncio.Future[None]:
-        """Queue a task; the future completes with it.
+        """Queue a task, and return a future that is done when the task is.
 
         `check` raises if the task must not run; it is called now and again when the task gets a slot. Raises `NotYet` if too many
         tasks wait. The future raises `NotYet` if the task has waited for too long.

@@ -51,5 +51,5 @@ def toml_value(value: Any) -> str:
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f"{value}"
-    # Strings, numbers and lists are written in TOML as in JSON, except that TOML requires this character to be escaped.
+    # Strings, numbers and lists are written in TOML as in JSON, except that TOML requires U+007F to be escaped.
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

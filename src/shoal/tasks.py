@@ -19,7 +19,7 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run a coroutine as a task of this name until the block ends. Raises the error of a task that failed before."""
+    """Run a coroutine as a task of this name until the block ends, then cancel it, or raise its error if it has failed."""
     task = asyncio.create_task(work, name=name)
     try:
         yield

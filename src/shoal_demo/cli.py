@@ -251,7 +251,7 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
 
 
 def _tell_made(console: Console, folder: Path, hero: Member) -> None:
-    """Print how to serve the network; it has no address yet."""
+    """Print how to serve the network, which has no address before it is served."""
     command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
     console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
     console.print(f"  serve    {command}", highlight=False, soft_wrap=True)

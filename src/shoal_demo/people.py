@@ -320,7 +320,10 @@ BACKDROPS = (
 
 
 def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
-    """Draw a random look, with a skin tone between two rows of `SKINS`. `fair` allows fair hair; `wrapped` adds scarf or turban."""
+    """Draw a random look, with a skin tone between two rows of `SKINS`.
+
+    `soft` selects hairstyles with longer hair, `fair` allows fair hair, and `wrapped` names a scarf or turban to wear.
+    """
     tone = dice.randint(*tones)
     elder = dice.random() < 0.14
     tight = tone >= 6 and dice.random() < 0.8

@@ -248,7 +248,7 @@ _REFERENCE_MS = 1_790_000_000_000
 def plan(seed: int = 1, members: int = 60, days: int = 28, *, now_ms: int) -> DemoPlan:
     """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    `members` and `days` are at least 1. For given other arguments, `now_ms` only shifts all times.
+    `members` and `days` are at least 1. With equal other arguments, plans differ only by a shift of all times to `now_ms`.
     """
     if members < 1 or days < 1:
         raise ValueError("a network needs at least one member and one day")

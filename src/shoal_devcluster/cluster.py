@@ -260,7 +260,8 @@ class Cluster:
 def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
     """Start a cluster in a folder locked by `held`, and wait until it answers. `values` are settings of its processes.
 
-    Raises `NotInstalled` if a program is missing, and `Unavailable` if one does not start. In both cases, all are stopped.
+    `through` converts the URL of an engine, such as to that of a proxy, before the processes get it. Raises `NotInstalled` if a
+    program is missing, and `Unavailable` if one does not start. In both cases, all are stopped.
     """
     ports = Ports(folder)
     engines = _start_engines(folder, ports)

@@ -101,7 +101,7 @@ class Size(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """The fraction of members whose public list (one per data source) is in another store."""
+        """The fraction of members whose public list (one per data source) is in another store than the member."""
         return max(0.0, 1 - DATA_SOURCES / self.stores)
 
 
@@ -147,7 +147,8 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
     # poll all stores. Iterate to a fixed point.
     for iteration in range(20):
         found = _sized(load, of, costs, size)
-        # Two sizes may alternate, because processes poll more stores less often.
+        # The iteration may alternate between two sizes, because a process polls each store less often if there are more stores.
+        # After ten iterations, therefore, the number of stores may only grow.
         size = found if iteration < 10 else found._replace(stores=max(found.stores, size.stores))
     return size
 
@@ -177,7 +178,7 @@ def _stores(load: Load, of: Assumptions, costs: Shared, busy: float, polled: flo
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return the number of busy cores of all databases, without the work of the search index if it has databases of its own."""
+    """Return the number of busy cores of the databases of the graph, including the search index unless it is in other databases."""
     return work.store - work.search if size.searches else work.store
 
 

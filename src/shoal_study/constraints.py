@@ -97,7 +97,7 @@ class Evidence(NamedTuple):
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:
-        """Return the directories of a scheme at each depth; Shoal's are those of MD5."""
+        """Return the directories of a scheme at each depth. Shoal's scheme has the same directories as MD5."""
         return self.figures["md5" if key == "shoal" else key].paths
 
 

@@ -74,7 +74,7 @@ class Jump:
     title = "Jump hash"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, for each number of servers: the results for smaller numbers occur on the way."""
+        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate results."""
         found = [np.zeros(len(hashes), np.intp) for _ in sizes]
         keys, who = hashes.copy(), np.arange(len(hashes))
         at = np.zeros(len(hashes), np.int64)
@@ -93,7 +93,7 @@ class Jump:
 class Rendezvous:
     """Rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to increase hit rates" (1998).
 
-    Each server has a weight for each name, and the highest wins.
+    Each server has a weight for each name. A name belongs to the server with the highest weight.
     """
 
     key = "rendezvous"

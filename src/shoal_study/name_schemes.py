@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme of one to three levels of buckets that depends only on the name."""
+    """A scheme that assigns a name to one bucket on each of one to three levels, by the name alone."""
 
     @property
     def key(self) -> str: ...
@@ -202,7 +202,7 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the letters of each name; a missing or other character has none."""
+        """Return the buckets by the letters of each name; `NO_BUCKET` for a missing letter or another character."""
         first = batch.words[0]
         found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
         # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
@@ -222,7 +222,7 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the sums of each name; every name has them, an empty one 0."""
+        """Return the buckets by the sums of each name. Every name has such buckets; the sums of an empty name are 0."""
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:

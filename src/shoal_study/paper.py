@@ -152,7 +152,7 @@ _ACTUAL_NAME = "frank\n"
 
 
 def errata(schemes: Mapping[str, LevelCount], names: int) -> list[Erratum]:
-    """Return the errors of the paper, each with a proof carried out now.
+    """Return the errors of the paper, each with a proof that this call computes.
 
     Args:
         schemes: The counts of the studied schemes. An error that needs the counts of another scheme is left out.

@@ -54,7 +54,7 @@ def test_marker_update_with_empty_or_invalid_id_sets_nothing(shared: NetworkFixt
     assert shared.json("GET", "/api/v1/markers?timeline[]=home", cyd) == {}
 
 
-def test_markers_internal_cleared_marker_is_not_exposed(shared: NetworkFixture) -> None:
+def test_markers_endpoint_omits_internal_marker_of_cleared_notifications(shared: NetworkFixture) -> None:
     dan, eve = shared.join("dan"), shared.join("eve")
     shared.json("POST", "/api/v1/statuses", eve, json={"status": "@dan"})
     shared.settle()

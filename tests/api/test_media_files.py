@@ -110,7 +110,7 @@ async def test_media_file_check_costs_at_most_four_reads_and_is_cached() -> None
 
 
 @in_loop
-async def test_media_file_record_with_mismatched_id_is_found_by_key() -> None:
+async def test_media_file_visibility_check_finds_media_object_by_file_key() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())

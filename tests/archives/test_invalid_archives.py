@@ -324,7 +324,7 @@ def test_bluesky_repository_with_cyclic_tree_is_refused(tmp_path: Path) -> None:
         looked_at(written(tmp_path / "repo.car", data), tmp_path)
 
 
-def test_archive_document_items_are_streamed() -> None:
+def test_archive_document_list_yields_items_before_its_end_is_read() -> None:
     class Endless(io.RawIOBase):
         """An endless list: a parser that reads all of it first never yields an item."""
 

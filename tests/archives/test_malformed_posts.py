@@ -293,7 +293,7 @@ def test_archive_documents_with_byte_order_mark_are_read(network: str, tmp_path:
 
 
 @pytest.mark.parametrize("network", ["mastodon", "pixelfed", "instagram", "x", "shoal"])
-def test_archive_single_post_outside_list_is_read(network: str, tmp_path: Path) -> None:
+def test_archive_document_with_single_post_instead_of_list_is_read(network: str, tmp_path: Path) -> None:
     kind = KINDS[network]
     for posts in (kind.posts[0], {"3": kind.posts[0]}):
         if network == "mastodon":

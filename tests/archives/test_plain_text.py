@@ -105,5 +105,5 @@ def test_plain_text_of_malformed_html_matches_browser_rendering(html: str, text:
     assert plain(html) == text
 
 
-def test_unescape_of_huge_numeric_reference_returns_replacement_character() -> None:
+def test_html_unescape_of_huge_numeric_reference_returns_replacement_character() -> None:
     assert unescape("a&#" + "9" * 5_000 + ";b &#233; &eacute;") == "a\ufffdb é é"

@@ -58,7 +58,7 @@ def planned(
 
 
 @given(st.lists(st.tuples(st.sampled_from(MOMENTS), st.integers(0, 3))))
-def test_ordered_ids_match_backdated_ids_for_sorted_moments(moments: list[tuple[int, int]]) -> None:
+def test_archive_import_ids_for_sorted_times_equal_those_for_unsorted_times(moments: list[tuple[int, int]]) -> None:
     ordered, any_order = OrderedIds(7), BackdatedIds()
     for moment, more in sorted(moments):
         last = any_order.take(moment, 7)
@@ -111,7 +111,7 @@ def test_archive_plan_with_megabyte_ids_uses_bounded_memory(tmp_path: Path) -> N
     )
 
 
-def test_archive_plan_photo_descriptions_share_maximum_length(tmp_path: Path) -> None:
+def test_archive_plan_photo_descriptions_of_post_are_limited_in_total_length(tmp_path: Path) -> None:
     photos = tuple(ArchivedPhoto(f"{n}.jpg", "a" * 200_000) for n in range(MOST_PHOTOS))
     plan, _ = planned(tmp_path, [ArchivedPost(id="1", written=NOW, photos=photos)])
     (post,) = plan.read([0])

@@ -94,7 +94,9 @@ async def test_archive_import_retry_counts_omissions_once(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("title", ["Zehn für dich", ""])
 @in_loop
-async def test_archive_import_of_post_deleted_during_import_leaves_no_parts(tmp_path: Path, title: str) -> None:
+async def test_archive_import_of_divided_post_deleted_during_import_leaves_no_comments(
+    tmp_path: Path, title: str
+) -> None:
     async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")
         await taken(shoal, ann, album(tmp_path / "a.zip", 5, (4,), title))

@@ -59,7 +59,7 @@ async def test_archive_reader_process_with_malformed_message_is_refused(
 
 
 @in_loop
-async def test_archive_reader_process_whose_orphan_holds_pipes_is_closed(
+async def test_archive_reader_process_is_closed_although_its_child_holds_the_pipes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(child_process, "_END_SECONDS", 0.1)

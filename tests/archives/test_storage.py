@@ -46,7 +46,7 @@ def fill(archive_storage: ArchiveStorage, phase: Phase, changed: int) -> None:
         archive_storage.note(owner, replace(put(archive_storage, owner), phase=phase, changed=changed + owner))
 
 
-def test_archive_storage_stale_token_does_not_change_next_archive(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_token_of_replaced_archive_does_not_change_new_archive(archive_storage: ArchiveStorage) -> None:
     first = put(archive_storage)
     archive_storage.discard(ANN)
     with pytest.raises(Discarded):

@@ -23,7 +23,7 @@ thread (9): pool;_worker (concurrent/futures/thread.py:8) 99
 """
 
 
-def test_flame_stacks_start_at_event_loop_of_main_thread() -> None:
+def test_flame_graph_stacks_start_at_event_loop_of_main_thread() -> None:
     assert folded(TOLD) == {
         ("shoal.queries.home:page",): 30,
         ("shoal.queries.home:page", "shoal.graph.cache.lru:get"): 9,
@@ -31,7 +31,7 @@ def test_flame_stacks_start_at_event_loop_of_main_thread() -> None:
     }
 
 
-def test_flame_stacks_with_all_threads_option_include_other_threads() -> None:
+def test_flame_graph_stacks_with_all_threads_option_include_other_threads() -> None:
     beside = ("beside the event loop", "shoal.graph.sqlite.writer:Writer._run")
     assert folded(TOLD, all_threads=True) == folded(TOLD) + Counter({beside: 70})
     told = stages(Flames("", 114.0, folded(TOLD, all_threads=True), "post"), WRITE_STAGES)
@@ -43,30 +43,30 @@ def test_flame_stacks_with_all_threads_option_include_other_threads() -> None:
     }
 
 
-def test_flame_stages_sum_to_page_time() -> None:
+def test_flame_graph_stages_sum_to_page_time() -> None:
     told = stages(Flames("", 44.0, folded(TOLD)))
     assert [round(told[name]) for name in told if told[name]] == [5, 30, 9]
     assert sum(told.values()) == pytest.approx(44.0)
 
 
-def test_flame_stacks_with_rare_frames_are_merged_into_callers() -> None:
+def test_flame_graph_rare_frames_are_merged_into_callers() -> None:
     stacks = {("a",): 1, ("a", "b"): 9_000, ("a", "b", "c"): 3, ("d", "e"): 2}
     assert trimmed(stacks) == {("a",): 1, ("a", "b"): 9_003, ("all else",): 2}
 
 
-def test_flame_stack_of_module_named_like_library_keeps_full_name() -> None:
+def test_flame_graph_frame_of_module_named_like_library_keeps_full_name() -> None:
     told = "thread (7): MainThread;Runner.run (asyncio/runners.py:9);ask (/a/src/shoal/graph/redis/client.py:1) 2"
     assert folded(told) == {("shoal.graph.redis.client:ask",): 2}
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_flame_samples_round_trip_through_file(path: Path, tmp_path: Path) -> None:
+def test_flame_graph_samples_round_trip_through_file(path: Path, tmp_path: Path) -> None:
     write(tmp_path / "again", read(path))
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_flame_chart_text_fits_boxes_and_boxes_fit_page(path: Path) -> None:
+def test_flame_graph_text_fits_boxes_and_boxes_fit_page(path: Path) -> None:
     drawn = chart(read(path))
     boxes = [shape for shape in drawn.shapes[1:] if isinstance(shape, Box)]
     assert all(box.x >= 0 and box.x + box.width <= drawn.width and box.y + box.height <= drawn.height for box in boxes)
@@ -81,7 +81,7 @@ def test_flame_chart_text_fits_boxes_and_boxes_fit_page(path: Path) -> None:
         ), line.text
 
 
-def test_flame_charts_and_tables_match_stored_samples() -> None:
+def test_flame_graphs_and_tables_match_stored_samples() -> None:
     made = dict(files())
     assert {path.stem for path in made} == {"cluster-post", "home-after", "home-before", "mixed", "post"}
     for path, content in made.items():

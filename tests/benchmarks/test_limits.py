@@ -15,13 +15,13 @@ def result(benchmark: str, *figures: Figure) -> Result:
     return Result(benchmark, f"shoal bench {benchmark}", "quick", 0.0, 1.0, list(figures), [])
 
 
-def test_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:
+def test_benchmark_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:
     assert {limit.benchmark for limit in LIMITS} <= set(benchmarks())
     assert len({limit.path for limit in LIMITS}) == len(LIMITS)
 
 
 @pytest.mark.skipif(not regression.RATIOS.exists(), reason="no release has kept its shares yet: make bench-ratios")
-def test_regression_baseline_refers_to_existing_paths() -> None:
+def test_benchmark_regression_baseline_refers_to_existing_paths() -> None:
     assert set(regression.load().shares) <= {limit.path for limit in LIMITS}
 
 
@@ -35,7 +35,7 @@ def test_benchmark_rate_of_other_unit_is_refused() -> None:
         rate(1.0, "MiB")
 
 
-def test_limits_chart_share_is_ratio_of_path_to_engine_in_same_run() -> None:
+def test_benchmark_limits_chart_fraction_is_ratio_of_path_to_engine_in_same_run() -> None:
     told = [
         result("fanout_memory", Figure("written deliveries", 6.0, "1/s", raw=8.0)),
         result("home_page", Figure("small: warm page, median", 4.0, "us", raw=1.0)),
@@ -51,17 +51,17 @@ def test_limits_chart_share_is_ratio_of_path_to_engine_in_same_run() -> None:
 @pytest.mark.parametrize(
     ("number", "words"), [(999.4, "999"), (1_000.0, "1 k"), (12_340.0, "12.3 k"), (2.5e6, "2.5 M")]
 )
-def test_limits_chart_numbers_are_abbreviated(number: float, words: str) -> None:
+def test_benchmark_limits_chart_abbreviates_numbers(number: float, words: str) -> None:
     assert shown(number) == words
 
 
-def test_regression_check_reports_paths_more_than_ten_percent_below_release() -> None:
+def test_benchmark_regression_check_reports_paths_ten_percent_slower_than_release() -> None:
     kept = {"steady": 0.5, "noisy": 0.5, "slower": 0.5, "faster": 0.5, "gone": 0.5}
     found = {"steady": [0.46], "noisy": [0.2, 0.51], "slower": [0.44, 0.4, 0.44], "faster": [0.9]}
     assert regression.worse(kept, found) == ["slower", "gone"]
 
 
-def test_regression_check_reruns_only_benchmarks_of_slower_paths() -> None:
+def test_benchmark_regression_check_reruns_only_benchmarks_of_slower_paths() -> None:
     assert regression.benchmarks_of(["Post over HTTP", "Home page, unchanged", "For You"]) == [
         "http_network",
         "discovery",

@@ -17,14 +17,14 @@ LETTER = 7.2
 """Width of a letter of a name in the chart, in points."""
 
 
-def test_figures_page_cites_document_of_each_peer_figure() -> None:
+def test_figures_page_cites_source_of_each_peer_system_figure() -> None:
     page = pages()[REPOSITORY / "docs" / "figures.md"]
     for figure in PEERS:
         assert f"| {figure.says} | {figure.on} |" in page, figure
         assert f"]({figure.document.address})" in page, figure
 
 
-def test_peer_documents_have_full_citations_and_undated_ones_are_marked() -> None:
+def test_peer_system_sources_have_full_citations_and_undated_ones_are_marked() -> None:
     for document in {figure.document for figure in PEERS}:
         assert re.fullmatch(r"https?://[\w./~%-]+", document.address), document
         assert re.fullmatch(r"(19|20)\d\d|", document.year), document
@@ -35,7 +35,7 @@ def test_peer_documents_have_full_citations_and_undated_ones_are_marked() -> Non
     assert told == "A maker, [A talk](https://example.org/a), 2013, as told by a journal"
 
 
-def test_peer_marks_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
+def test_peer_system_figures_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
     drawn = [figure for figure in PEERS if figure.path]
     assert {figure.path for figure in drawn} <= {limit.path for limit in LIMITS}
     assert all(figure.document.year and figure.rate > 0 for figure in drawn)
@@ -48,14 +48,14 @@ def test_peer_marks_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
 @pytest.mark.parametrize(
     ("machines", "each", "shown"), [(4, 250.0, "250 per second"), (1, 1_000.0, ""), (0, 1_000.0, "")]
 )
-def test_peer_figure_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
+def test_peer_system_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
     figure = PeerFigure("peer", "says", "on", PEERS[0].document, 1_000.0, machines)
     assert figure.rate_of_one() == each
     assert figure.cells()[3] == shown
     assert figure.label().endswith("all of it" if machines == 0 else "a machine")
 
 
-def test_limits_chart_peer_marks_have_dot_and_label_without_overlap() -> None:
+def test_benchmark_limits_chart_labels_of_peer_systems_do_not_overlap() -> None:
     kept = load(FIGURES)
     shapes = chart_of(kept).shapes
     dots = [shape for shape in shapes if isinstance(shape, Box) and shape.color == "amber"]
@@ -71,7 +71,7 @@ def test_limits_chart_peer_marks_have_dot_and_label_without_overlap() -> None:
         assert dot.x + dot.width < words.x
 
 
-def test_limits_chart_unmeasured_path_has_no_peer_marks() -> None:
+def test_benchmark_limits_chart_omits_peer_systems_of_unmeasured_path() -> None:
     kept = [path for path in paths(load(FIGURES).results) if path.limit.path != "Durable posts"]
     told = {shape.text for shape in chart(kept, "").shapes if isinstance(shape, TextLine)}
     assert "Home page, re-rendered" in told

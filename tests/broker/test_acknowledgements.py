@@ -33,7 +33,7 @@ def holding(*deliveries: Delivery, clock: Clock | None = None, lease: float = 60
     return hands
 
 
-def test_outbox_deliveries_settled_from_the_first_are_acknowledged_with_multiple_flag() -> None:
+def test_outbox_deliveries_completed_in_order_are_acknowledged_with_multiple_flag() -> None:
     hands = holding(*map(delivery, range(1, 6)))
     assert hands.release(map(job, (3, 1, 2))) == [(ONE, 3, True)]
     assert hands.release([job(5)]) == [(ONE, 5, False)]
@@ -75,7 +75,9 @@ def test_outbox_job_with_expired_lease_is_delivered_again_unchanged() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.integers(1, 12))
-def test_outbox_acknowledgments_in_any_order_cover_exactly_the_settled_deliveries(order: list[int], size: int) -> None:
+def test_outbox_acknowledgments_in_any_order_cover_exactly_the_completed_deliveries(
+    order: list[int], size: int
+) -> None:
     """A receipt with `up_to` acknowledges all deliveries of the channel up to and including its tag."""
     hands = holding(*map(delivery, range(1, 13)))
     open_, settled = set(range(1, 13)), set[int]()

@@ -47,7 +47,7 @@ async def emit(graph: MemoryGraph, count: int) -> None:
 
 
 @in_loop
-async def test_relay_batch_is_sent_in_order_and_then_acknowledged() -> None:
+async def test_outbox_relay_sends_batch_in_order_and_then_acknowledges_it() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send, batch=3)
     await emit(graph, 5)
@@ -57,7 +57,7 @@ async def test_relay_batch_is_sent_in_order_and_then_acknowledged() -> None:
 
 
 @in_loop
-async def test_relay_sends_committed_events_without_polling() -> None:
+async def test_outbox_relay_sends_committed_events_without_polling() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=3600.0)
     relay.start()
@@ -86,7 +86,7 @@ class Counted(MemoryGraph):
 
 
 @in_loop
-async def test_relay_does_not_poll_again_after_sending_events() -> None:
+async def test_outbox_relay_does_not_poll_again_after_sending_events() -> None:
     graph, broker = Counted(), Broker()
     relay = Relay(graph, broker.send, poll_seconds=3600.0)
     relay.start()
@@ -101,7 +101,7 @@ async def test_relay_does_not_poll_again_after_sending_events() -> None:
 
 
 @in_loop
-async def test_relay_idle_polls_less_often_and_still_finds_unannounced_events(
+async def test_outbox_relay_when_idle_polls_less_often_and_finds_unannounced_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("shoal.outbox.relay._LONGEST_POLL_SECONDS", 0.2)
@@ -119,7 +119,7 @@ async def test_relay_idle_polls_less_often_and_still_finds_unannounced_events(
 
 
 @in_loop
-async def test_relay_without_broker_leaves_events_in_store_and_sends_them_after_recovery() -> None:
+async def test_outbox_relay_without_broker_keeps_events_and_sends_them_after_recovery() -> None:
     graph, broker = MemoryGraph(), Broker()
     relay = Relay(graph, broker.send)
     broker.away = True
@@ -134,7 +134,7 @@ async def test_relay_without_broker_leaves_events_in_store_and_sends_them_after_
 
 
 @in_loop
-async def test_relay_stopped_without_broker_leaves_its_jobs_to_next_relay() -> None:
+async def test_outbox_relay_stopped_without_broker_leaves_its_jobs_to_next_relay() -> None:
     clock, broker = Clock(), Broker()
     graph = MemoryGraph(clock=clock)
     relay = Relay(graph, broker.send, lease=30.0)
@@ -152,7 +152,7 @@ async def test_relay_stopped_without_broker_leaves_its_jobs_to_next_relay() -> N
 
 
 @in_loop
-async def test_relay_retries_unavailable_store() -> None:
+async def test_outbox_relay_retries_unavailable_store() -> None:
     class Away(MemoryGraph):
         asked = 0
 

@@ -41,7 +41,7 @@ async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCal
 
 
 @in_loop
-async def test_roll_call_answered_by_all_processes_reports_no_silent_process(
+async def test_liveness_query_answered_by_all_processes_reports_no_silent_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, _):
@@ -50,7 +50,7 @@ async def test_roll_call_answered_by_all_processes_reports_no_silent_process(
 
 
 @in_loop
-async def test_roll_call_process_silent_beyond_connection_timeout_is_no_longer_counted(
+async def test_liveness_query_omits_process_silent_for_longer_than_connection_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -63,7 +63,7 @@ async def test_roll_call_process_silent_beyond_connection_timeout_is_no_longer_c
 
 
 @in_loop
-async def test_roll_call_process_silent_twice_is_timed_from_second_silence(
+async def test_liveness_query_times_process_silent_twice_from_second_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -75,7 +75,7 @@ async def test_roll_call_process_silent_twice_is_timed_from_second_silence(
 
 
 @in_loop
-async def test_roll_call_process_silent_again_after_an_hour_is_counted_as_silent(
+async def test_liveness_query_counts_process_silent_again_after_an_hour_as_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -85,7 +85,7 @@ async def test_roll_call_process_silent_again_after_an_hour_is_counted_as_silent
 
 
 @in_loop
-async def test_roll_call_process_that_always_answers_late_stays_counted_as_silent(
+async def test_liveness_query_counts_process_that_always_answers_late_as_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):

@@ -43,7 +43,7 @@ def laid_out(folder: Path, memory: str = "{}") -> Path:
     return folder
 
 
-def test_demo_fresh_on_served_network_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+def test_demo_with_fresh_option_on_served_network_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "demo")
 
     async def clear() -> Result:
@@ -68,7 +68,7 @@ def test_demo_folder_of_another_version_is_refused(tmp_path: Path) -> None:
     assert "is a demo of another version: create a new network with --fresh" in done.stderr
 
 
-def test_demo_fresh_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:
+def test_demo_with_fresh_option_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "shoal.db").write_text("mine")
     done = demo(tmp_path, *_SMALL, "--fresh")
     assert (done.exit_code, "is not a demo" in done.stderr) == (1, True)

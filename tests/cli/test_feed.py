@@ -53,7 +53,7 @@ def test_feed_command_for_member_with_ranking_off_is_chronological(store: Path) 
     assert "ranking is off for this member" in " ".join(shown.output.split())
 
 
-def test_feed_command_catch_up_has_an_end(store: Path) -> None:
+def test_feed_command_catch_up_ends_with_message_that_everything_was_seen(store: Path) -> None:
     lines = shoal(store, "feed", "ann", "--catch-up", "--explain").output.splitlines()
     assert lines[0] == "From friends who post rarely"
     assert lines[1].split()[:4] == ["1", "@ben", "the", "sea"]

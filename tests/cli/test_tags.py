@@ -89,7 +89,7 @@ def told(store: Path, *arguments: str) -> str:
     return done.output
 
 
-def test_tags_cloud_lists_words_alphabetically_and_bars_by_weight(filled: Path) -> None:
+def test_tags_command_cloud_lists_words_alphabetically_with_bars_by_weight(filled: Path) -> None:
     shown = told(filled)
     words, bars = shown.split("uses", 1)
     assert re.split(r"[\s\u00a0]+", words.strip()) == ["dawn", "LowTide", "old", "غروب", "大自然"]
@@ -120,7 +120,7 @@ def test_tags_command_on_empty_cloud_reports_no_tags(store: Path) -> None:
     assert told(store, "rules") == "no rules\n"
 
 
-def test_tags_show_lists_days_reasons_and_related_tags(filled: Path) -> None:
+def test_tags_command_show_lists_days_reasons_and_related_tags(filled: Path) -> None:
     shown = told(filled, "show", "#LOWTIDE")
     assert "#LowTide  30 uses" in shown
     assert re.search(r"█████\n", shown)
@@ -159,7 +159,7 @@ def test_tags_command_on_missing_store_does_not_create_it(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tags_rules_take_effect_immediately(filled: Path) -> None:
+def test_tags_command_rules_take_effect_immediately(filled: Path) -> None:
     assert told(filled, "deny", "#LowTide") == "#lowtide\tis denied\n"
     assert "LowTide" not in told(filled)
     assert shoal(filled, "show", "lowtide").exit_code == 1
@@ -171,7 +171,7 @@ def test_tags_rules_take_effect_immediately(filled: Path) -> None:
     assert told(filled, "rules") == "no rules\n"
 
 
-def test_tags_picture_is_written_as_svg(filled: Path, tmp_path: Path) -> None:
+def test_tags_command_picture_is_written_as_svg(filled: Path, tmp_path: Path) -> None:
     target = tmp_path / "cloud.svg"
     assert told(filled, "picture", str(target), "--limit", "3") == f"3 tags written to {target}\n"
     root = ET.parse(target)  # noqa: S314  # a trusted file

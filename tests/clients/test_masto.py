@@ -14,7 +14,7 @@ from tests.clients.server import Served
 HERE = Path(__file__).resolve().parent / "masto"
 
 
-def test_masto_js_story_runs_without_errors(shoal: Served) -> None:
+def test_masto_js_client_scenario_runs_without_errors(shoal: Served) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     client = shoal.client(ann.token)
     # Node's fetch does not read files: the server provides the picture.

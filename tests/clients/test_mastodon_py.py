@@ -45,11 +45,11 @@ def story_runner(shoal: Served) -> StoryRunner:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_mastodon_py_story_runs_without_errors(story_runner: StoryRunner, story: Story) -> None:
+def test_mastodon_py_client_scenario_runs_without_errors(story_runner: StoryRunner, story: Story) -> None:
     story_runner.play(story)
 
 
-def test_mastodon_py_stories_make_at_least_120_different_calls(story_runner: StoryRunner) -> None:
+def test_mastodon_py_client_scenarios_make_at_least_120_different_calls(story_runner: StoryRunner) -> None:
     for story in STORIES:
         if story not in story_runner.calls:
             story_runner.play(story)

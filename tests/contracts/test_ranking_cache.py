@@ -51,7 +51,7 @@ BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Readings]]] = {
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
 @in_loop
-async def test_ranking_store_returns_stored_ranking_only(backend: str) -> None:
+async def test_ranking_cache_returns_only_stored_rankings(backend: str) -> None:
     async with BACKENDS[backend]() as readings:
         ids = [new_reading_id(member) for member in MEMBERS for _ in range(3)]
         assert len(set(ids)) == len(ids)
@@ -66,7 +66,7 @@ async def test_ranking_store_returns_stored_ranking_only(backend: str) -> None:
 
 
 @in_loop
-async def test_ranking_memory_store_is_limited_by_bytes_and_age() -> None:
+async def test_ranking_cache_in_memory_is_limited_in_bytes_and_age() -> None:
     now = 0.0
     readings = MemoryReadings(most_bytes=1_000, clock=lambda: now)
     for id_ in range(5):
@@ -79,7 +79,7 @@ async def test_ranking_memory_store_is_limited_by_bytes_and_age() -> None:
 
 
 @in_loop
-async def test_ranking_store_on_unreachable_redis_raises_unavailable() -> None:
+async def test_ranking_cache_on_unreachable_redis_raises_unavailable() -> None:
     nodes = Nodes(f"redis://127.0.0.1:{free_port()}", connect_seconds=0.2, answer_seconds=0.2)
     readings = RedisReadings(nodes)
     with pytest.raises(Unavailable):

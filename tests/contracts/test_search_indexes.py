@@ -169,7 +169,7 @@ async def test_search_index_returns_only_posts_visible_to_viewer(backend: IndexB
 
 
 @in_loop
-async def test_search_index_filters_posts_by_mark_id_and_time(backend: IndexBackend) -> None:
+async def test_search_index_filters_posts_by_index_term_id_and_time(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(
             IndexChange(posts=[post(n, "tide", ANN, PUBLIC, *([":has:media"] * (n % 2))) for n in range(1, 7)])
@@ -181,7 +181,7 @@ async def test_search_index_filters_posts_by_mark_id_and_time(backend: IndexBack
 
 
 @in_loop
-async def test_search_index_requires_one_mark_of_each_group(backend: IndexBackend) -> None:
+async def test_search_index_requires_one_index_term_of_each_group(backend: IndexBackend) -> None:
     async with backend.open() as index:
         cells = {1: ("a",), 2: ("b", "c"), 3: ("d",), 4: ("a", "d"), 5: ()}
         rows = [post(n, "tide", ANN, PUBLIC, *map(within, some)) for n, some in cells.items()]

@@ -468,7 +468,7 @@ async def test_tag_store_deletes_authors_of_past_days(backend: CloudBackend) -> 
 
 
 @in_loop
-async def test_tag_store_marks_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
+async def test_tag_store_marks_of_merged_uses_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, marks={5: b"five of 1", 6: b"six of 1"}))
         await store.write(merge(2, marks={5: b"five of 2"}))
@@ -480,7 +480,7 @@ async def test_tag_store_marks_are_returned_by_bucket_and_version(backend: Cloud
 
 
 @in_loop
-async def test_tag_store_merged_returns_known_increments(backend: CloudBackend) -> None:
+async def test_tag_store_merged_query_returns_increments_that_are_merged(backend: CloudBackend) -> None:
     ids = [increment_id(number) for number in range(300)]
     async with backend.open() as store:
         await store.write(merge(1, increments=ids[:200]))

@@ -214,7 +214,7 @@ async def test_tag_transport_with_more_collectors_than_queues_delivers_all_incre
 
 
 @in_loop
-async def test_tag_transport_redelivers_increments_until_done(carrier: Carrier) -> None:
+async def test_tag_transport_redelivers_increments_until_acknowledged(carrier: Carrier) -> None:
     async with closing(carrier.emitting()) as (emitter,):
         await send(emitter, *range(20))
         async with closing(carrier.collecting()) as (first,):
@@ -231,7 +231,7 @@ async def test_tag_transport_redelivers_increments_until_done(carrier: Carrier) 
 
 
 @in_loop
-async def test_tag_transport_increment_sent_twice_is_done_once(carrier: Carrier) -> None:
+async def test_tag_transport_increment_sent_twice_is_acknowledged_with_one_call(carrier: Carrier) -> None:
     """An emitter sends again if it received no confirmation."""
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         await send(emitter, 1, 2)
@@ -247,7 +247,7 @@ async def test_tag_transport_without_increments_yields_empty_batches(carrier: Ca
 
 
 @in_loop
-async def test_tag_transport_done_with_unknown_increment_is_ignored(carrier: Carrier) -> None:
+async def test_tag_transport_acknowledgment_of_unknown_increment_is_ignored(carrier: Carrier) -> None:
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         await collector.done([])
         await collector.done([Parcel(b"nobody's", b"")])
@@ -256,7 +256,7 @@ async def test_tag_transport_done_with_unknown_increment_is_ignored(carrier: Car
 
 
 @in_loop
-async def test_tag_transport_waiting_counts_increments_not_done(carrier: Carrier) -> None:
+async def test_tag_transport_waiting_count_includes_increments_not_acknowledged(carrier: Carrier) -> None:
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, collector):
         assert await emitter.waiting() == 0
         await send(emitter, *range(7))

@@ -98,7 +98,7 @@ def test_filter_keyword_regex_characters_are_literal() -> None:
     assert found("abc", "a.c", "a*", "[abc]", "(abc", "^abc", "abc$", ".*") == ()
 
 
-def test_filter_posts_are_compiled_to_set() -> None:
+def test_filter_with_posts_is_compiled_to_set_of_post_ids() -> None:
     made = compiled(Filter(id=1, owner_id=2, title="t", posts=(FilterPost(5, 50), FilterPost(6, 60))))
     assert made.posts == {50, 60}
     assert made.keywords_in(Text(["anything"])) == ()

@@ -17,7 +17,7 @@ def test_load_shedding_refuses_share_that_grows_linearly_with_wait() -> None:
     assert [refused_part(wait, 1.0, 3.0) for wait in (0, 0.5, 1, 1.5, 2, 3, 60)] == [0, 0, 0, 0.25, 0.5, 1, 1]
 
 
-def test_expected_wait_is_queue_length_times_service_time() -> None:
+def test_job_wait_estimate_is_queue_length_times_service_time() -> None:
     wait = ExpectedWait()
     assert wait.begin(100, 0.0, more=True)
     wait.counted(1_000, 0.0, 0.0)
@@ -32,7 +32,7 @@ def test_expected_wait_is_queue_length_times_service_time() -> None:
     assert wait.seconds == 0
 
 
-def test_expected_wait_ignores_idle_periods() -> None:
+def test_job_wait_estimate_ignores_idle_periods() -> None:
     wait = ExpectedWait()
     wait.begin(100, 0.0, more=True)
     wait.begin(100, 1.0, more=False)
@@ -41,7 +41,7 @@ def test_expected_wait_ignores_idle_periods() -> None:
     assert wait.seconds == pytest.approx(1.0)
 
 
-def test_expected_wait_with_slow_count_counts_queue_rarely() -> None:
+def test_job_wait_estimate_counts_queue_rarely_if_counting_is_slow() -> None:
     wait = ExpectedWait()
     wait.begin(100, 0.0, more=True)
     wait.counted(10**6, 0.0, 0.05)

@@ -17,7 +17,7 @@ WHOLE = PhotoDetails(
 )
 
 
-def test_cleaned_details_of_camera_are_unchanged() -> None:
+def test_photo_details_written_by_camera_are_unchanged_by_cleaning() -> None:
     assert cleaned(WHOLE) == WHOLE
     assert cleaned(None) is None
     assert cleaned(PhotoDetails()) is None
@@ -35,28 +35,28 @@ def test_cleaned_details_of_camera_are_unchanged() -> None:
     ],
     ids=["long", "controls", "direction", "surrogate", "marks", "blank"],
 )
-def test_cleaned_details_text_is_short_and_printable(text: str, kept: str) -> None:
+def test_photo_details_cleaning_makes_text_short_and_printable(text: str, kept: str) -> None:
     assert cleaned(PhotoDetails(camera=text, lens=text, iso=1)) == PhotoDetails(camera=kept, lens=kept, iso=1)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 0.0, 1e-300, 1e300])
-def test_cleaned_details_drop_impossible_numbers(number: float) -> None:
+def test_photo_details_cleaning_drops_impossible_numbers(number: float) -> None:
     assert cleaned(PhotoDetails(exposure=number, aperture=number, focal_length=number)) is None
 
 
 @pytest.mark.parametrize("iso", [-1, 0, 1 << 70])
-def test_cleaned_details_drop_impossible_iso(iso: int) -> None:
+def test_photo_details_cleaning_drops_impossible_iso_sensitivity(iso: int) -> None:
     assert cleaned(PhotoDetails(iso=iso)) is None
 
 
 @pytest.mark.parametrize(
     "taken", ["0000-00-00T00:00:00", "1700-01-01T00:00:00", "2026-13-01T00:00:00", "soon", "9" * 5_000]
 )
-def test_cleaned_details_drop_impossible_date(taken: str) -> None:
+def test_photo_details_cleaning_drops_impossible_date(taken: str) -> None:
     assert cleaned(PhotoDetails(taken=taken)) is None
 
 
-def test_cleaned_details_date_has_no_zone_and_fraction() -> None:
+def test_photo_details_cleaning_drops_time_zone_and_fraction_of_date() -> None:
     assert cleaned(PhotoDetails(taken="2026-11-24T18:30:00.25+02:00")) == PhotoDetails(taken="2026-11-24T18:30:00")
 
 
@@ -69,5 +69,5 @@ def test_cleaned_details_date_has_no_zone_and_fraction() -> None:
         ("Canon ", "Canon EOS R5", "Canon EOS R5"),
     ],
 )
-def test_camera_name_has_maker_once(make: str, model: str, name: str) -> None:
+def test_photo_details_camera_name_contains_maker_once(make: str, model: str, name: str) -> None:
     assert camera_name(make, model) == name

@@ -89,12 +89,12 @@ def tags(text: str) -> list[str]:
     return values(text, "tag")
 
 
-def test_parse_of_plain_text_returns_no_spans() -> None:
+def test_text_parser_of_plain_text_returns_no_spans() -> None:
     assert parse("") == ()
     assert parse("nothing to see: here (or there)") == ()
 
 
-def test_parse_returns_kind_position_and_value_of_spans() -> None:
+def test_text_parser_returns_kind_position_and_value_of_spans() -> None:
     text = "Hi @Ann, see https://example.com/a. #LakeLife"
     assert [(span.kind, text[span.start : span.end], span.value) for span in parse(text)] == [
         ("mention", "@Ann", "ann"),
@@ -104,7 +104,7 @@ def test_parse_returns_kind_position_and_value_of_spans() -> None:
 
 
 @given(texts)
-def test_parse_spans_are_ordered_and_do_not_overlap(text: str) -> None:
+def test_text_parser_spans_are_ordered_and_do_not_overlap(text: str) -> None:
     at = 0
     for span in parse(text):
         assert at <= span.start < span.end <= len(text)
@@ -113,7 +113,7 @@ def test_parse_spans_are_ordered_and_do_not_overlap(text: str) -> None:
 
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("before", ["", "http://a/("])
-def test_parse_reads_large_hostile_text_in_linear_time(before: str, piece: str) -> None:
+def test_text_parser_reads_large_hostile_text_in_linear_time(before: str, piece: str) -> None:
     # A quadratic parser exceeds the test timeout; a shorter limit would depend on the load of the machine.
     parse(before + piece * ((1_000_000 if DEEP else 150_000) // len(piece)))
 
@@ -145,7 +145,7 @@ def test_mention_with_domain_is_parsed() -> None:
     assert [span.domain for span in parse("@a@müller.de @b@localhost @c@ @d")] == ["müller.de", "localhost", "", ""]
 
 
-def test_mentions_of_returns_only_local_mentions() -> None:
+def test_text_parser_returns_only_local_mentions_as_members() -> None:
     text = "@Bob @ann@here.example @BOB @eve@elsewhere.example"
     assert mentions_of(text) == ("bob",)
     assert mentions_of(text, domain="Here.Example") == ("bob", "ann")
@@ -177,7 +177,7 @@ def test_hashtag_in_running_text_is_recognized(text: str, found: list[str]) -> N
     assert tags(text) == found
 
 
-def test_tags_of_repeated_hashtag_returns_first_spelling_once() -> None:
+def test_text_parser_returns_first_spelling_of_repeated_hashtag_once() -> None:
     assert tags_of("#LakeLife #b #lakelife #Ｂ") == (("lakelife", "LakeLife"), ("b", "b"))
 
 

@@ -18,7 +18,9 @@ def test_user_name_block_word_normalizes_leetspeak_digits(written: str, word: st
 
 
 @given(names, st.text("abc4_10", min_size=1, max_size=12), st.booleans())
-def test_user_name_block_keys_match_exactly_the_refusing_words(name: str, text: str, part: bool) -> None:
+def test_user_name_block_keys_of_name_are_exactly_those_of_words_that_refuse_it(
+    name: str, text: str, part: bool
+) -> None:
     word = plain(text)
     if not word or (part and len(word) < LEAST_PART):
         return

@@ -80,7 +80,7 @@ def test_post_sharing_allows_public_posts_to_all_and_followers_posts_to_author()
 
 
 @pytest.mark.parametrize("flag", ["blocking", "blocked_by"])
-def test_relation_block_in_either_direction_is_severed(flag: str) -> None:
+def test_relationship_with_block_in_either_direction_is_severed(flag: str) -> None:
     assert msgspec.structs.replace(STRANGER, **{flag: True}).severed
     assert not STRANGER.severed
     assert not Relation(following=True, followed_by=True, muting=True).severed

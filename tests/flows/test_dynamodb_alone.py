@@ -104,7 +104,7 @@ async def test_cold_home_page_on_dynamodb_takes_four_requests_including_one_for_
 
 
 @in_loop
-async def test_home_page_reads_the_timeline_again_if_it_was_read_long_before_the_marks(
+async def test_home_page_reads_timeline_again_if_high_fan_out_marks_were_read_much_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(home, "MARKED_SECONDS", 0.0)
@@ -147,7 +147,7 @@ async def test_home_page_reads_the_timeline_again_if_it_was_read_long_before_the
     ],
 )
 @in_loop
-async def test_unsuitable_timelines_are_refused_before_anything_is_opened(
+async def test_network_with_unsuitable_timelines_setting_is_refused_before_store_is_opened(
     tmp_path: Path, store: str, timelines: str, message: str
 ) -> None:
     settings = build(store=store.format(folder=tmp_path), timelines=timelines, media="memory://")

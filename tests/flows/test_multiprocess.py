@@ -260,7 +260,7 @@ async def test_like_follow_and_post_creation_take_fixed_number_of_waits_and_no_r
 
 
 @in_loop
-async def test_like_by_member_with_cold_cache_reads_links_in_parallel_with_its_mark() -> None:
+async def test_like_with_cold_cache_reads_associations_in_parallel_with_setting_change_mark() -> None:
     place = SharedDatabases()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben = await register(shoal, "ann", "ben")

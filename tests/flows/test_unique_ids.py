@@ -241,7 +241,7 @@ async def test_member_ids_of_processes_with_equal_clocks_are_unique(tmp_path: Pa
 
 
 @in_loop
-async def test_filter_part_ids_of_processes_with_equal_clocks_are_unique(
+async def test_filter_keyword_and_status_ids_of_processes_with_equal_clocks_are_unique(
     tmp_path: Path,
 ) -> None:
     async with network(tmp_path, "memory://") as there:
@@ -290,7 +290,7 @@ async def test_poll_vote_in_processes_with_equal_clocks_is_counted_once(tmp_path
 
 
 @in_loop
-async def test_mail_proofs_for_mails_with_equal_id_are_unique(tmp_path: Path) -> None:
+async def test_mail_link_tokens_of_processes_with_equal_clocks_are_unique(tmp_path: Path) -> None:
     async with network(tmp_path, "memory://") as there:
         graph = there.shoal.network.store
         asked = there.processes[0].new_id(there.shard)

@@ -220,7 +220,7 @@ async def test_cached_graph_request_continues_before_the_end_of_its_change_is_pu
 
 
 @in_loop
-async def test_cached_graph_change_without_mark_returns_after_its_end_is_published() -> None:
+async def test_cached_graph_change_without_change_mark_returns_after_its_end_is_published() -> None:
     _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
@@ -264,7 +264,7 @@ async def test_cached_graph_close_publishes_the_end_of_changes() -> None:
 
 
 @in_loop
-async def test_cached_graph_change_with_refused_mark_is_not_committed() -> None:
+async def test_cached_graph_change_with_refused_change_mark_is_not_committed() -> None:
     _, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     versions.full = True

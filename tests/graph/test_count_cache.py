@@ -68,7 +68,7 @@ TestCounts: Any = CountsMachine.TestCase
 
 
 @pytest.mark.parametrize("lengths", [{}, {1: 2}])
-def test_known_counts_of_new_objects_are_shared_until_changed(lengths: dict[int, int]) -> None:
+def test_count_cache_shares_equal_counts_of_new_objects_until_they_change(lengths: dict[int, int]) -> None:
     counts = KnownCounts(100)
     for id1 in range(1, 4):
         counts.begin(id1, lengths, (2,))

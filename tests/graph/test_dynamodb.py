@@ -537,7 +537,7 @@ async def test_dynamodb_graph_reports_and_sums_consumed_capacity() -> None:
 
 
 @in_loop
-async def test_dynamodb_graph_spread_of_existing_table_is_kept() -> None:
+async def test_dynamodb_graph_number_of_index_partitions_of_existing_table_is_kept() -> None:
     url = new_table(spread=3)
     async with opened(url, url.replace("spread=3", "spread=7")) as (graph, other):
         await asyncio.gather(*[add(graph, Member(id=id_on(source), name="m")) for source in range(20)])

@@ -25,7 +25,7 @@ MOMENTS = st.sets(st.integers(1, 200), max_size=60).flatmap(
 
 
 @given(MOMENTS)
-def test_follow_history_encoding_keeps_the_newest_moments(told: tuple[int, ...]) -> None:
+def test_follow_history_encoding_keeps_the_newest_times(told: tuple[int, ...]) -> None:
     assert moments_of(encode_moments(told)) == frozenset(told[-2 * MOST_PERIODS :])
 
 
@@ -52,7 +52,7 @@ def test_follow_periods_do_not_overlap_and_are_newest_first(told: tuple[int, ...
 
 
 @given(st.lists(st.integers(1, 10), min_size=1, max_size=MOST_PERIODS * 2))
-def test_follow_periods_of_alternating_moments_pair_follows_with_unfollows(steps: list[int]) -> None:
+def test_follow_periods_pair_each_follow_with_the_next_unfollow(steps: list[int]) -> None:
     times = [sum(steps[: at + 1]) for at in range(len(steps))]
     told = [time if at % 2 == 0 else -time for at, time in enumerate(times)]
     ends = [*times[1::2], *([0] if len(times) % 2 else [])]
@@ -72,7 +72,7 @@ def test_follow_periods_of_alternating_moments_pair_follows_with_unfollows(steps
         ((-2, 3, -4), 0, [(3, 4), (0, 2)]),
     ],
 )
-def test_follow_periods_from_moments_match_examples(
+def test_follow_periods_computed_from_history_times_match_examples(
     told: tuple[int, ...], alive_since: int, expected: list[tuple[int, int]]
 ) -> None:
     assert periods(told, alive_since) == expected

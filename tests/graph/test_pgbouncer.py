@@ -93,7 +93,7 @@ async def test_pgbouncer_query_error_closes_its_transaction_and_keeps_connection
 
 
 @in_loop
-async def test_pgbouncer_sole_store_lock_excludes_other_processes() -> None:
+async def test_pgbouncer_exclusive_store_lock_excludes_other_processes() -> None:
     async with database() as url:
         alone = await PostgresGraph.open(pooled(url), sole=True)
         try:

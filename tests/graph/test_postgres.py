@@ -784,7 +784,7 @@ async def test_postgres_lost_store_lock_is_reacquired(database: Database) -> Non
 
 
 @in_loop
-async def test_postgres_sole_store_stays_unavailable_after_another_owner(database: Database) -> None:
+async def test_postgres_exclusive_store_stays_unavailable_after_another_process_owned_it(database: Database) -> None:
     async with opened(database, sole=True) as graph, aside(database.url) as other:
         # Another process acquires the lock before this one notices the loss.
         await other.execute("UPDATE shoal.owner SET id = 0")
@@ -900,7 +900,7 @@ async def test_postgres_lists_from_schema_without_position_blocks_are_read_by_po
 
 
 @in_loop
-async def test_postgres_moves_of_data_sources_recorded_by_older_schema_are_those_of_their_shards(
+async def test_postgres_moves_of_data_sources_in_older_schema_are_read_as_moves_of_their_shards(
     database: Database,
 ) -> None:
     async with aside(await database.made()) as other:
@@ -989,7 +989,7 @@ async def test_shard_move_journals_writes_while_copying(database: Database) -> N
 
 
 @in_loop
-async def test_shard_of_key_in_sql_is_that_of_key_row(database: Database) -> None:
+async def test_shard_of_key_computed_in_sql_equals_shard_of_key_row(database: Database) -> None:
     spaces = [USER_NAME, "email", "idempotency", "import", "user_name "]
     names = ["ann", "ann@example.com", "straße@例え.jp", "", *(f"m{n}" for n in range(300))]
     rows = [KeyRow(space, name, id_on(n % 64, n, n % 128), 0) for n, name in enumerate(names) for space in spaces]

@@ -87,7 +87,7 @@ async def blocked(graph: CachedGraph) -> bool:
 
 
 @in_loop
-async def test_cached_graph_reads_links_in_parallel_with_the_version_token_and_caches_counts() -> None:
+async def test_cached_graph_reads_associations_in_parallel_with_version_token_and_caches_counts() -> None:
     store, versions, one, _ = two_processes()
     await one.obj_get((ANN,))
     versions.halt()
@@ -102,7 +102,7 @@ async def test_cached_graph_reads_links_in_parallel_with_the_version_token_and_c
 
 
 @in_loop
-async def test_cached_graph_does_not_cache_links_read_before_a_change_under_the_newer_version_token() -> None:
+async def test_cached_graph_does_not_cache_associations_read_before_a_change_under_newer_token() -> None:
     for ours in (False, True):
         store, versions, one, two = two_processes()
         await one.obj_get((ANN,))
@@ -124,7 +124,7 @@ async def test_cached_graph_does_not_cache_links_read_before_a_change_under_the_
 
 
 @in_loop
-async def test_cached_graph_with_known_version_token_caches_links_despite_own_concurrent_change() -> None:
+async def test_cached_graph_with_known_version_token_caches_associations_despite_own_change() -> None:
     store, versions, one, _ = two_processes()
     versions.late, store.slow = 0.01, 0.02
     with one_request():
@@ -139,7 +139,7 @@ async def test_cached_graph_with_known_version_token_caches_links_despite_own_co
 
 
 @in_loop
-async def test_cached_graph_without_known_version_token_reads_the_token_before_links() -> None:
+async def test_cached_graph_without_known_version_token_reads_the_token_before_associations() -> None:
     store, versions, one, _ = two_processes()
     versions.halt()
     asking = asyncio.create_task(blocked(one))
@@ -153,7 +153,7 @@ async def test_cached_graph_without_known_version_token_reads_the_token_before_l
 
 
 @in_loop
-async def test_cached_author_is_returned_only_for_cached_posts() -> None:
+async def test_cached_graph_returns_author_only_of_cached_posts() -> None:
     _, _, one, two = two_processes()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert (one.cached_author(POST_OF_BEN), two.cached_author(POST_OF_BEN)) == (BEN, 0)

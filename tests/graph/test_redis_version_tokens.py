@@ -140,7 +140,7 @@ async def test_version_token_is_not_renewed_after_concurrent_change() -> None:
 
 @on_both
 @in_loop
-async def test_change_marker_with_reading_returns_current_version_tokens(where: str) -> None:
+async def test_change_mark_request_with_reading_returns_previous_version_tokens(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS[:2])
@@ -156,7 +156,7 @@ async def test_change_marker_with_reading_returns_current_version_tokens(where: 
 
 
 @in_loop
-async def test_change_marker_that_is_abandoned_is_ignored_by_reading_marker() -> None:
+async def test_change_mark_request_with_reading_ignores_abandoned_change_mark() -> None:
     url = redis.single()
     async with stamps_at(url) as versions:
         await versions.begin([ONE])
@@ -192,7 +192,7 @@ async def test_version_tokens_are_restored_after_unchanged_commit_without_concur
 
 
 @in_loop
-async def test_change_marker_of_another_change_remains_after_one_ends() -> None:
+async def test_change_mark_of_another_change_remains_after_one_change_ends() -> None:
     url = redis.single()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         first, second, third = await mine.begin([ONE]), await yours.begin([ONE]), await yours.begin([ONE])
@@ -206,7 +206,7 @@ async def test_change_marker_of_another_change_remains_after_one_ends() -> None:
 
 
 @in_loop
-async def test_version_token_is_invalidated_by_change_without_marker() -> None:
+async def test_version_token_is_invalidated_by_change_without_change_mark() -> None:
     url = redis.single()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read([ONE])
@@ -219,7 +219,7 @@ async def test_version_token_is_invalidated_by_change_without_marker() -> None:
 
 
 @in_loop
-async def test_change_marker_of_crashed_process_expires() -> None:
+async def test_change_mark_of_crashed_process_expires() -> None:
     async with stamps_at(redis.single()) as versions:
         await versions.begin([ONE])
         with Redis.from_url(redis.server().url) as server:
@@ -374,7 +374,7 @@ async def test_redis_outage_with_too_many_changes_invalidates_whole_shards(
 
 @on_both
 @in_loop
-async def test_version_token_shard_report_keeps_markers_of_other_processes(
+async def test_version_token_invalidation_of_whole_shard_keeps_change_marks_of_other_processes(
     where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_stamps, "_PENDING_OBJECTS", 0)

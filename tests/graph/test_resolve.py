@@ -162,7 +162,7 @@ def test_batch_group_later_batches_see_changes_of_earlier_ones() -> None:
         decide(taken, known, changes, owns=everywhere, now=NOW)
 
 
-def test_cross_store_inverse_is_returned_and_emitted_with_raised_time() -> None:
+def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_time() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
@@ -180,7 +180,7 @@ def test_cross_store_inverse_is_returned_and_emitted_with_raised_time() -> None:
     assert {triple[0] for triple in changes.links} == {ANN}
 
 
-def test_entry_of_public_list_in_another_store_is_pending_as_it_is() -> None:
+def test_public_list_entry_in_another_store_is_pending_unchanged() -> None:
     known, changes = Known(), Resolution()
     batch = Batch(shard_of(ANN))
     public = public_list(shard_of(CYD))

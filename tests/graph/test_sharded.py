@@ -495,7 +495,7 @@ class Keeper:
 
 
 @in_loop
-async def test_live_map_admits_writes_to_moved_shards_before_it_offers_the_map_to_other_stores() -> None:
+async def test_shard_map_change_opens_moved_shards_before_other_stores_get_the_map() -> None:
     first = first_map({"0-31": "a", "32-62": "b", "63": "c"})
     calls: list[tuple[str, str]] = []
 

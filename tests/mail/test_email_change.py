@@ -204,7 +204,7 @@ async def test_email_address_in_use_again_is_not_freed_by_late_events(office: Po
 
 
 @in_loop
-async def test_undo_mail_dropped_late_keeps_delivered_link_and_address(
+async def test_email_change_undo_mail_dropped_as_late_keeps_earlier_link_and_reserved_address(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_network(office) as (shoal, ann):

@@ -37,7 +37,7 @@ def test_metrics_documentation_lists_all_prometheus_alerts() -> None:
     assert sorted(re.findall(r"^\| `(Shoal\w+)` \|", metrics_page.PAGE.read_text(), re.MULTILINE)) == sorted(rules)
 
 
-def test_engine_vitals_each_have_a_metric() -> None:
+def test_engine_measurements_each_have_a_metric() -> None:
     assert NAMES.keys() == set(get_args(MeasurementName))
 
 

@@ -299,7 +299,7 @@ async def test_shoal_check_repair_migrates_counts_of_older_networks_to_public_po
 
 
 @in_loop
-async def test_shoal_check_repair_keeps_the_later_of_two_conflicting_ends(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_association_with_conflicting_ends_keeps_later_one(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
     await checked(checked_network, repair=True)
@@ -308,7 +308,7 @@ async def test_shoal_check_repair_keeps_the_later_of_two_conflicting_ends(tmp_pa
 
 
 @in_loop
-async def test_shoal_check_detects_plain_operations_on_one_end(tmp_path: Path) -> None:
+async def test_shoal_check_detects_operations_applied_at_one_end_only(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     async with Shoal.open(checked_network.url) as shoal:
         for op in (

@@ -127,7 +127,7 @@ def test_cluster_folder_lock_is_exclusive(folder: Path) -> None:
         pass
 
 
-def test_cluster_folder_lock_kills_processes_of_dead_holder(folder: Path) -> None:
+def test_cluster_folder_lock_kills_processes_left_by_dead_holder(folder: Path) -> None:
     home = folder / "engine"
     home.mkdir()
     left = subprocess.Popen(["sleep", "600"], cwd=home, start_new_session=True)

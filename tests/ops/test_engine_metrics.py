@@ -32,7 +32,7 @@ async def asked(**settings: Any) -> list[EngineHealth]:
 
 
 @in_loop
-async def test_engine_vitals_of_sqlite_report_file_sizes(tmp_path: Path) -> None:
+async def test_engine_measurements_of_sqlite_report_file_sizes(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'own.db'}"
     async with open_network(configuration.build(store=store)) as network:
         found = await EngineWatch(network.engines).look()
@@ -44,7 +44,7 @@ async def test_engine_vitals_of_sqlite_report_file_sizes(tmp_path: Path) -> None
 
 
 @in_loop
-async def test_engine_vitals_of_postgresql_report_connections_and_longest_transaction() -> None:
+async def test_engine_measurements_of_postgresql_report_connections_and_longest_transaction() -> None:
     owner = asyncio.Event()
     url = await postgres.database(owner)
     secret = url.replace("shoal@", "shoal:a-secret@")
@@ -69,7 +69,7 @@ async def test_engine_vitals_of_postgresql_report_connections_and_longest_transa
 
 
 @in_loop
-async def test_engine_vitals_of_redis_cluster_report_each_server_and_mark_lost_one() -> None:
+async def test_engine_measurements_of_redis_cluster_report_each_server_and_mark_lost_one() -> None:
     running = await asyncio.to_thread(redis.own_cluster, 3, 0)
     try:
         found = await asked(timelines=running.url)
@@ -88,7 +88,7 @@ async def test_engine_vitals_of_redis_cluster_report_each_server_and_mark_lost_o
 
 
 @in_loop
-async def test_engine_vitals_of_redis_report_keys_and_full_memory() -> None:
+async def test_engine_measurements_of_redis_report_keys_and_full_memory() -> None:
     program = await asyncio.to_thread(redis.own, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru")
     try:
         client = Redis.from_url(program.url)
@@ -105,7 +105,7 @@ async def test_engine_vitals_of_redis_report_keys_and_full_memory() -> None:
 
 
 @in_loop
-async def test_engine_vitals_of_rabbitmq_report_queue_depth_and_missing_workers() -> None:
+async def test_engine_measurements_of_rabbitmq_report_queue_depth_and_missing_workers() -> None:
     url, namespace = rabbitmq.node().url, rabbitmq.namespace()
     outbox = await RabbitOutbox.open(url, namespace=namespace, taking=False)
     try:
@@ -122,7 +122,7 @@ async def test_engine_vitals_of_rabbitmq_report_queue_depth_and_missing_workers(
 
 
 @in_loop
-async def test_engine_vitals_of_dynamodb_table_report_size() -> None:
+async def test_engine_measurements_of_dynamodb_table_report_size() -> None:
     url = dynamodb.new_table()
     graph = await DynamoGraph.open(url)
     await graph.close()
@@ -132,7 +132,7 @@ async def test_engine_vitals_of_dynamodb_table_report_size() -> None:
 
 
 @in_loop
-async def test_engine_vitals_of_unreachable_or_hung_engine_are_marked_without_blocking() -> None:
+async def test_engine_measurements_of_unreachable_or_hung_engine_are_marked_without_blocking() -> None:
     silent = asyncio.Event()
     calls = 0
 
@@ -159,5 +159,5 @@ async def test_engine_vitals_of_unreachable_or_hung_engine_are_marked_without_bl
 
 
 @in_loop
-async def test_engine_vitals_omit_in_memory_backends() -> None:
+async def test_engine_measurements_omit_in_memory_backends() -> None:
     assert await asked(timelines="memory://", search="memory://") == []

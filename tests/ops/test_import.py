@@ -370,7 +370,7 @@ def test_import_directory_with_real_layout_maps_authors_to_best_connected_member
 
 
 @given(st.lists(st.integers(-(10**12), EPOCH_MS - 1), min_size=2, max_size=50))
-def test_backdated_ids_before_epoch_keep_order_within_first_ten_days(moments: list[int]) -> None:
+def test_import_ids_for_times_before_epoch_keep_order_within_first_ten_days(moments: list[int]) -> None:
     ticks = [ticks_of(moment) for moment in sorted(moments)]
     assert ticks == sorted(ticks)
     assert ticks[0] >= 0
@@ -378,12 +378,12 @@ def test_backdated_ids_before_epoch_keep_order_within_first_ten_days(moments: li
 
 
 @given(st.integers(1_072_915_200, EPOCH_MS // 1000 - 2))
-def test_backdated_ids_since_2004_advance_over_one_millisecond_per_second(second: int) -> None:
+def test_import_ids_for_times_one_second_apart_since_2004_differ_by_over_a_millisecond(second: int) -> None:
     assert ticks_of(second * 1000 + 1000) - ticks_of(second * 1000) > 1 << 10
 
 
 @given(st.lists(st.sampled_from([0, 5, EPOCH_MS, EPOCH_MS + 1]), max_size=40), st.integers(0, 8191))
-def test_backdated_ids_are_unique_and_on_their_shard(moments: list[int], shard: int) -> None:
+def test_import_ids_for_past_times_are_unique_and_on_their_shard(moments: list[int], shard: int) -> None:
     maker = BackdatedIds()
     ids = [maker.take(moment, shard) for moment in moments]
     ids += [maker.after(id_, shard) for id_ in ids]

@@ -462,7 +462,7 @@ asyncio.run(main())
 
 
 @in_loop
-async def test_shard_move_finished_source_refuses_late_commit() -> None:
+async def test_shard_move_source_store_refuses_late_commit_after_finish() -> None:
     async with network() as (graphs, here, there):
         async with mover(here) as moving:
             await moving.move(SHARDS, there)

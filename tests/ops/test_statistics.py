@@ -109,7 +109,7 @@ def test_daily_statistics_equal_recorded_events(seed: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("length", [1, 7])
-def test_retention_counts_cohort_members_who_posted_later(seed: int, length: int) -> None:
+def test_retention_statistics_count_cohort_members_who_posted_later(seed: int, length: int) -> None:
     network = run(told(seed))
     found = run(count(network.graph, NOW))
     starts = list(range(TODAY - 34, TODAY + 1, length))
@@ -159,7 +159,7 @@ def test_daily_statistics_with_full_memory_drop_oldest_days_and_keep_others_corr
     assert not found.knows(Period(found.since - 1, TODAY))
 
 
-def test_daily_statistics_of_empty_network_know_every_period() -> None:
+def test_daily_statistics_of_empty_network_are_zero_for_every_period() -> None:
     empty = run(count(MemoryGraph(), NOW))
     assert empty.knows(Period(100, 200))
     assert empty.active_in(Period(100, 200)) == 0
@@ -170,7 +170,7 @@ def test_daily_statistics_of_empty_network_know_every_period() -> None:
     assert not old.knows(Period(0, 10))
 
 
-def test_tag_uses_are_limited_to_period_and_maximum() -> None:
+def test_tag_use_statistics_are_limited_to_period_and_maximum() -> None:
     async def story() -> tuple[list[int], str]:
         graph, ids = MemoryGraph(), Ids()
         for ago in (5, 3, 3, 0):
@@ -211,7 +211,7 @@ class Slow(MemoryGraph):
         return await super().obj_scan(after, limit)
 
 
-def test_statistics_concurrent_requests_share_one_scan_and_get_unavailable_until_done(
+def test_daily_statistics_concurrent_requests_share_one_scan_and_are_unavailable_until_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(statistics, "_PATIENCE_SECONDS", 0.0)
@@ -242,7 +242,7 @@ def test_statistics_concurrent_requests_share_one_scan_and_get_unavailable_until
     run(story())
 
 
-def test_statistics_failed_scan_is_not_retried_immediately(caplog: pytest.LogCaptureFixture) -> None:
+def test_daily_statistics_failed_scan_is_not_retried_immediately(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> int:
         store = Slow()
         store.broken = True

@@ -97,7 +97,7 @@ def test_calibration_members_have_specified_follower_counts() -> None:
     assert len(set(crowd.everybody)) == len(crowd.everybody)
 
 
-def test_machine_info_reports_cores_memory_and_disk(tmp_path: Path) -> None:
+def test_calibration_machine_description_has_cores_memory_and_disk(tmp_path: Path) -> None:
     found = machine(tmp_path)
     assert found.cores >= 1
     assert found.memory > 1 << 28

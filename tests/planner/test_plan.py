@@ -57,7 +57,7 @@ def test_cluster_plan_carries_its_load_unless_engines_reach_their_limits(of: Ass
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_plan_with_more_load_uses_no_limit_less(of: Assumptions) -> None:
+def test_plan_with_more_load_lowers_use_of_no_limit(of: Assumptions) -> None:
     def uses(given: Assumptions) -> dict[str, float]:
         fixed = cluster(given, COSTS, Size(8, 4, 2, 2))
         return {limit.what: limit.use for shape in (one_process(given, COSTS), fixed) for limit in shape.limits}
@@ -83,7 +83,7 @@ def test_plan_for_billions_of_members_divides_data_sources_and_names_first_bottl
     assert shape.carries == (not full)
 
 
-def test_plan_reported_member_count_uses_its_limits_completely() -> None:
+def test_plan_reported_maximum_of_members_reaches_the_first_limit_exactly() -> None:
     of = Assumptions(members=3_000_000)
     alone = next(one for one in carried(of, COSTS) if one.shape == NAME)
     assert alone.members == alone.breaks[0].members

@@ -44,7 +44,7 @@ COSTS = shipped().one_process
 
 
 @given(st.lists(st.floats(1e-5, 1e5), min_size=1, max_size=200), st.floats(1, 99))
-def test_histogram_percentiles_are_within_one_percent(times: list[float], percent: float) -> None:
+def test_simulation_histogram_percentiles_are_within_one_percent(times: list[float], percent: float) -> None:
     found, together = Histogram(), Histogram()
     for time in times:
         found.add(time)
@@ -56,7 +56,7 @@ def test_histogram_percentiles_are_within_one_percent(times: list[float], percen
     assert (found.count, found.most) == (together.count, together.most) == (len(times), max(times))
 
 
-def test_histogram_without_samples_returns_zero() -> None:
+def test_simulation_histogram_without_samples_returns_zero() -> None:
     empty = Histogram()
     empty.add_all(np.array([1.0]), np.array([0.0]))
     assert (empty.percentile(50), empty.count, empty.most) == (0.0, 0.0, 0.0)

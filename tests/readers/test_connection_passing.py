@@ -58,7 +58,7 @@ def said(line: str, more: str = "") -> bytes:
         (b"", False),
     ],
 )
-def test_reader_process_accepts_only_readable_requests(data: bytes, readable: bool) -> None:
+def test_reader_process_serves_only_requests_that_write_nothing(data: bytes, readable: bool) -> None:
     assert READABLE.has(data) is readable
 
 
@@ -90,7 +90,7 @@ def test_connection_balancing_moves_connections_to_less_busy_process() -> None:
 
 
 @in_loop
-async def test_process_load_is_published_while_process_is_busy() -> None:
+async def test_connection_balancing_load_of_process_is_published_while_it_is_busy() -> None:
     busy = SharedMemory.create(2, 1, 1).busy
     async with Balance(busy, 1).publishing():
         deadline = time.monotonic() + 60
@@ -138,7 +138,7 @@ def counted() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("counted")
-def test_passed_connections_arrive_complete_and_in_order(tmp_path: Path) -> None:
+def test_connections_passed_to_other_process_arrive_complete_and_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         dice = random.Random(3)
         sent = [dice.randbytes(dice.choice((10, 5_000, 32_768, 65_536, 200_000))) for _ in range(60)]
@@ -169,7 +169,7 @@ async def _length(of: list[bytes]) -> int:
     return len(of)
 
 
-def test_token_use_seen_by_reader_is_reported_to_owner() -> None:
+def test_token_use_recorded_by_reader_process_is_reported_to_owner() -> None:
     told: list[tuple[int, str]] = []
     with network_fixture() as here:
         ann = here.join("ann")

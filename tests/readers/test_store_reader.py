@@ -41,7 +41,7 @@ async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, lis
 
 
 @in_loop
-async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
+async def test_reader_process_timeline_request_after_timed_out_one_gets_its_own_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):
@@ -57,7 +57,7 @@ async def test_store_reader_warm_after_timed_out_request_gets_its_own_answer(
 
 
 @in_loop
-async def test_store_reader_warm_with_failing_owner_raises_unavailable(tmp_path: Path) -> None:
+async def test_reader_process_timeline_request_with_failing_owner_raises_unavailable(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, _, warm):
         warm.set()
         with pytest.raises(Unavailable, match="warming up a timeline failed"):
@@ -65,7 +65,7 @@ async def test_store_reader_warm_with_failing_owner_raises_unavailable(tmp_path:
 
 
 @in_loop
-async def test_store_reader_without_owner_is_not_alive_and_reconnects(tmp_path: Path) -> None:
+async def test_reader_process_without_owner_is_not_alive_and_reconnects(tmp_path: Path) -> None:
     path = tmp_path / "readers.sock"
     async with reading_from_owner(path) as (reader, _, _):
         assert reader.alive()
@@ -77,7 +77,7 @@ async def test_store_reader_without_owner_is_not_alive_and_reconnects(tmp_path: 
 
 
 @in_loop
-async def test_store_reader_token_use_is_reported_to_owner(tmp_path: Path) -> None:
+async def test_reader_process_reports_token_use_to_owner(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, _):
         reader.used(12, Origin("192.0.2.1", "Tide"))
         await eventually(lambda: _length(asked), 1)

@@ -470,7 +470,9 @@ async def test_streaming_hub_reports_that_versions_of_tag_cloud_were_lost_in_gap
 
 
 @in_loop
-async def test_streaming_hub_does_not_follow_while_channel_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streaming_hub_reports_that_updates_may_be_missed_while_channel_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with hub_fixture() as fixture:
         follow, end, away = fixture.channel.follow, fixture.channel.end, False
 

@@ -42,7 +42,7 @@ def result() -> StudyResult:
     return studied(200_000, schemes=FIVE)
 
 
-def test_study_constraints_are_in_order_of_paper_and_cover_five_schemes(result: StudyResult) -> None:
+def test_placement_study_constraints_are_in_order_of_paper_and_cover_five_schemes(result: StudyResult) -> None:
     assert [each.number for each in result.constraints] == [1, 2, 3, 4, 5, 6, 7, 0, 0, 0]
     assert all([outcome.scheme for outcome in each.outcomes] == FIVE for each in result.constraints)
 
@@ -59,12 +59,14 @@ def test_study_constraints_are_in_order_of_paper_and_cover_five_schemes(result: 
         (7, [True] * 5),
     ],
 )
-def test_study_constraint_is_evaluated_for_each_scheme(result: StudyResult, number: int, met: Sequence[bool]) -> None:
+def test_placement_study_constraint_is_evaluated_for_each_scheme(
+    result: StudyResult, number: int, met: Sequence[bool]
+) -> None:
     assert {key: outcome.met for key, outcome in outcomes(result, number).items()} == dict(zip(FIVE, met, strict=True))
 
 
 @pytest.mark.parametrize("names", [["x"], ["ann", "bob"]])
-def test_study_constraints_of_very_short_list_have_results_of_long_list(names: list[str]) -> None:
+def test_placement_study_constraints_of_very_short_list_have_results_of_long_list(names: list[str]) -> None:
     study = Study(StudyOptions(schemes=FIVE))
     study.add(batch_of(names))
     found = study.result("a test")
@@ -72,7 +74,7 @@ def test_study_constraints_of_very_short_list_have_results_of_long_list(names: l
     assert [outcomes(found, number)["mapping"].met for number in (1, 2)] == [False, False]
 
 
-def test_study_external_data_constraint_fails_if_bucket_depends_on_order_of_names(
+def test_placement_study_external_data_constraint_fails_if_bucket_depends_on_order_of_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     right = Letters.place
@@ -84,7 +86,7 @@ def test_study_external_data_constraint_fails_if_bucket_depends_on_order_of_name
     assert outcomes(studied(schemes=["letters"]), 1)["letters"].met is False
 
 
-def test_study_lightweight_constraint_fails_for_slow_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_lightweight_constraint_fails_for_slow_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Letters.place
 
     def slow(self: Letters, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
@@ -105,7 +107,7 @@ def programs(folder: Path, name: str, change: Callable[[str], str]) -> Path:
     return folder
 
 
-def test_study_platform_constraint_fails_if_program_uses_built_in_hash(
+def test_placement_study_platform_constraint_fails_if_program_uses_built_in_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Section 3.3: a language's own hash function may differ between languages and processes.
@@ -120,7 +122,7 @@ def test_study_platform_constraint_fails_if_program_uses_built_in_hash(
     assert met == {"letters": True, "ascii-sum": True, "mapping": True, "md5": False, "shoal": False}
 
 
-def test_study_scripting_constraint_fails_if_one_program_differs(
+def test_placement_study_scripting_constraint_fails_if_one_program_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = programs(tmp_path / "programs", "place.awk", lambda source: source.replace("sum % 31", "sum % 32"))
@@ -130,7 +132,9 @@ def test_study_scripting_constraint_fails_if_one_program_differs(
     assert met == {"letters": True, "ascii-sum": False, "mapping": True, "md5": True, "shoal": True}
 
 
-def test_study_scripting_constraint_without_interpreters_is_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_scripting_constraint_without_interpreters_is_not_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(scripting, "LANGUAGES", (Language("None", ("no-such-interpreter",), "place.pl"),))
     found = outcomes(studied(schemes=["md5"]), 4)["md5"]
     assert (found.met, found.words) == (None, "0 interpreters are installed, and at least 3 are needed")
@@ -151,7 +155,7 @@ def test_placement_programs_in_ci_run_in_at_least_three_languages() -> None:
     assert len(found) >= 3
 
 
-def test_study_directory_constraint_fails_for_large_ranges_and_for_many_ranges() -> None:
+def test_placement_study_directory_constraint_fails_for_large_ranges_and_for_many_ranges() -> None:
     for size, met in ((10_000, True), (64_001, False), (100, False)):
         assert outcomes(studied(schemes=["mapping"], range_size=size), 5)["mapping"].met is met
     found = outcomes(studied(schemes=["md5"]), 5)["md5"]
@@ -160,7 +164,9 @@ def test_study_directory_constraint_fails_for_large_ranges_and_for_many_ranges()
     )
 
 
-def test_study_billion_members_constraint_fails_for_uneven_or_slow_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_billion_members_constraint_fails_for_uneven_or_slow_scheme(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for size, met in ((10_000, True), (1_000_000_000, False)):
         assert outcomes(studied(schemes=["mapping"], range_size=size), 6)["mapping"].met is met
     monkeypatch.setattr(constraints, "lookup_nanoseconds", lambda _names: 90_000.0)
@@ -169,14 +175,16 @@ def test_study_billion_members_constraint_fails_for_uneven_or_slow_scheme(monkey
     assert "a billion names take 90,0" in slow.words
 
 
-def test_study_billion_members_constraint_fails_if_a_bucket_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_billion_members_constraint_fails_if_a_bucket_overflows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     right = Md5Levels.place
     monkeypatch.setattr(Md5Levels, "place", lambda self, batch: [level // 4 for level in right(self, batch)])
     monkeypatch.setattr(Study, "_compare", lambda _self, _batch: None)
     assert outcomes(studied(20_000, schemes=["md5"]), 6)["md5"].met is False
 
 
-def test_study_one_to_one_constraint_fails_if_path_omits_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_one_to_one_constraint_fails_if_path_omits_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     found = outcomes(studied(schemes=FIVE), 7)
     for outcome in found.values():
         shared = int(outcome.words.split()[0].replace(",", ""))
@@ -193,12 +201,14 @@ def test_study_one_to_one_constraint_fails_if_path_omits_the_name(monkeypatch: p
 
 
 @pytest.mark.parametrize(("servers", "even"), [(16, True), (20, False)])
-def test_study_evenness_of_shoal_scheme_is_evaluated_by_store(result: StudyResult, servers: int, even: bool) -> None:
+def test_placement_study_evenness_of_shoal_scheme_is_evaluated_by_store(
+    result: StudyResult, servers: int, even: bool
+) -> None:
     assert result.constraints[7].name == "Even"
     found = studied(200_000, schemes=["shoal"], servers=servers, grown=servers * 2)
     assert {outcome.scheme: outcome.met for outcome in found.constraints[7].outcomes} == {"md5": True, "shoal": even}
 
 
-def test_study_hot_spots_without_activity_data_are_not_evaluated() -> None:
+def test_placement_study_hot_spots_without_activity_data_are_not_evaluated() -> None:
     found = studied(schemes=FIVE, zipf=0.0)
     assert [outcome.met for outcome in found.constraints[9].outcomes] == [None] * 5

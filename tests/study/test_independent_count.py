@@ -101,11 +101,11 @@ def check_all(result: StudyResult, names: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("names", [github_names, fotolog_names])
-def test_study_figures_of_test_list_equal_independent_count(names: Callable[[], list[str]]) -> None:
+def test_placement_study_figures_of_test_list_equal_independent_count(names: Callable[[], list[str]]) -> None:
     listed = names()
     check_all(studied(listed, schemes=tuple(SCHEMES)), listed)
 
 
 @given(st.lists(line_names, min_size=1, max_size=30))
-def test_study_figures_of_random_names_equal_independent_count(names: list[str]) -> None:
+def test_placement_study_figures_of_random_names_equal_independent_count(names: list[str]) -> None:
     check_all(studied(names, schemes=("letters", "ascii-sum")), [name.lower() for name in names])

@@ -53,23 +53,23 @@ def names_of(batches: list[NameBatch]) -> list[str]:
 
 
 @given(st.lists(line_names, max_size=20))
-def test_name_batch_returns_lower_cased_names(names: list[str]) -> None:
+def test_placement_study_name_batch_returns_lower_cased_names(names: list[str]) -> None:
     batch = batch_of(names)
     assert [name.decode() for name in batch.encoded()] == [name.lower() for name in names]
     assert batch.lengths.tolist() == [len(name.lower().encode()) for name in names]
 
 
-def test_name_batch_packs_four_bytes_per_word_in_little_endian_order() -> None:
+def test_placement_study_name_batch_packs_four_bytes_per_word_in_little_endian_order() -> None:
     assert batch_of(["ann", "frunk"]).words.T.tolist() == [[0x006E6E61, 0], [0x6E757266, 0x6B]]
 
 
 @given(st.lists(line_names, max_size=30))
-def test_name_lines_become_names_and_empty_lines_are_skipped(names: list[str]) -> None:
+def test_placement_study_name_lines_become_names_and_empty_lines_are_skipped(names: list[str]) -> None:
     lines = "".join(name.lower() + "\n" for name in names).encode()
     assert names_of(list(batches_of(lines, 0))) == [name.lower() for name in names if name]
 
 
-def test_name_batches_separate_long_names_from_single_block_names() -> None:
+def test_placement_study_name_batches_separate_long_names_from_single_block_names() -> None:
     names = ["a" * SHORT_BYTES, "b" * (SHORT_BYTES + 1), "c"]
     batches = list(batches_of("\n".join([*names, ""]).encode(), 0))
     assert [batch.ordinals.tolist() for batch in batches] == [[0, 2], [1]]
@@ -80,20 +80,22 @@ def test_name_batches_separate_long_names_from_single_block_names() -> None:
     ("lines", "words"),
     [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
 )
-def test_name_line_too_long_or_with_zero_byte_is_refused(lines: bytes, words: str) -> None:
+def test_placement_study_name_line_too_long_or_with_zero_byte_is_refused(lines: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         list(batches_of(lines, 0))
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-def test_name_file_plain_or_gzip_has_one_name_per_line(tmp_path: Path, zipped: bool) -> None:
+def test_placement_study_name_file_plain_or_gzip_has_one_name_per_line(tmp_path: Path, zipped: bool) -> None:
     path = tmp_path / "names.txt"
     text = "Ann\r\n  bob \n\nÉMILE\n" + "z" * 70 + b"\nlast".decode()
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
     assert names_of(read(path)) == ["ann", "bob", "émile", "z" * 70, "last"]
 
 
-def test_name_file_is_read_in_pieces_without_splitting_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_name_file_is_read_in_pieces_without_splitting_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(files, "_PIECE", 64)
     path = tmp_path / "names"
     names = [f"name{number}" for number in range(500)]
@@ -103,7 +105,7 @@ def test_name_file_is_read_in_pieces_without_splitting_names(tmp_path: Path, mon
     assert names_of(batches) == names
 
 
-def test_name_file_from_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_name_file_from_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     class Typed:
         buffer = io.BytesIO(gzip.compress(b"ann\nbob\n"))
 
@@ -111,7 +113,7 @@ def test_name_file_from_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) 
     assert names_of(read(Path("-"))) == ["ann", "bob"]
 
 
-def test_name_csv_column_and_weights_are_read(tmp_path: Path) -> None:
+def test_placement_study_name_csv_column_and_weights_are_read(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('id,name,posts\n1,Ann,3\n2,"b,ob",0.5\n3,,9\n4,Cyd,0\n')
     batches = read(path, weight="posts")
@@ -120,7 +122,7 @@ def test_name_csv_column_and_weights_are_read(tmp_path: Path) -> None:
     assert names_of(read(path, column="id")) == ["1", "2", "3", "4"]
 
 
-def test_name_csv_with_single_column_needs_no_column_option(tmp_path: Path) -> None:
+def test_placement_study_name_csv_with_single_column_needs_no_column_option(tmp_path: Path) -> None:
     path = tmp_path / "people.csv.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfwhoever\nann\nbob\n"))
     assert names_of(read(path)) == ["ann", "bob"]
@@ -140,7 +142,7 @@ def test_name_csv_with_single_column_needs_no_column_option(tmp_path: Path) -> N
         (b'name\n"' + b"x" * 140_000, ("", ""), "field larger"),
     ],
 )
-def test_name_csv_unreadable_is_refused_with_reason(
+def test_placement_study_name_csv_unreadable_is_refused_with_reason(
     tmp_path: Path, content: bytes, options: tuple[str, str], words: str
 ) -> None:
     path = tmp_path / "people.csv"
@@ -159,7 +161,7 @@ def test_name_csv_unreadable_is_refused_with_reason(
         (b"ann\nb\0b\n", "zero bytes"),
     ],
 )
-def test_name_file_invalid_is_refused_with_reason(tmp_path: Path, content: bytes, words: str) -> None:
+def test_placement_study_name_file_invalid_is_refused_with_reason(tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "names.txt"
     path.write_bytes(content)
     with pytest.raises(InvalidInput, match=words):

@@ -41,20 +41,22 @@ def result() -> StudyResult:
         ("M3", ("2.27", "1.51", "0.6652")),
     ],
 )
-def test_paper_graph_figures_are_shown_as_printed(result: StudyResult, graph: str, cells: tuple[str, ...]) -> None:
+def test_placement_paper_graph_figures_are_shown_as_printed(
+    result: StudyResult, graph: str, cells: tuple[str, ...]
+) -> None:
     assert NAMES == 1_188_968
     compared = next(each for each in result.paper if each.graph == graph)
     assert comparison_cells(compared)[:4] == (graph, *cells)
 
 
 @pytest.mark.parametrize("graph", ["N1", "N2", "M2", "M3"])
-def test_paper_graph_mean_equals_names_divided_by_cumulative_buckets(result: StudyResult, graph: str) -> None:
+def test_placement_paper_graph_mean_equals_names_divided_by_cumulative_buckets(result: StudyResult, graph: str) -> None:
     compared = next(each for each in result.paper if each.graph == graph)
     assert compared.buckets == BUCKETS[graph]
     assert compared.paper_mean == pytest.approx(NAMES / BUCKETS[graph], abs=0.01)
 
 
-def test_paper_graph_read_as_one_level_contradicts_its_printed_mean() -> None:
+def test_placement_paper_graph_interpreted_as_one_level_contradicts_its_printed_mean() -> None:
     for key, made in LEVEL_SCHEMES.items():
         for at, level in enumerate(made().levels):
             printed = GRAPHS[level.graph].printed
@@ -63,7 +65,7 @@ def test_paper_graph_read_as_one_level_contradicts_its_printed_mean() -> None:
                 assert NAMES / level.buckets > 10 * printed.mean
 
 
-def test_paper_comparison_has_random_ratio_for_study_and_paper_name_counts(result: StudyResult) -> None:
+def test_placement_paper_comparison_has_ratio_expected_at_random_for_both_name_counts(result: StudyResult) -> None:
     for each in result.paper:
         assert each.buckets == BUCKETS[each.graph]
         assert each.ratio == pytest.approx(each.deviation / each.mean)
@@ -75,12 +77,12 @@ def test_paper_comparison_has_random_ratio_for_study_and_paper_name_counts(resul
     assert random_ratio(0, 37) == 0
 
 
-def test_paper_comparison_states_fullest_bucket_of_three_letters(result: StudyResult) -> None:
+def test_placement_paper_comparison_states_fullest_bucket_of_three_letters(result: StudyResult) -> None:
     texts = [text for each in result.paper if (text := fullest_text(each, result.names))]
     assert texts == ["D3's fullest bucket: almost 25,000 in the paper (2.10%), 3,000 here (100.00%)"]
 
 
-def test_paper_comparison_of_one_scheme_has_only_its_graphs() -> None:
+def test_placement_paper_comparison_of_one_scheme_has_only_its_graphs() -> None:
     assert [each.graph for each in studied(["ann"], schemes=("ascii-sum",)).paper] == ["N1", "N2"]
 
 
@@ -98,14 +100,16 @@ PROOFS = [
 
 
 @pytest.mark.parametrize(("claim", "proofs"), PROOFS)
-def test_paper_error_is_reported_as_proved(result: StudyResult, claim: str, proofs: tuple[str, ...]) -> None:
+def test_placement_paper_error_with_valid_proof_is_reported_as_proved(
+    result: StudyResult, claim: str, proofs: tuple[str, ...]
+) -> None:
     (found,) = [each for each in result.errata if claim in each.claim]
     assert found.holds
     assert [words for words in proofs if words not in found.proof] == []
     assert len(result.errata) == len(PROOFS)
 
 
-def test_paper_statement_that_is_correct_is_reported_as_unproved_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_paper_statement_without_error_is_reported_as_unproved_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "_PRINTED_DIGEST", "5d2ead6cb89b0b84103d8d2dd91abb0b")
     monkeypatch.setattr(paper, "NAMES", 35_651 * 37)
     monkeypatch.setattr(paper, "SHARDS_PER_SOURCE", 64)
@@ -113,7 +117,7 @@ def test_paper_statement_that_is_correct_is_reported_as_unproved_error(monkeypat
     assert held == [False, True, False, True, False, True, True]
 
 
-def test_paper_errors_of_unstudied_schemes_are_omitted() -> None:
+def test_placement_paper_errors_of_unstudied_schemes_are_omitted() -> None:
     claims = [each.claim for each in studied(["ann"], schemes=("letters",)).errata]
     assert len(claims) == len(PROOFS) - 2
     assert not any("mod 64" in claim or "prime" in claim for claim in claims)

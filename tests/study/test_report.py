@@ -60,7 +60,7 @@ def drawings(page: str) -> list[ET.Element]:
     ]
 
 
-def test_study_report_page_is_well_formed_and_loads_no_external_resources(page: str) -> None:
+def test_placement_study_report_page_is_well_formed_and_loads_no_external_resources(page: str) -> None:
     parser = Balanced()
     parser.feed(page)
     parser.close()
@@ -73,7 +73,9 @@ def test_study_report_page_is_well_formed_and_loads_no_external_resources(page: 
 SINGLE_LEVELS = ("second-letter", "third-letter", "rest-mod-33", "b", "c")
 
 
-def test_study_report_graphs_have_a_bar_for_every_bucket_or_run_of_buckets(page: str, result: StudyResult) -> None:
+def test_placement_study_report_graphs_have_a_bar_for_every_bucket_or_run_of_buckets(
+    page: str, result: StudyResult
+) -> None:
     levels = [level for scheme in result.schemes for level in quantities(scheme)]
     figures = dict(re.findall(r'<figure class="card" id="([\w-]+)".*?(<svg.*?</svg>)', page, re.DOTALL))
     assert set(figures) == {*GRAPHS, *SINGLE_LEVELS}
@@ -93,7 +95,7 @@ def test_study_report_graphs_have_a_bar_for_every_bucket_or_run_of_buckets(page:
         assert [height / scale for height in heights] == pytest.approx(counts, abs=max(counts) / 50)
 
 
-def test_study_report_plots_have_descriptions_and_stay_within_bounds(page: str) -> None:
+def test_placement_study_report_plots_have_descriptions_and_stay_within_bounds(page: str) -> None:
     found = drawings(page)
     assert len(found) == len(GRAPHS) + len(SINGLE_LEVELS) + 3
     for each in found:
@@ -105,13 +107,13 @@ def test_study_report_plots_have_descriptions_and_stay_within_bounds(page: str) 
             assert -0.01 <= y <= y + tall <= height + 0.01
 
 
-def test_study_report_compares_every_graph_with_the_paper(page: str) -> None:
+def test_placement_study_report_compares_every_graph_with_the_paper(page: str) -> None:
     assert page.count("<td>the paper</td>") == len(GRAPHS)
     assert "<td>the paper</td><td>38,353.80</td><td>228.88</td><td>0.0060</td>" in page
     assert "D3&#x27;s fullest bucket: almost 25,000 in the paper" in page
 
 
-def test_study_report_lists_seven_constraints_and_proofs_of_errors_in_paper(page: str) -> None:
+def test_placement_study_report_lists_seven_constraints_and_proofs_of_errors_in_paper(page: str) -> None:
     assert "Seven constraints" in page
     assert re.findall(r"<b>(\d)\. ", page) == list("1234567")
     assert page.count("Checked: ") == 10
@@ -119,13 +121,13 @@ def test_study_report_lists_seven_constraints_and_proofs_of_errors_in_paper(page
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_study_report_of_one_scheme_is_well_formed(scheme: str) -> None:
+def test_placement_study_report_of_one_scheme_is_well_formed(scheme: str) -> None:
     parser = Balanced()
     parser.feed(report_page(studied(500, schemes=(scheme,))))
     assert parser.open == []
 
 
-def test_study_report_of_one_name_does_not_contain_the_name() -> None:
+def test_placement_study_report_of_one_name_does_not_contain_the_name() -> None:
     study = Study(StudyOptions())
     study.add(batch_of(["zaphod_beeblebrox"]))
     assert "zaphod" not in report_page(study.result("one"))
@@ -134,5 +136,5 @@ def test_study_report_of_one_name_does_not_contain_the_name() -> None:
 @pytest.mark.parametrize(
     ("number", "shown"), [(0, "0"), (950, "950"), (9_860, "9.86k"), (128_133, "128k"), (1_600_000, "1.6M"), (2e9, "2G")]
 )
-def test_study_report_axis_numbers_are_compact(number: float, shown: str) -> None:
+def test_placement_study_report_axis_numbers_are_compact(number: float, shown: str) -> None:
     assert compact(number) == shown

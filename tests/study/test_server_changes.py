@@ -50,11 +50,11 @@ def some_hashes(count: int = 20_000) -> Hashes:
         (1_673_758_223_894_951_030, 11, 5),
     ],
 )
-def test_jump_hash_matches_published_test_vectors(key: int, servers: int, bucket: int) -> None:
+def test_placement_study_jump_hash_matches_published_test_vectors(key: int, servers: int, bucket: int) -> None:
     assert Jump().place(np.array([key], np.uint64), [servers])[0].tolist() == [bucket]
 
 
-def test_name_hash_equals_xxh3_of_lower_cased_name() -> None:
+def test_placement_study_hash_of_name_equals_xxh3_of_lower_cased_name() -> None:
     assert hashes_of(batch_of(["Ann", "", "é"])).tolist() == [
         xxh3_64_intdigest(name) for name in (b"ann", b"", "é".encode())
     ]

@@ -87,5 +87,5 @@ def test_expected_deviation_of_uniform_placement_matches_multinomial_samples() -
 
 
 @pytest.mark.parametrize(("p", "shown"), [(0.41, "0.410"), (0.9999, "1.00"), (3e-7, "3e-07"), (0.0, "< 1e-300")])
-def test_probability_is_formatted_with_readable_precision(p: float, shown: str) -> None:
+def test_placement_study_formats_probability_with_readable_precision(p: float, shown: str) -> None:
     assert shown_probability(p, log10(p) if p else -5000.0) == shown

@@ -23,7 +23,7 @@ def held(
 
 
 @given(member_counts, st.integers(1, 10))
-def test_even_assignment_of_units_is_within_bound_of_greedy_algorithm(
+def test_bucket_assignment_to_servers_is_within_bound_of_greedy_algorithm(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int
 ) -> None:
     owners = evenly_assigned(members, servers)
@@ -36,7 +36,7 @@ def test_even_assignment_of_units_is_within_bound_of_greedy_algorithm(
 
 
 @given(member_counts, st.integers(1, 8), st.integers(1, 4))
-def test_added_servers_receive_units_up_to_their_share_and_others_receive_none(
+def test_added_server_receives_buckets_up_to_its_share_and_other_servers_receive_none(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int, more: int
 ) -> None:
     before = evenly_assigned(members, servers)
@@ -51,14 +51,14 @@ def test_added_servers_receive_units_up_to_their_share_and_others_receive_none(
     assert moved_members(before, after, members) == members[moved].sum()
 
 
-def test_added_server_does_not_receive_unit_larger_than_its_share() -> None:
+def test_added_server_does_not_receive_bucket_larger_than_its_share() -> None:
     members = np.array([100, 10, 10])
     before = evenly_assigned(members, 2)
     assert expanded(before, members, 3)[0] == before[0]
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=50), st.integers(2, 6), st.integers(0, 1_000))
-def test_moving_of_busy_units_never_raises_peak_activity_and_reports_moves(
+def test_rebalancing_by_activity_never_raises_peak_activity_and_reports_moves(
     amounts: list[float], servers: int, seed: int
 ) -> None:
     activity = np.array(amounts)
@@ -71,7 +71,7 @@ def test_moving_of_busy_units_never_raises_peak_activity_and_reports_moves(
     assert done.units or done.after == done.before
 
 
-def test_moving_of_busy_units_begins_with_highest_activity_per_member() -> None:
+def test_rebalancing_by_activity_begins_with_highest_activity_per_member() -> None:
     # Two servers; the first has one busy member and a group of members with equal total activity.
     units = Units(np.array([1, 500, 300]), np.array([10.0, 10.0, 8.0]))
     done = cooled(np.array([0, 0, 1]), units, 2, 1.3)
@@ -79,7 +79,7 @@ def test_moving_of_busy_units_begins_with_highest_activity_per_member() -> None:
     assert [done.before, done.after] == pytest.approx([20 / 14, 18 / 14])
 
 
-def test_moving_of_busy_units_without_activity_moves_no_unit() -> None:
+def test_rebalancing_by_activity_without_activity_moves_no_bucket() -> None:
     assert cooled(np.array([0, 1]), Units(np.array([3, 3]), np.zeros(2)), 2, 1.25) == (0, 0, 0, 0, 0)
 
 
@@ -111,7 +111,7 @@ def test_mapping_ranges_beyond_limit_are_refused(monkeypatch: pytest.MonkeyPatch
         found.add(np.array([700]), None)
 
 
-def test_member_activity_follows_zipf_law() -> None:
+def test_placement_study_member_activity_follows_zipf_law() -> None:
     ranked = np.sort(zipf_activity(np.arange(200_000), 0.9, 1))[::-1]
     ranks = np.array([10, 100, 1_000, 10_000, 100_000])
     slopes = np.diff(np.log(ranked[ranks])) / np.diff(np.log(ranks))

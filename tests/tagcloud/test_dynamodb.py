@@ -98,7 +98,7 @@ async def test_tag_cloud_write_killed_at_any_request_stores_version_completely_o
 
 
 @in_loop
-async def test_tag_cloud_version_is_completed_although_helpers_die() -> None:
+async def test_tag_cloud_version_is_completed_although_processes_that_complete_it_die() -> None:
     url = new_table()
     async with opened(url) as store:
         for version in range(1, 4):
@@ -119,7 +119,7 @@ async def test_tag_cloud_version_is_completed_although_helpers_die() -> None:
 
 
 @in_loop
-async def test_tag_cloud_version_completed_by_concurrent_helpers_is_correct() -> None:
+async def test_tag_cloud_version_completed_by_concurrent_processes_is_correct() -> None:
     url = new_table()
     async with opened(url) as one, opened(url) as other:
         assert await killed_at(url, 12, answered=True, version=1)
@@ -129,7 +129,7 @@ async def test_tag_cloud_version_completed_by_concurrent_helpers_is_correct() ->
 
 
 @in_loop
-async def test_tag_cloud_late_helper_does_not_change_later_versions() -> None:
+async def test_tag_cloud_process_that_completes_version_late_does_not_change_later_versions() -> None:
     """The helper has read the slices of a version; later versions exist when it applies them."""
     url = new_table()
     async with opened(url) as store, opened(url) as late:

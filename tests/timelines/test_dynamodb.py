@@ -68,7 +68,7 @@ async def metered() -> AsyncIterator[DynamoTimelines]:
 
 
 @in_loop
-async def test_push_to_warm_timelines_costs_one_write_unit_each_in_batches_of_25() -> None:
+async def test_dynamodb_timelines_push_costs_one_write_unit_per_timeline_in_batches_of_25() -> None:
     members = [ANN + n for n in range(60)]
     async with metered() as timelines:
         await warm_up(timelines, *members)
@@ -80,7 +80,7 @@ async def test_push_to_warm_timelines_costs_one_write_unit_each_in_batches_of_25
 
 
 @in_loop
-async def test_long_timeline_costs_at_most_a_fifth_of_a_write_unit_more_per_delivery() -> None:
+async def test_dynamodb_timelines_push_to_long_timeline_costs_at_most_a_fifth_write_unit_more() -> None:
     async with metered() as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, range(FIRST - 800, FIRST), 0)
@@ -96,7 +96,7 @@ async def test_long_timeline_costs_at_most_a_fifth_of_a_write_unit_more_per_deli
 
 
 @in_loop
-async def test_timeline_is_read_with_one_request() -> None:
+async def test_dynamodb_timelines_read_takes_one_request() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, range(FIRST, FIRST + 800), 0)
@@ -108,7 +108,7 @@ async def test_timeline_is_read_with_one_request() -> None:
 
 
 @in_loop
-async def test_concurrent_pushes_are_combined_into_one_write_per_timeline() -> None:
+async def test_dynamodb_timelines_concurrent_pushes_are_combined_into_one_write_per_timeline() -> None:
     async with metered() as timelines:
         await warm_up(timelines, ANN, BEN)
         before = timelines.service.capacity.writes
@@ -119,7 +119,7 @@ async def test_concurrent_pushes_are_combined_into_one_write_per_timeline() -> N
 
 
 @in_loop
-async def test_second_push_to_cold_timeline_costs_no_write_unit() -> None:
+async def test_dynamodb_timelines_second_push_to_cold_timeline_costs_no_write_unit() -> None:
     async with metered() as timelines:
         assert await push(timelines, FIRST) == 0
         spent = timelines.service.capacity
@@ -132,7 +132,7 @@ async def test_second_push_to_cold_timeline_costs_no_write_unit() -> None:
 
 
 @in_loop
-async def test_late_push_below_floor_is_not_written_and_the_rest_of_its_group_is() -> None:
+async def test_dynamodb_timelines_push_below_floor_is_not_written_but_the_rest_of_its_group_is() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, [], FIRST)
@@ -145,7 +145,7 @@ async def test_late_push_below_floor_is_not_written_and_the_rest_of_its_group_is
 
 
 @in_loop
-async def test_workers_that_write_one_timeline_concurrently_lose_no_entry_and_revive_none() -> None:
+async def test_dynamodb_timelines_concurrent_writers_of_one_timeline_lose_and_restore_no_entry() -> None:
     url = new_url()
     async with timelines_on(url, 800, head_length=3) as one, timelines_on(url, 800, head_length=3) as two:
         await warm_up(one, ANN)
@@ -174,12 +174,12 @@ async def _raced(url: str, race: Callable[[DynamoTimelines], Awaitable[object]])
 
 
 @in_loop
-async def test_entry_removed_during_a_move_to_the_tail_stays_removed() -> None:
+async def test_dynamodb_timelines_entry_removed_during_move_to_tail_stays_removed() -> None:
     assert await _raced(new_url(), lambda timelines: timelines.subtract(ANN, [FIRST])) == [FIRST + 9, FIRST + 1]
 
 
 @in_loop
-async def test_entry_pushed_during_a_move_to_the_tail_is_kept() -> None:
+async def test_dynamodb_timelines_entry_pushed_during_move_to_tail_is_kept() -> None:
     async def race(timelines: DynamoTimelines) -> None:
         values = {":ids": {"NS": [str(FIRST + 5)]}}
         key = ItemKey(str(ANN), "head").item()
@@ -191,7 +191,7 @@ async def test_entry_pushed_during_a_move_to_the_tail_is_kept() -> None:
 
 
 @in_loop
-async def test_move_to_the_tail_by_another_worker_is_not_repeated() -> None:
+async def test_dynamodb_timelines_move_to_tail_by_another_process_is_not_repeated() -> None:
     moved = []
 
     async def race(timelines: DynamoTimelines) -> None:
@@ -203,7 +203,7 @@ async def test_move_to_the_tail_by_another_worker_is_not_repeated() -> None:
 
 
 @in_loop
-async def test_reader_that_sees_half_of_a_transaction_reads_again() -> None:
+async def test_dynamodb_timelines_reader_that_sees_half_of_a_transaction_reads_again() -> None:
     async with timelines_on(new_url(), head_length=2) as timelines:
         await warm_up(timelines, ANN)
         for n in range(2):
@@ -224,7 +224,7 @@ async def test_reader_that_sees_half_of_a_transaction_reads_again() -> None:
 
 
 @in_loop
-async def test_fill_of_timeline_that_another_process_replaced_is_ignored() -> None:
+async def test_dynamodb_timelines_fill_of_timeline_replaced_by_another_process_is_ignored() -> None:
     url = new_url()
     async with timelines_on(url) as one, timelines_on(url) as two:
         await one.create(ANN)
@@ -238,7 +238,7 @@ async def test_fill_of_timeline_that_another_process_replaced_is_ignored() -> No
 
 
 @in_loop
-async def test_timeline_begun_by_a_process_that_died_can_be_filled_by_another() -> None:
+async def test_dynamodb_timelines_timeline_created_by_dead_process_can_be_filled_by_another() -> None:
     url = new_url()
     async with timelines_on(url) as one, timelines_on(url) as two:
         await one.create(ANN)
@@ -252,7 +252,7 @@ async def test_timeline_begun_by_a_process_that_died_can_be_filled_by_another() 
 
 
 @in_loop
-async def test_timeline_that_is_not_read_expires_and_restarts_empty() -> None:
+async def test_dynamodb_timelines_timeline_that_is_not_read_expires_and_restarts_empty() -> None:
     clock = Clock()
     async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
         await warm_up(timelines, ANN, BEN)
@@ -268,7 +268,7 @@ async def test_timeline_that_is_not_read_expires_and_restarts_empty() -> None:
 
 
 @in_loop
-async def test_timeline_that_is_read_lives_on_and_costs_one_extension_a_day() -> None:
+async def test_dynamodb_timelines_timeline_that_is_read_is_extended_once_a_day() -> None:
     clock = Clock()
     async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
         await warm_up(timelines, ANN)
@@ -286,7 +286,7 @@ async def test_timeline_that_is_read_lives_on_and_costs_one_extension_a_day() ->
 
 
 @in_loop
-async def test_reader_whose_clock_is_late_does_not_revive_a_timeline_without_the_entry_of_a_push() -> None:
+async def test_dynamodb_timelines_reader_with_late_clock_does_not_extend_timeline_that_missed_a_push() -> None:
     url, early, late = new_url(), Clock(), Clock()
     async with timelines_on(url, clock=early) as pusher, timelines_on(url, clock=late) as reader:
         await warm_up(reader, ANN, BEN)
@@ -301,7 +301,7 @@ async def test_reader_whose_clock_is_late_does_not_revive_a_timeline_without_the
 
 
 @in_loop
-async def test_timeline_that_expires_between_a_read_and_its_renewal_stays_expired() -> None:
+async def test_dynamodb_timelines_timeline_that_expires_between_read_and_extension_stays_expired() -> None:
     clock = Clock()
     async with timelines_on(new_url(), clock=clock) as timelines:
         await warm_up(timelines, ANN)
@@ -322,7 +322,7 @@ async def test_timeline_that_expires_between_a_read_and_its_renewal_stays_expire
 
 
 @in_loop
-async def test_timeline_that_lost_its_tail_is_cold_and_can_be_rebuilt() -> None:
+async def test_dynamodb_timelines_timeline_without_its_tail_is_cold_and_can_be_rebuilt() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, [FIRST], 0)
@@ -334,7 +334,7 @@ async def test_timeline_that_lost_its_tail_is_cold_and_can_be_rebuilt() -> None:
 
 
 @in_loop
-async def test_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() -> None:
+async def test_dynamodb_timelines_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() -> None:
     clock = Clock()
     async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
         await warm_up(timelines, ANN, BEN)
@@ -347,7 +347,7 @@ async def test_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() ->
 
 
 @in_loop
-async def test_ranking_expires_after_an_hour() -> None:
+async def test_dynamodb_ranking_cache_entry_expires_after_an_hour() -> None:
     clock = Clock()
     async with timelines_on(new_url()) as timelines:
         readings = DynamoReadings(timelines.service, clock)
@@ -362,7 +362,7 @@ async def test_ranking_expires_after_an_hour() -> None:
 
 
 @in_loop
-async def test_new_table_expires_items_and_is_opened_again() -> None:
+async def test_dynamodb_timelines_new_table_has_item_expiry_and_can_be_opened_again() -> None:
     url = new_url()
     async with timelines_on(url) as timelines:
         await warm_up(timelines, ANN)
@@ -374,7 +374,7 @@ async def test_new_table_expires_items_and_is_opened_again() -> None:
 
 
 @in_loop
-async def test_table_is_created_once_by_concurrent_processes() -> None:
+async def test_dynamodb_timelines_table_is_created_once_by_concurrent_processes() -> None:
     url = new_url()
     opened = await asyncio.gather(*(DynamoTimelines.open(url, 800, idle_seconds=DAY) for _ in range(3)))
     await warm_up(opened[0], ANN)
@@ -385,7 +385,7 @@ async def test_table_is_created_once_by_concurrent_processes() -> None:
 
 
 @in_loop
-async def test_table_of_the_graph_is_refused() -> None:
+async def test_dynamodb_timelines_in_table_of_the_graph_are_refused() -> None:
     url = dynamodb.new_table()
     await (await DynamoGraph.open(url)).close()
     with pytest.raises(Unavailable, match="is not a table of home timelines: name another table in timelines"):
@@ -401,13 +401,13 @@ async def test_table_of_the_graph_is_refused() -> None:
     ],
 )
 @in_loop
-async def test_invalid_url_is_refused(url: str, message: str) -> None:
+async def test_dynamodb_timelines_url_that_is_invalid_is_refused(url: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         await DynamoTimelines.open(url, 800, idle_seconds=DAY)
 
 
 @in_loop
-async def test_deleted_table_makes_timelines_unavailable_and_is_created_by_the_next_start() -> None:
+async def test_dynamodb_timelines_with_deleted_table_are_unavailable_until_next_start_creates_it() -> None:
     url = new_url()
     async with timelines_on(url) as timelines:
         await warm_up(timelines, ANN)
@@ -444,7 +444,7 @@ def throttles(*throttled: int) -> Fault:
 
 
 @in_loop
-async def test_throttled_statements_of_a_batch_are_sent_again_alone() -> None:
+async def test_dynamodb_timelines_push_resends_only_throttled_statements_of_batch() -> None:
     members = [ANN + n for n in range(5)]
     async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
         await warm_up(timelines, *members)
@@ -455,7 +455,7 @@ async def test_throttled_statements_of_a_batch_are_sent_again_alone() -> None:
 
 
 @in_loop
-async def test_push_whose_response_is_lost_is_repeated_without_effect() -> None:
+async def test_dynamodb_timelines_push_with_lost_response_is_repeated_without_effect() -> None:
     async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
         await warm_up(timelines, ANN)
         moods.next("BatchExecuteStatement", loses_its_answer)
@@ -464,7 +464,7 @@ async def test_push_whose_response_is_lost_is_repeated_without_effect() -> None:
 
 
 @in_loop
-async def test_unavailable_service_fails_every_call_within_its_patience_and_recovers() -> None:
+async def test_dynamodb_timelines_calls_to_unavailable_service_fail_in_time_and_recover() -> None:
     async with moody() as moods, timelines_on(new_url(at=moods.url), patience=0.2) as timelines:
         await warm_up(timelines, ANN)
         moods.always = says("ServiceUnavailable")
@@ -499,7 +499,7 @@ def refuses_transactions(member: int) -> Fault:
 
 
 @in_loop
-async def test_timeline_push_to_another_member_succeeds_while_one_timeline_is_stuck() -> None:
+async def test_dynamodb_timelines_push_to_other_members_succeeds_while_one_timeline_is_stuck() -> None:
     async with moody() as moods, timelines_on(new_url(at=moods.url), patience=3.0, head_length=2) as timelines:
         await warm_up(timelines, ANN, BEN)
         for n in range(2):
@@ -515,7 +515,7 @@ async def test_timeline_push_to_another_member_succeeds_while_one_timeline_is_st
 
 
 @in_loop
-async def test_refused_push_names_the_code_of_the_service() -> None:
+async def test_dynamodb_timelines_push_refused_by_service_error_contains_its_code() -> None:
     async def refuses(_moods: Moods, _request: web.Request, body: bytes) -> web.Response:
         found = {"Responses": [{"Error": {"Code": "AccessDenied"}} for _ in json.loads(body)["Statements"]]}
         return web.Response(body=json.dumps(found).encode(), content_type="application/x-amz-json-1.0")

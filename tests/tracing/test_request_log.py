@@ -160,7 +160,7 @@ def test_request_log_continues_caller_trace_with_new_span_per_request(here: tupl
     assert len({first["span"], second["span"], SPAN}) == 3
 
 
-def test_job_log_lines_carry_trace_of_causing_request(here: tuple[Server, Path, str]) -> None:
+def test_job_log_lines_contain_trace_of_request_that_caused_the_job(here: tuple[Server, Path, str]) -> None:
     server, log, token = here
     headers = {"traceparent": f"00-{'c' * 32}-{SPAN}-00"}
     ask(server, "causing", "POST", "/api/v1/statuses", token, data={"status": "with #trace"}, headers=headers)

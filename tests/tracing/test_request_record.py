@@ -70,7 +70,7 @@ def test_request_record_after_close_ignores_statements_and_stages() -> None:
 
 
 @in_loop
-async def test_request_records_sharing_a_batch_each_record_one_statement() -> None:
+async def test_request_records_of_requests_that_share_a_batch_each_have_one_statement() -> None:
     async def act(items: list[int]) -> list[int]:
         assert recording() is None
         # A Redis script would be recorded like this.
@@ -125,7 +125,7 @@ async def test_request_record_includes_failed_statement() -> None:
         ("x" * 500, "x" * 60),
     ],
 )
-def test_statement_summary_omits_values(statement: str, summary: str) -> None:
+def test_request_log_statement_summary_omits_values(statement: str, summary: str) -> None:
     assert summary_of(statement) == summary
 
 

@@ -104,19 +104,19 @@ def test_trace_context_child_has_new_span_id_in_same_trace() -> None:
     assert child.span_id != CALLER.span_id != CALLER.child().span_id
 
 
-def test_event_without_trace_is_stored_without_trace_field() -> None:
+def test_outbox_event_without_trace_is_stored_without_trace_field() -> None:
     stored = msgspec.msgpack.encode({"type": "post_created", "post_id": 1, "author_id": 2})
     assert encode(EVENT) == stored
     assert decode(stored) == EVENT
 
 
-def test_event_with_trace_grows_by_33_bytes() -> None:
+def test_outbox_event_with_trace_is_33_bytes_larger() -> None:
     traced = structs.replace(EVENT, trace=CALLER.pack())
     assert len(encode(traced)) - len(encode(EVENT)) == 33
     assert decode(encode(traced)) == traced
 
 
-def test_emitted_event_carries_current_trace_context() -> None:
+def test_outbox_event_contains_current_trace_context() -> None:
     def emitted() -> AnyEvent:
         batch = Batch(1)
         batch.emit(EVENT)

@@ -21,7 +21,7 @@ from tests.async_runner import eventually, in_loop
 FUTURE = msgspec.msgpack.encode({"type": "tide_turned", "post_id": 7, "height": 2.5})
 
 
-def test_event_that_is_unknown_or_has_unknown_value_is_encoded_unchanged() -> None:
+def test_outbox_event_of_newer_version_is_encoded_again_unchanged() -> None:
     narrowed = msgspec.msgpack.decode(encode(PostCreated(post_id=1, author_id=2))) | {"visibility": "neighbors"}
     for data in (FUTURE, msgspec.msgpack.encode(narrowed)):
         event = decode(data)
@@ -40,7 +40,7 @@ def test_unknown_field_of_event_or_post_is_ignored() -> None:
 
 
 @in_loop
-async def test_unknown_event_stays_in_outbox_and_blocks_no_other_events(
+async def test_outbox_event_of_unknown_kind_stays_and_blocks_no_other_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NewerNeeded, "backoff_seconds", 0.01)

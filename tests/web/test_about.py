@@ -58,7 +58,9 @@ def test_about_page_names_missing_settings_to_admins_only() -> None:
         ((), "", None),
     ],
 )
-def test_signup_form_asks_to_agree_to_what_exists(rules: tuple[str, ...], terms: str, label: str | None) -> None:
+def test_signup_form_asks_for_agreement_only_to_existing_documents(
+    rules: tuple[str, ...], terms: str, label: str | None
+) -> None:
     with network_fixture(rules=rules, terms_of_service=terms, privacy_policy=PRIVACY) as here:
         page = visitor(here).open("/signup")
         labels = [one.get_text(strip=True) for one in page.html.select("label.check")]

@@ -85,7 +85,7 @@ def test_asset_version_is_reproducible_and_icons_decompress() -> None:
     assert {"heart", "mark"} <= icon_names()
 
 
-def test_component_page_exists_only_in_development() -> None:
+def test_web_component_gallery_is_served_only_in_development() -> None:
     with network_fixture(development=True) as here:
         page = here.ask("GET", "/dev/components")
         assert page.status_code == 200

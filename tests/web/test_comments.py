@@ -171,7 +171,7 @@ def test_reply_mentions_every_participant_except_the_author(here: NetworkFixture
     assert node.text == "@rob @una2 It was @Tim2"
 
 
-def test_comment_that_is_nothing_but_a_mention_is_shown(here: NetworkFixture) -> None:
+def test_comment_that_contains_only_a_mention_shows_the_mention(here: NetworkFixture) -> None:
     post = a_post(here, "vic")
     wim = member(here, "wim")
     here.run(posts.create(here.writes, wim.id, Draft(text="@vic", parent_id=post.id)))
@@ -204,7 +204,7 @@ def test_comment_on_direct_post_inherits_direct_visibility(here: NetworkFixture)
 @pytest.mark.parametrize(
     ("author", "form", "button"), [("pia", "/@pia/{}", "Comment"), ("uma", "/compose?reply_to={}", "Post")]
 )
-def test_reply_mentions_nobody_whom_an_edit_added_after_the_form_was_shown(
+def test_reply_omits_mention_that_edit_of_post_added_after_form_was_shown(
     here: NetworkFixture, author: str, form: str, button: str
 ) -> None:
     rex, eve = member(here, f"rex_{author}"), member(here, f"eve_{author}")

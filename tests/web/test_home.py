@@ -68,7 +68,7 @@ def test_demo_login_outside_demo_returns_404(here: NetworkFixture) -> None:
     assert browser.post("/login/demo", [("form_token", token)]).status == 404
 
 
-def test_home_and_list_pages_exclude_direct_messages_and_stay_full(here: NetworkFixture) -> None:
+def test_home_and_list_pages_exclude_direct_messages_and_have_full_pages(here: NetworkFixture) -> None:
     dan, eve = member(here, "dan"), member(here, "eve")
     here.run(relationships.follow(here.writes, eve.id, dan.id))
     shown = here.run(lists.create(here.writes, eve.id, "Close friends"))
@@ -98,7 +98,7 @@ def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: Network
     assert page.texts("prose") == ["No secret"]
 
 
-def test_home_page_of_photos_excludes_text_posts_and_stays_full(here: NetworkFixture) -> None:
+def test_home_page_with_photos_only_excludes_text_posts_and_has_full_pages(here: NetworkFixture) -> None:
     gus, hal = member(here, "gus"), member(here, "hal")
     here.run(relationships.follow(here.writes, gus.id, hal.id))
     for n in range(25):
@@ -111,14 +111,14 @@ def test_home_page_of_photos_excludes_text_posts_and_stays_full(here: NetworkFix
     assert page.follow("All").texts("prose")[:2] == ["text 24", "picture 24"]
 
 
-def test_home_page_without_photos_shows_photo_filter_switch(here: NetworkFixture) -> None:
+def test_home_page_with_photos_only_but_no_photos_shows_filter_switch(here: NetworkFixture) -> None:
     ida = member(here, "ida")
     posted(here, ida, "Only text")
     page = visitor(here, "ida").open("/").follow("Photos")
     assert page.follow("All").texts("prose") == ["Only text"]
 
 
-def test_home_page_omits_replies_to_other_people_unless_the_member_wants_them(here: NetworkFixture) -> None:
+def test_home_page_omits_replies_to_other_people_unless_setting_includes_them(here: NetworkFixture) -> None:
     liv, mia, noa = member(here, "liv"), member(here, "mia"), member(here, "noa")
     for one, other in ((liv, mia), (liv, noa)):
         here.run(relationships.follow(here.writes, one.id, other.id))
@@ -184,7 +184,7 @@ def test_reply_to_a_post_hidden_from_the_viewer_shows_only_its_author(here: Netw
     assert "Behind the harbor" not in page.answer.text
 
 
-def test_home_page_of_text_posts_offers_older_photos_without_reading_everything(here: NetworkFixture) -> None:
+def test_home_page_with_photos_only_behind_many_text_posts_links_to_older_photos(here: NetworkFixture) -> None:
     pia, quin = member(here, "pia"), member(here, "quin")
     here.run(relationships.follow(here.writes, pia.id, quin.id))
     picture = posted(here, quin, "the picture", 1)

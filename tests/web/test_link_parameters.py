@@ -48,7 +48,7 @@ def test_page_links_and_forms_send_only_declared_parameters(here: NetworkFixture
     assert {wrong for page in pages for wrong in undeclared(page.url, page.html)} == set()
 
 
-def test_undeclared_parameters_of_links_forms_and_redirects_are_detected() -> None:
+def test_link_parameter_check_detects_undeclared_parameters() -> None:
     html = BeautifulSoup(
         '<a href="/compose?tag=sea&amp;visibility=direct">New message</a><a href="https://example.org/?any=1">Elsewhere</a>'
         '<form action="/search"><input name="q"><input name="color"></form>'

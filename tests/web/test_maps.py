@@ -37,7 +37,7 @@ places = st.lists(st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)), mi
 
 @settings(max_examples=examples(75, full=150))
 @given(places)
-def test_map_contains_point_of_each_post_within_window(ctx: PageContext, found: list[Place]) -> None:
+def test_post_map_contains_point_of_each_post_within_window(ctx: PageContext, found: list[Place]) -> None:
     shown = map_of(ctx, [entry(n, place) for n, place in enumerate(found)])
     assert shown is not None
     assert sum(len(spot.posts) + spot.more for spot in shown.spots) == len(found)
@@ -51,7 +51,7 @@ def test_map_contains_point_of_each_post_within_window(ctx: PageContext, found: 
     assert len(shown.parallels) <= 16
 
 
-def test_map_across_date_line_shows_only_pacific(ctx: PageContext) -> None:
+def test_post_map_of_places_around_pacific_is_centered_on_date_line(ctx: PageContext) -> None:
     shown = map_of(ctx, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
     assert shown is not None
     assert shown.window.width < 3_000
@@ -59,12 +59,12 @@ def test_map_across_date_line_shows_only_pacific(ctx: PageContext) -> None:
     assert {line.label for line in shown.meridians} >= {"180°"}
 
 
-def test_map_of_single_place_shows_surrounding_region(ctx: PageContext) -> None:
+def test_post_map_of_single_place_shows_surrounding_region(ctx: PageContext) -> None:
     shown = map_of(ctx, [entry(1, Place(45.43, 12.33))])
     assert shown is not None
     assert (shown.window.height, shown.window.width) == (600.0, 960.0)
     assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
 
 
-def test_map_of_posts_without_location_is_absent(ctx: PageContext) -> None:
+def test_post_map_of_posts_without_location_is_absent(ctx: PageContext) -> None:
     assert map_of(ctx, [entry(1, None)]) is None

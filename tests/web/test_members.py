@@ -290,7 +290,7 @@ def test_profile_menu_opened_by_script_has_most_common_actions(here: NetworkFixt
     assert "You muted vilma" in done.text
 
 
-def test_own_albums_show_form_only_on_request_or_after_error(here: NetworkFixture) -> None:
+def test_album_list_of_owner_shows_creation_form_only_on_request_or_after_error(here: NetworkFixture) -> None:
     member(here, "xenia")
     page = visitor(here, "xenia").open("/@xenia/albums")
     assert "No albums yet" in page.text

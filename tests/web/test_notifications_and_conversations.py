@@ -230,7 +230,7 @@ def test_conversation_of_other_members_returns_404(here: NetworkFixture) -> None
     assert abe.id
 
 
-def test_conversation_with_deleted_first_message_shows_remaining_messages(here: NetworkFixture) -> None:
+def test_conversation_page_with_deleted_first_message_shows_remaining_messages(here: NetworkFixture) -> None:
     cal, dot = member(here, "cal"), member(here, "dot")
     first = posted(here, cal, "@dot one", visibility=Visibility.DIRECT)
     second = here.run(

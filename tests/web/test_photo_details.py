@@ -115,7 +115,7 @@ def test_compose_form_chooses_details_license_and_download(here: NetworkFixture)
     assert not hidden.links("Download")
 
 
-def test_details_of_camera_are_escaped_and_isolated(here: NetworkFixture) -> None:
+def test_photo_details_are_escaped_and_isolated_from_text_direction(here: NetworkFixture) -> None:
     eve = member(here, "eve")
     hostile = PhotoDetails(camera="<hostile>\u05e9\u05dc\u202e", lens="</bdi>\u05e9\u05dc")
     made = here.run(media.upload(here.writes, eve.id, taken(), shows_details=True, details=hostile))
@@ -127,7 +127,7 @@ def test_details_of_camera_are_escaped_and_isolated(here: NetworkFixture) -> Non
         assert all(text.find_parent("bdi") for text in page.html.find_all(string=re.compile("\u05e9")))
 
 
-def test_unknown_license_in_settings_changes_nothing(here: NetworkFixture) -> None:
+def test_posting_settings_with_unknown_license_change_nothing(here: NetworkFixture) -> None:
     fay = member(here, "fay")
     here.run(members.update_profile(here.writes, fay.id, ProfileChange(default_license=License.CC_BY)))
     refused = (

@@ -82,7 +82,7 @@ def test_photo_grid_separates_near_duplicates() -> None:
 @example([1.5] * 10, 459)
 @example([1.5] * 10, 460)
 @example([1.5] * 10, 1_140)
-def test_photo_rows_height_at_a_width_equals_that_of_the_rows_of_its_range(ratios: list[float], width: int) -> None:
+def test_photo_rows_height_at_a_width_equals_height_of_rows_in_its_width_range(ratios: list[float], width: int) -> None:
     edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
     target = WIDTHS[next(name for name, edge in edges.items() if width < edge)]
     rows = rows_of(ratios, row_ends(tuple(ratios), target))

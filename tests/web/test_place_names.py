@@ -61,7 +61,7 @@ def test_coordinates_typed_are_two_numbers(typed: str, place: tuple[float, float
 
 
 @pytest.mark.parametrize("place", [Place(47.376912, 8.541734), Place(-0.0, 180.0), Place(1e-7, -1.5)])
-def test_coordinates_of_form_are_read_back_exactly(place: Place) -> None:
+def test_coordinates_written_to_form_are_parsed_back_exactly(place: Place) -> None:
     assert coordinates_typed(as_typed(place)) == place
 
 
@@ -105,7 +105,7 @@ def test_compose_form_error_is_in_language_of_reader(here: NetworkFixture) -> No
     assert "Meintest du: Palermo, Italien" in page.text
 
 
-def test_edit_form_keeps_exact_place_until_another_town_is_typed(here: NetworkFixture) -> None:
+def test_post_edit_form_keeps_exact_place_until_another_town_is_typed(here: NetworkFixture) -> None:
     eli = joined(here, "eli")
     here.run(members.update_profile(here.writes, eli.id, ProfileChange(place_precision=PlacePrecision.EXACT)))
     exact = Place(38.123456, 13.345678)
@@ -122,7 +122,9 @@ def test_edit_form_keeps_exact_place_until_another_town_is_typed(here: NetworkFi
 
 
 @pytest.mark.parametrize(("precision", "away"), [("city", 0.0), ("1km", 0.02), ("exact", 0.0)])
-def test_privacy_setting_is_applied_before_place_is_stored(here: NetworkFixture, precision: str, away: float) -> None:
+def test_place_precision_setting_is_applied_before_place_is_stored(
+    here: NetworkFixture, precision: str, away: float
+) -> None:
     fil = joined(here, "fil")
     visitor(here, "fil").open("/settings/privacy").press("Save", place_precision=precision)
     compose(here, "fil", place="38.123456, 13.345678")
@@ -146,7 +148,7 @@ def test_nearby_page_finds_posts_by_name_of_town(here: NetworkFixture) -> None:
     assert (wrong.status, "Did you mean: Kochi, India" in wrong.text) == (422, True)
 
 
-def test_map_of_member_names_towns(here: NetworkFixture) -> None:
+def test_profile_map_names_towns_of_posts(here: NetworkFixture) -> None:
     hal = joined(here, "hal")
     here.run(posts.create(here.writes, hal.id, Draft(text="One", place=KOCHI)))
     here.run(posts.create(here.writes, hal.id, Draft(text="Two", place=KOCHI)))

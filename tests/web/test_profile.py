@@ -25,7 +25,7 @@ def tabs(page: Page) -> list[tuple[str, bool]]:
     return [(link.get_text(strip=True), link.has_attr("aria-current")) for link in page.html.select(".profile .tabs a")]
 
 
-def test_profile_has_five_tabs_and_one_heading_beside_the_picture(here: NetworkFixture) -> None:
+def test_profile_has_five_tabs_and_one_heading_next_to_the_picture(here: NetworkFixture) -> None:
     ann = member(here, "ann")
     posted(here, ann, "tide", 1)
     browser, names = visitor(here, "ann"), ["Photos", "Posts", "Replies", "Albums", "About"]
@@ -37,7 +37,7 @@ def test_profile_has_five_tabs_and_one_heading_beside_the_picture(here: NetworkF
         assert page.one(".profile .top > .face + .naming > h1").text == "ann"
 
 
-def test_replies_tab_has_only_comments_on_posts_of_others(here: NetworkFixture) -> None:
+def test_profile_replies_tab_has_only_comments_on_posts_of_others(here: NetworkFixture) -> None:
     ben, cyd = member(here, "ben"), member(here, "cyd")
     root = posted(here, cyd, "a root")
     own = posted(here, ben, "own root")
@@ -50,7 +50,7 @@ def test_replies_tab_has_only_comments_on_posts_of_others(here: NetworkFixture) 
     assert len(visitor(here).open("/@ben?show=posts").posts) == 3
 
 
-def test_replies_tab_shows_replies_below_a_page_of_messages(here: NetworkFixture) -> None:
+def test_profile_replies_tab_shows_replies_older_than_a_page_of_direct_messages(here: NetworkFixture) -> None:
     ola, pam = member(here, "ola"), member(here, "pam")
     public = posted(here, pam, "open question")
     here.run(posts.create(here.writes, ola.id, Draft(text="open answer", parent_id=public.id)))
@@ -65,7 +65,7 @@ def test_replies_tab_shows_replies_below_a_page_of_messages(here: NetworkFixture
         assert "secret" not in page.text
 
 
-def test_empty_tabs_say_what_is_missing_and_where_to_go(here: NetworkFixture) -> None:
+def test_profile_tab_without_content_shows_message_and_link(here: NetworkFixture) -> None:
     dee = member(here, "dee")
     own, other = visitor(here, "dee"), visitor(here)
     assert "Your photos appear here." in own.open("/@dee").text
@@ -82,7 +82,7 @@ def test_empty_tabs_say_what_is_missing_and_where_to_go(here: NetworkFixture) ->
     assert mine.links("Edit profile")
 
 
-def test_about_tab_shows_whole_text_and_fields(here: NetworkFixture) -> None:
+def test_profile_about_tab_shows_whole_text_and_fields(here: NetworkFixture) -> None:
     eve = member(here, "eve", note="Walks before breakfast.\n\nNets and #boats.")
     change = ProfileChange(fields=[("Camera", "X100V"), ("Site", "https://eve.example")])
     here.run(members.update_profile(here.writes, eve.id, change))
@@ -94,7 +94,7 @@ def test_about_tab_shows_whole_text_and_fields(here: NetworkFixture) -> None:
 
 
 @pytest.mark.parametrize("tab", ["", "?show=posts"])
-def test_pinned_posts_come_first_and_are_marked(here: NetworkFixture, tab: str) -> None:
+def test_profile_pinned_posts_come_first_and_are_marked(here: NetworkFixture, tab: str) -> None:
     name = f"pia{len(tab)}"
     pia = member(here, name)
     old = posted(here, pia, "an old one", 1)
@@ -112,7 +112,7 @@ def test_pinned_posts_come_first_and_are_marked(here: NetworkFixture, tab: str) 
         assert len({str(link["id"]) for link in page.photos}) == 4
 
 
-def test_portfolio_has_only_title_name_and_open_photos(here: NetworkFixture) -> None:
+def test_portfolio_page_has_only_title_name_and_public_photos(here: NetworkFixture) -> None:
     gus, hal = member(here, "gus", display_name="Gus Weir"), member(here, "hal")
     here.run(relationships.follow(here.writes, hal.id, gus.id))
     open_, unlisted = posted(here, gus, "open", 2), posted(here, gus, "unlisted", 1, visibility=Visibility.UNLISTED)
@@ -138,7 +138,7 @@ def test_portfolio_has_only_title_name_and_open_photos(here: NetworkFixture) -> 
     assert visitor(here).open("/@nobody/portfolio").status == 404
 
 
-def test_portfolio_of_locked_blocking_and_empty_member_respects_visibility(here: NetworkFixture) -> None:
+def test_portfolio_page_of_locked_blocking_or_empty_member_respects_visibility(here: NetworkFixture) -> None:
     ida, jon = member(here, "ida"), member(here, "jon")
     posted(here, ida, "a quay", 1)
     here.run(relationships.block(here.writes, ida.id, jon.id))

@@ -62,7 +62,7 @@ def test_translation_has_one_text_for_each_plural_form(code: str) -> None:
     assert {len(message.string or "") for message in plural} == {words.num_plurals}
 
 
-def test_plural_form_follows_rules_of_language() -> None:
+def test_translated_plural_form_follows_rules_of_language() -> None:
     def posts(code: str, n: int) -> str:
         return words_in(code).counted("%(n)s post", "%(n)s posts", n)
 
@@ -76,7 +76,7 @@ def test_plural_form_follows_rules_of_language() -> None:
     ]
 
 
-def test_number_format_follows_language() -> None:
+def test_translated_number_format_follows_language() -> None:
     english, german = words_in("en"), words_in("de")
     assert [english.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1,234.5", "\N{MINUS SIGN}0.25", "3"]
     assert [german.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1.234,5", "\N{MINUS SIGN}0,25", "3"]

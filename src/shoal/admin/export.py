@@ -278,7 +278,7 @@ async def _quoted(export: Export, post_ids: Sequence[int]) -> dict[int, tuple[st
 
 async def _people(export: Export, noun: str, table: _Table) -> None:
     def since(assoc: Assoc) -> str:
-        # A follow keeps its start when it is changed.
+        # The data of a follow has its start, if a change of the options of the follow has changed the time of the association.
         follows = table.atype in (FOLLOWS, FOLLOWED_BY)
         return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
 

@@ -232,7 +232,7 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
     """Make the target's rows of one kind equal to the source's, by ordered scans of both; return the number of rows written."""
     behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
-    # A placeholder until the first write.
+    # A task that does nothing takes the place of the first write, which has not begun.
     writing = asyncio.ensure_future(asyncio.sleep(0))
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):

@@ -224,7 +224,7 @@ class Mover:
     async def _copy(self, work: Move) -> None:
         self.tell("clean", 0, 0)
         await work.b.wipe(work.shards)
-        # The copy begins after this, so it contains the changes that have been logged so far.
+        # The copy begins after this call, so it contains all changes that were logged before.
         await work.a.forget_recorded(work.shards)
         for kind in RowKind:
             copied = 0
@@ -307,7 +307,7 @@ class Mover:
         # Any store that has the map makes processes adopt it sooner, but the new location need not stay closed until all have it.
         publishing = asyncio.create_task(self._publish(self.map))
         try:
-            # A process that has not acknowledged by then has lost its two-second map lease.
+            # A process that has not acknowledged the map at the deadline has lost its two-second map lease.
             while loop.time() < deadline:
                 if not await work.a.laggards(self.map.version, DEAD_SECONDS):
                     break

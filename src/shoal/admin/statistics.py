@@ -379,7 +379,7 @@ class Ledger:
         except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("computing the daily statistics failed")
         finally:
-            # This also applies after a failure, so that requests do not repeatedly scan a store in trouble.
+            # Set the time of the next scan after a failure too, so that requests do not repeatedly scan a store in trouble.
             now = time.monotonic()
             self._again_at = now + max(self._fresh, _REUSE_FACTOR * (now - began))
             self._counting = None

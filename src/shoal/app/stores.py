@@ -197,7 +197,7 @@ def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str,
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = sibling_file(settings, url, what)
-    # The store's lock does not protect a file that is named in the settings.
+    # The lock of the store protects a file next to the store, but not a file that a setting names.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

@@ -128,7 +128,7 @@ def import_(
 
     FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; options name other files.
     """
-    # The operation may run in a server, which has another working directory.
+    # Make the paths absolute, because the operation may run in a server, which has another working directory.
     given = {
         name: value.absolute() if isinstance(value, Path) else value
         for name, value in files.items()

@@ -335,7 +335,7 @@ async def _end_reaction(writes: Writes, member: int, reaction: Assoc) -> None:
 
 
 async def _end_vote(writes: Writes, member: int, poll_id: int) -> None:
-    # The cleanup of a deleted poll removes the vote, because it knows the options.
+    # If the poll is deleted, its own cleanup removes the vote: only that cleanup knows the options of the poll.
     if (poll := await find_object(writes.graph, Poll, poll_id)) is not None:
         votes = await writes.graph.key_get(vote_keys(member, poll.id, len(poll.options)))
         options = [option.id for option in poll.options]

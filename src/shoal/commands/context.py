@@ -296,8 +296,8 @@ async def serialized(
 
     async def once() -> T:
         member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
-        # Read the version before `attempt` counts, and both later than anything this request has read so far: another process may
-        # have added in between.
+        # Read the version before `attempt` counts the objects. Neither read may use data that this request has read earlier,
+        # because another process may have added objects since.
         with another_request():
             found = await graph.obj_get((member.login_id,))
             holder: Node = found.get(member.login_id, member)

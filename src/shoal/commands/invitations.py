@@ -209,7 +209,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
             offer = await _offer(writes, code)
         invitation = offer.invitation
         if any((hold.member_id, hold.name) == (member_id, name) for hold in invitation.holds):
-            # An earlier attempt succeeded, and its response was lost.
+            # An earlier attempt of this sign-up has succeeded, and its response was lost.
             return offer, member_id
         while any(hold.member_id == member_id for hold in invitation.holds):
             # Another process generated this id for another name.

@@ -105,8 +105,8 @@ class Activity:
             await graph.commit(batch)
             self.written += len(pending)
             # The visibility of a post may have been narrowed after the read above, and the post removed from the list before its
-            # entry was written here. Such an entry has to be deleted again. So has that of a deleted post in another store than
-            # the list: the commit did not check it.
+            # entry was written here. Such an entry has to be deleted again. The same applies to the entry of a deleted post in
+            # another store than the list, because the commit did not check whether that post exists.
             again = await graph.obj_get(list(pending))
             active = {post.id for post in again.values() if isinstance(post, Post) and may_be_active(post)}
             await _end_entries(graph, [id_ for id_ in pending if id_ not in active])

@@ -119,7 +119,7 @@ async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None
     """Write the missing half of an association. If the store refuses it, because it was deleted later, delete this half too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await association(effects.graph, op.id2, other, op.id1) is None:
-        # With this time, the deletion applies to this association, but to none that began later.
+        # A deletion with this time applies to the association that was read, but to none that began later.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 

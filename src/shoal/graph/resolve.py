@@ -204,7 +204,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # The times in a history must be unique, so an equal time is raised too.
+    # The times in a history must be unique, so an operation with an equal time gets a later time as well.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):

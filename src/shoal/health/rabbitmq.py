@@ -27,7 +27,7 @@ async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineH
     try:
         measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
-        # The queues do not exist before the network is opened for the first time.
+        # The queues of a network do not exist before it is opened for the first time.
         measurements = ()
     finally:
         await connection.close()

@@ -95,7 +95,7 @@ TABLE = (
     Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
     Row(errors.NotAllowed, 403, "This action is not allowed"),
     Row(MethodNotAllowed, 405, "Method not allowed"),
-    # Fixed, so that a missing object and a hidden one cannot be distinguished.
+    # The message is fixed, so that a missing object and a hidden one cannot be distinguished.
     Row(errors.NotFound, 404, "Record not found", fixed=True),
     Row(errors.Gone, 410, "This account is gone"),
     Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
@@ -135,7 +135,7 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
 
 
 def _row(error: Exception) -> Row | None:
-    # 413 is for requests and files: a field that is too long is invalid.
+    # Status 413 is for requests and files that are too large. A field that is too long gets the status of invalid input.
     if isinstance(error, errors.TooLarge) and error.field:
         return _INVALID
     return next((row for row in TABLE if isinstance(error, row.error)), None)

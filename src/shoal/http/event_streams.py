@@ -99,7 +99,7 @@ class Streams:
         """
         clock = asyncio.get_running_loop().time
         thump = clock() + self.pace.thump
-        # The token may have been revoked before the connection was registered.
+        # Check the token at once, because it may have been revoked before the connection was registered.
         due = 0.0
         while True:
             if clock() >= due:

@@ -408,7 +408,7 @@ def _note(record: Record, message: Message) -> None:
         case "websocket.send":
             record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
         case "websocket.close":
-            # A close before the accept refuses the handshake.
+            # An application that closes a WebSocket before accepting it refuses the handshake.
             record.status = record.status or 403
             record.complete = True
 

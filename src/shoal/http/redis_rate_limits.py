@@ -72,7 +72,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # One dictionary for both: the fallback limiter counts its refusals in it too.
+        # The fallback limiter shares this dictionary, so it has the refusals of both limiters.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)

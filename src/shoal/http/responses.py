@@ -154,8 +154,8 @@ async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Bo
         await send(start(reply.status, content, more, reply.headers))
         await send({"type": "http.response.body", "body": content})
         return
-    # Send the whole response at once, for clients that read while they send. The empty last part closes the connection, so it is
-    # sent when they are done.
+    # Send the whole response at once, for clients that read while they send. The empty last part closes the connection, so send
+    # it only when the rest of the body was received and discarded.
     await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()

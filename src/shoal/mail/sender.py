@@ -45,10 +45,10 @@ class MailSender:
         return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
-        """Queue the task of a mail; the future ends with it.
+        """Queue a task that writes and sends a mail, and return a future that is done when the task is.
 
-        Raises `NotYet` if the queue is full, or during the backoff after a failure of the server or of this mail. The future
-        may raise it too.
+        The call and the future raise `NotYet` if the queue is full, or during the backoff after a failure of the server or of
+        this mail.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
@@ -59,7 +59,7 @@ class MailSender:
             raise NotYet("the mail server temporarily rejected this mail a moment ago")
 
     async def deliver(self, number: int, letter: Letter) -> None:
-        """Send a mail. A permanent rejection is logged and final. Raises `NotYet`."""
+        """Send a mail. A permanent rejection is logged and final. Raises `NotYet` if the mail must be sent again later."""
         try:
             async with asyncio.timeout(_SECONDS):
                 await self._mailer.send(letter)

@@ -137,7 +137,7 @@ class AppContext:
     async def close(self) -> None:
         """Finish or cancel the background work of these services."""
         async with AsyncExitStack() as closing:
-            # Closed in reverse order, all of them even if one fails.
+            # Close these services in reverse order, and close the others even if one fails.
             for part in (self.ledger, self.network_totals, self.background, self.uses):
                 closing.push_async_callback(part.close)
 
@@ -348,7 +348,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status whose deletion or unliking the response reports, even if the caller may not see it. Raises `NotFound`."""
+    """Return a status after the caller removed a reaction from it, even if they may no longer see it. Raises `NotFound`."""
     app_context = context.app
     entry = await hydrate_taken_back(app_context.graph, actor(context), id_)
     if entry is None:

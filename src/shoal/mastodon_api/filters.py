@@ -116,7 +116,7 @@ class ChangedFilter(FilterParams, frozen=True, kw_only=True):
 
 
 class KeywordOf(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword with the id of its filter when it is added, and with its own id when it is changed."""
+    """A keyword to add or change. `id` is the id of its filter if it is added, and its own id if it is changed."""
 
     id: Id
     keyword: _Text | None = None
@@ -129,7 +129,7 @@ class StatusOf(msgspec.Struct, frozen=True):
 
 
 def _seconds(expires_in: int | UnsetType | None) -> int | None:
-    """Convert an expiry for `FilterChange`: None if omitted, -1 for none, otherwise seconds."""
+    """Convert an expiry for `FilterChange`: None if omitted, -1 for a filter that never expires, otherwise seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in

@@ -148,7 +148,7 @@ _PREFIX = "/media/"
 _DEFAULT_IMAGES = {
     MISSING_AVATAR: avatar,
     MISSING_HEADER: header,
-    # Every browser requests it, and accepts a PNG.
+    # Every browser requests this path, and accepts a PNG.
     "/favicon.ico": icon,
 }
 _HEADERS = {

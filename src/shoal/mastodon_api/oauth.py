@@ -360,7 +360,7 @@ def _basic(header: str) -> tuple[str, str]:
         name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return "", ""
-    # RFC 6749, 2.3.1: both are encoded as in a form.
+    # RFC 6749, 2.3.1: the id and the secret of the app are encoded as in a form.
     return unquote_plus(name), unquote_plus(secret)
 
 

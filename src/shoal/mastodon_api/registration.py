@@ -134,7 +134,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
         if email:
             await blocklists.check_email(app_context.writes, email, client)
     except InvalidInput as error:
-        # Skip the check whether the address is taken, whose result must not be revealed here.
+        # For a blocked address, do not check whether it is taken: the response must not reveal that.
         errors.append(error)
         email = ""
     keys = {
@@ -334,7 +334,7 @@ class DepartureEntity(msgspec.Struct, frozen=True):
 
 
 class FarewellEntity(DepartureEntity, frozen=True):
-    """An account deletion that was just requested. `receipt` is needed to read its receipt later, and is returned only once."""
+    """An account deletion that was just requested. `receipt` is the secret for reading its state later, and is not shown again."""
 
     receipt: str
 

@@ -131,7 +131,7 @@ class StreamEvent(NamedTuple):
 async def events(
     app_context: AppContext, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
 ) -> list[StreamEvent]:
-    """Convert updates to events, omitting updates that the viewer may not see. Raises `Unavailable`.
+    """Convert the updates `heard` to events, omitting updates that the viewer may not see. Raises `Unavailable`.
 
     Statuses of other members include at most `data` bytes of custom data.
     """

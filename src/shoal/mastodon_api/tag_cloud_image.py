@@ -86,7 +86,7 @@ class Extent(NamedTuple):
 
 
 def shown(word: str, most: int = 28) -> str:
-    """Return a word as the image shows it: shortened with an ellipsis, and with at most two combining marks per letter."""
+    """Return a word as the image shows it: with at most `most` characters, and at most two combining marks per letter."""
     visible: list[str] = []
     marks = 0
     for character in word:

@@ -105,7 +105,7 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[Tag]:
 async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[str, DailyUses]) -> list[Tag]:
     """Return tags by canonical name, with their counts and whether the caller follows or features them.
 
-    It takes one read.
+    Takes one read.
     """
     app_context, viewer = context.app, context.caller.member_id
     bonds: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}

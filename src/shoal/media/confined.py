@@ -42,7 +42,7 @@ def confine(seconds: int, memory: int, size: int) -> None:
 
 
 def restrict(limits: Mapping[int, int], *, soft: bool) -> None:
-    """Set the resource limits of this process permanently, but never raise one.
+    """Set the resource limits of this process permanently, without raising any of them.
 
     Limits above the current hard limit (or, with `soft`, the current soft limit) are lowered to it.
     """

@@ -67,7 +67,7 @@ class Child(ChildProcess):
         raise Unavailable("pictures cannot be decoded right now")
 
     async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
-        """Run a job. Raises `ChildDied`. After that error or a cancellation, the caller must end the child."""
+        """Run a job, and return the result of this `kind`. Raises `ChildDied`; after that or a cancellation, end the child."""
         self.jobs += 1
         await self.send(job)
         answer = await self.receive(_ANSWERS, MAX_ANSWER)
@@ -109,7 +109,7 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, once callers that already wait have had theirs."""
+        """Take all slots permanently, after the callers that already wait have had their turn."""
         for _ in range(self._slot_count):
             await self._take("")
 

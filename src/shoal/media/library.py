@@ -110,7 +110,7 @@ class MediaLibrary:
     async def store_picture(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Create and store the sizes of a posted picture.
 
-        They are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
+        Their keys are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
         is `...-original.jpg`. For smaller copies see `core.media_files`. After an error nothing is stored. Storing an upload
         twice gives equal keys.
         """

@@ -47,7 +47,7 @@ class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):
-    """A picture cropped to a given shape, of `content_type`."""
+    """A picture cropped to a given shape, and encoded as `content_type`."""
 
     picture: Picture
     content_type: Made

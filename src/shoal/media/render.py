@@ -144,8 +144,8 @@ class Style(NamedTuple):
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
     """Return the format of all sizes made from the file `data`: lossless if the file is lossless and not a photograph.
 
-    With `keep_kind`, a lossless photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has
-    transparency.
+    `feed` and `preview` are the picture in these sizes, by which photographs are detected. With `keep_kind`, a lossless photograph
+    stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -259,7 +259,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 
 
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. It is not enlarged."""
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged."""
     with _damage_named():
         image = _opened(data, limits)
         if _is_animated(image):

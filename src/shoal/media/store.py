@@ -94,7 +94,7 @@ class StoredFile(NamedTuple):
 class MediaStore:
     """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other key raises `InvalidInput`.
 
-    All methods raise `Unavailable` if the store does not answer; they may then be repeated safely.
+    All methods raise `Unavailable` if the store does not answer; the call may then be repeated safely.
     """
 
     def __init__(self, store: ObjectStore, *, root: Path | None = None) -> None:
@@ -126,7 +126,7 @@ class MediaStore:
     async def put(self, key: str, data: bytes | Path, content_type: str) -> None:
         """Store or replace a file, given as bytes or as a file to copy, which is read a few parts at a time.
 
-        Raises `StorageFull` if there is no room; nothing has changed then.
+        Raises `StorageFull`, without changing anything, if there is no room.
         """
         check_key(key)
         in_parts = None if isinstance(data, Path) else False
@@ -294,7 +294,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
 
 @cache
 def _end_in_order() -> None:
-    """At the exit of a process that has used a store, wait `_LAST_SECONDS` for the client library's threads."""
+    """Make a process that has used a store wait for the threads of the client library (`_LAST_SECONDS`) when it exits."""
     atexit.register(time.sleep, _LAST_SECONDS)
 
 

@@ -184,7 +184,7 @@ class DeliveryLag:
 
 
 async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metric]:
-    """Return the metrics of fan-out and other jobs. Those of a store are left out while it does not answer."""
+    """Return the metrics of fan-out and other jobs. The metrics of a store are left out while the store does not answer."""
     families = Families()
     lag.add_to(families)
     runner, counting, store = network.runner, network.counting, network.store

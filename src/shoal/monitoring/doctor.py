@@ -122,7 +122,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard ad
 
 
 class RunningServer(NamedTuple):
-    """The address of the server, and its response to `GET /ready`; None if there was none."""
+    """The address of the server, and its response to `GET /ready`, which is None if the server did not respond."""
 
     destination: Destination
     ready: Answer | None
@@ -473,7 +473,7 @@ async def _left(destination: Destination, headers: dict[str, str]) -> _Left | No
 
 
 async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
-    """Check that the proxy passes WebSockets: without a token, the server answers one otherwise than a plain request."""
+    """Check that the proxy passes WebSockets: a handshake without a token must get the status of the server (101 or 401)."""
     response = await ask(destination, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"

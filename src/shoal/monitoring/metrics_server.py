@@ -207,7 +207,7 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
 
 @asynccontextmanager
 async def telling(network: Network, running: RunningApp | None = None) -> AsyncIterator[None]:
-    """Serve `GET /metrics` until the block ends: of a web process if `running` is given, otherwise of a worker.
+    """Serve `GET /metrics` until the block ends, with the metrics of a web process (if `running` is given) or of a worker.
 
     Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
     without metrics: the commands check the address before they start it.

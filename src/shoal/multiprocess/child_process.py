@@ -33,7 +33,7 @@ class ChildDied(Exception):
 class ChildProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        # Both are pipes, which asyncio's types cannot express.
+        # `stdin` and `stdout` of the process are pipes, which asyncio's types cannot express.
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self._killed = False

@@ -440,7 +440,8 @@ class Client:
         if self.ended.done():
             raise self._gone(begun=False)
         self._waiting[message.id] = waiting
-        # Wait for the reply even if the link is closed: a message that arrived before may be the reply, or `Begun`.
+        # Wait for the reply even if the link is closed: a message that arrived earlier may be the reply, or the notice (`Begun`)
+        # that the server has begun a change.
         with suppress(LinkClosed):
             self.link.send(message)
         return await waiting.reply
@@ -505,7 +506,8 @@ async def connect(
 ) -> Client:
     """Connect to the server at `path`, which counts as hung after `silence` seconds without a message.
 
-    Raises `NotListening` if no server listens there, and `Unavailable` if the server cannot be used.
+    `fingerprint` identifies the version of the protocol; `take` accepts connections that the server passes on. Raises
+    `NotListening` if no server listens there, and `Unavailable` if the server cannot be used.
     """
     client = Client(link.connect(path), silence, take)
     try:

@@ -31,7 +31,7 @@ def lives(environ: Mapping[str, str] = os.environ) -> None:
 def pause(environ: Mapping[str, str] = os.environ) -> float | None:
     """Return the interval of watchdog heartbeats in seconds; None if the service manager expects none.
 
-    It is a third of the watchdog timeout. Child processes of the service send no heartbeats.
+    The interval is a third of the watchdog timeout. Child processes of the service send no heartbeats.
     """
     if _SOCKET not in environ or environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return None

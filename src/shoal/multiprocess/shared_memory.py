@@ -35,7 +35,7 @@ OWNER = 0
 _BUSY_FROM = 64
 
 
-# Indexes of the single numbers in `words`.
+# Indexes in `words` of the values that are single numbers.
 PROCESSES, CAPACITY, LENGTH = range(3)
 POSITION = 3
 """Number of changes in the log. It jumps when a new owner starts, which invalidates all cached data."""

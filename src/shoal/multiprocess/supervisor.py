@@ -189,7 +189,7 @@ class Supervisor:
                 if os.read(child.heartbeat, 4096):
                     child.last_beat = time.monotonic()
                 else:
-                    # The child has closed its end, or died: `_check` handles it.
+                    # The child has closed its end of the pipe, or died: `_check` handles both.
                     self._selector.unregister(child.heartbeat)
 
     def _notify_service_manager(self) -> None:

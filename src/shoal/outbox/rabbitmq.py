@@ -65,7 +65,7 @@ def write(job: Job, at: int, *, delays_left: int = 0, error: str = "") -> bytes:
 
 
 class Queues:
-    """The names of a network's queues; `namespace` separates networks on one broker, `number` is that of the work queues."""
+    """The names of a network's queues. `namespace` separates networks on one broker; `number` is the number of work queues."""
 
     def __init__(self, namespace: str, number: int = 1) -> None:
         self.work = f"{namespace}.work"

@@ -39,7 +39,7 @@ _NEWEST_WEIGHT = 0.3
 
 
 class ExpectedWait:
-    """Estimates how long a job that is enqueued now will wait. Times are seconds of any clock."""
+    """Estimates how long a job that is enqueued now will wait. All times are in seconds, by one clock."""
 
     __slots__ = ("_began", "_each", "_next_count", "_size", "seconds")
 
@@ -82,7 +82,7 @@ _MOST_SHARES = 12.0
 
 
 class LoopShare:
-    """Decides how long jobs may run before requests get the event loop. Times are seconds of any clock.
+    """Decides how long jobs may run before requests get the event loop. All times are in seconds, by one clock.
 
     Under load, jobs and requests each have half of the time. Jobs that are behind get more: otherwise posts could be accepted
     faster than they are delivered.
@@ -233,7 +233,7 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all remaining jobs wait for futures of their consumers, so that the batches of these may be written."""
+        """Return whether all remaining jobs wait for futures of their consumers, which may then write partial batches."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def run_once(self) -> int:
@@ -262,7 +262,7 @@ class Runner(Generic[E]):
     def behind(self) -> float:
         """Return how many seconds this runner is behind; 0 if no event is known to wait.
 
-        This is the larger of two times: the expected wait of a new event, and the longest possible wait of an event that has
+        The result is the larger of two times: the expected wait of a new event, and the longest possible wait of an event that has
         not started. Events start in the order of their commits. The age of jobs that were put back does not count, because each
         has its own reason to wait.
         """
@@ -348,7 +348,7 @@ class Runner(Generic[E]):
     async def _some(self) -> int:
         """Start as many jobs as the limits allow, and wait until one of them ends; return 0 if there was nothing to do.
 
-        Therefore a slow job occupies only its own slot.
+        Therefore a slow job occupies only one slot.
         """
         free = self._concurrency - len(self._in_hand)
         claimed = await self._begin(free) if free else 0

@@ -151,7 +151,7 @@ def write(outgoing: NoticeToSend, root: str) -> bytes:
     message = _message(outgoing, root)
     encoded = msgspec.json.encode(message)
     if len(encoded) > MAX_PLAIN:
-        # Only reached by multi-byte names and texts.
+        # Only names and texts of many multi-byte characters exceed the limit. Omit the body, and shorten the title.
         encoded = msgspec.json.encode(msgspec.structs.replace(message, body="", title=message.title[:_EXCERPT]))
     return encoded
 

@@ -38,7 +38,7 @@ class Cover(msgspec.Struct, frozen=True):
 
 
 class Albums(NamedTuple):
-    """A page of albums, newest first. `next` is the `before` of the next page; None at the end."""
+    """A page of albums, newest first. `next` is the `before` parameter of the next page; None at the end."""
 
     covers: list[Cover]
     next: int | None

@@ -123,7 +123,10 @@ class Trending(NamedTuple):
 
 
 class Near(NamedTuple):
-    """The cached friends of friends of a member, valid while `followees` and `shown` are unchanged."""
+    """The cached friends of friends of a member.
+
+    They are valid while the `followees` of the member, and which of these show whom they follow (`shown`), are unchanged.
+    """
 
     followees: NDArray[np.int64]
     asked: NDArray[np.int64]

@@ -32,7 +32,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 class ConversationPage(NamedTuple):
-    """A page of conversations. `next` is the `before` of the next page; None at the end."""
+    """A page of conversations. `next` is the `before` parameter of the next page; None at the end."""
 
     items: list[Conversation]
     next: int | None

@@ -114,7 +114,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
-    """Return the `Folds` of the home timeline: its rows, and the rules for which belong to it and which shares are folded."""
+    """Return the `Folds` of the home timeline: its rows, with the rules that select its entries and fold shares."""
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
@@ -191,7 +191,7 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a page from a materialized timeline, made before or together with the read of the marks."""
+    """The first read of a page from a materialized timeline, made no later than the read of the high fan-out marks."""
 
     at: Cursor
     window: Window | None
@@ -233,12 +233,13 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
         window = opening.window
     pushed = [] if window is None else window.ids
     own = [] if not isinstance(graph, CachedGraph) else await graph.prefetched(viewer, POSTED, at)
-    # The page and one more entry are looked at first.
+    # Prefetch only what the query reads first: the entries of the page and one more.
     here = _merged([pushed, [entry.time for entry in own]], cursor.of(cursor.limit + 1))
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # A source that has no mark now had its last entry merged `MARKED_SECONDS` ago, so before the timeline was read.
+        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago. This is
+        # before the timeline was read, if that is less than `MARKED_SECONDS` ago.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)

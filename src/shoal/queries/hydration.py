@@ -155,7 +155,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def viewer_counts(viewer: int | None) -> list[tuple[Sequence[int], Sequence[AssocType]]]:
-    """Return the counts to prefetch for a viewer. They show which of the viewer's lists are empty. None for a visitor."""
+    """Return the counts to prefetch for a viewer, by which empty lists are recognized; no counts for an anonymous viewer."""
     return [] if viewer is None else [((viewer,), (FOLLOWS, *VIEWER_LISTS))]
 
 
@@ -250,7 +250,8 @@ def viewer_state(
 ) -> ViewerState:
     """Return a `ViewerState` for this viewer.
 
-    `unasked` means that the viewer did not request these entries one by one, as in a timeline: then muted authors are excluded.
+    With `unasked`, as for timelines, entries by muted authors are excluded; without it, the viewer has requested exactly these
+    entries. `lasting` is an uncached graph, from which large numbers of entries are read.
     """
     return ViewerState(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 

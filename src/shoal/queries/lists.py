@@ -43,7 +43,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
-    """Return the `Folds` of the list: its rows, and the rules for which belong to it and which shares are folded."""
+    """Return the `Folds` of the list: its rows, with the rules that select its entries and fold shares."""
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:

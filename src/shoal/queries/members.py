@@ -103,8 +103,8 @@ async def page(
 ) -> MemberPage:
     """Return a page of the members in a list, without members whom the viewer blocks or who block the viewer.
 
-    With `severed` these are included, for the list of blocks. Expired mutes and sharers whose share is not open are
-    excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page
+    With `severed` these are included, for the list of blocks. Expired mutes and sharers whose share is neither public nor
+    unlisted are excluded; with `followed_by`, so is everyone except that member and their followees. The members of the next page
     are prefetched. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
@@ -186,7 +186,7 @@ def _named(
     members: Mapping[int, Member],
     relationships: Mapping[int, Relation],
 ) -> bool:
-    """Return whether the viewer may learn that this member shared a post: the share exists and is open."""
+    """Return whether the viewer may learn that this member shared a post: the share exists, and is public or unlisted."""
     share = nodes.get(_share_id(assoc))
     if not isinstance(share, Share) or share.visibility not in OPEN:
         return False
@@ -254,7 +254,7 @@ async def _emoji_counts(reads: Reads, viewer: int | None, post_id: int) -> list[
 async def received(reads: Reads, viewer: int | None, member: int) -> Received:
     """Return the total likes and shares of the member's posts that the viewer could find.
 
-    The member sees the totals, which are two counters. For others, posts that are not open are subtracted: direct and
+    The member sees the totals, which are two counters. For others, some posts are subtracted: direct and
     hidden posts for followers, followers-only posts too for strangers. If there are too many such posts to count, other
     viewers see no totals.
     """
@@ -371,7 +371,7 @@ async def _followees(reads: Reads, viewer: int, listed: FollowList) -> ContactsF
 async def _found(
     reads: Reads, viewer: int, asked: Sequence[T], claims: Callable[[Sequence[T]], Awaitable[list[_Claim]]]
 ) -> ContactsFound:
-    """Look up handles or hashes in groups of 500, with at most six reads each.
+    """Look up handles or hashes in groups of 500, with at most six reads each. `claims` returns the possible matches of a group.
 
     The reads bypass the cache, so that they evict no hot entries.
     """

@@ -37,7 +37,7 @@ MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized",
 
 
 class Members(NamedTuple):
-    """A page of members, newest first. `next` is the `before` of the next page; None at the end."""
+    """A page of members, newest first. `next` is the `before` parameter of the next page; None at the end."""
 
     members: list[Member]
     next: int | None
@@ -140,7 +140,10 @@ class ReportFilter(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """A page of reports, newest first, possibly shorter than the limit. `next` is the `before` of the next page, or None."""
+    """A page of reports, newest first, possibly shorter than the limit.
+
+    `next` is the `before` parameter of the next page; None at the end.
+    """
 
     reports: list[Report]
     next: int | None
@@ -201,7 +204,10 @@ class DatedEntry(NamedTuple):
 
 
 class AuditPage(NamedTuple):
-    """A page of audit entries, newest first, possibly shorter than the limit. `next` is the `before` of the next page, or None."""
+    """A page of audit entries, newest first, possibly shorter than the limit.
+
+    `next` is the `before` parameter of the next page; None at the end.
+    """
 
     entries: list[DatedEntry]
     next: int | None
@@ -232,7 +238,7 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
 
 
 async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
-    """Return the audit entries to which these entries of the member's own list lead: account actions and failed logins."""
+    """Return the audit entries named by these associations of the member: the member's account actions and failed logins."""
     addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
     public = public_list(shard_of(member_id))
     entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}

@@ -59,7 +59,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class NotificationPage(NamedTuple):
-    """A page of notifications. `next` is the `before` of the next page; None at the end."""
+    """A page of notifications. `next` is the `before` parameter of the next page; None at the end."""
 
     items: list[Notification]
     next: int | None
@@ -301,7 +301,7 @@ class NoticeRequest(msgspec.Struct, frozen=True):
 
 
 class NoticeRequests(NamedTuple):
-    """A page of held notifications by sender. `next` is the `before` of the next page; None at the end."""
+    """A page of held notifications by sender. `next` is the `before` parameter of the next page; None at the end."""
 
     items: list[NoticeRequest]
     next: int | None

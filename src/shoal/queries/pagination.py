@@ -83,7 +83,7 @@ N = TypeVar("N", bound=Node)
 async def entries_page(
     graph: Reader, owner: int, atype: AssocType, cursor: Cursor
 ) -> tuple[Sequence[Assoc], int | None]:
-    """Return a page of list entries, and the `before` of the next page; None at the end."""
+    """Return a page of list entries, and the `before` parameter of the next page; None at the end."""
     found = await graph.assoc_range(owner, atype, cursor.of(cursor.limit + 1))
     page = found[: cursor.limit]
     if cursor.oldest_first:
@@ -94,7 +94,7 @@ async def entries_page(
 async def objects_page(
     graph: Reader, owner: int, atype: AssocType, kind: type[N], cursor: Cursor
 ) -> tuple[list[N], int | None]:
-    """Return a page of the objects of a kind in a list, and the `before` of the next page; None at the end."""
+    """Return a page of the objects of a kind in a list, and the `before` parameter of the next page; None at the end."""
     page, after = await entries_page(graph, owner, atype, cursor)
     return await objects_of(graph, kind, [entry.id2 for entry in page]), after
 
@@ -112,7 +112,7 @@ async def look_through(
     sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
     position_of: Callable[[Item], int],
 ) -> tuple[list[Item], int | None]:
-    """Return a page of the items that `sift` keeps, newest first, and the `before` of the next page; None at the end.
+    """Return a page of the items that `sift` keeps, newest first, and the `before` parameter of the next page; None at the end.
 
     `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `position_of` returns the position
     of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue
@@ -271,10 +271,10 @@ async def read_items(
     *,
     at_once: int = 0,
 ) -> tuple[list[Item], int | None]:
-    """Return the items of a page, always newest first, and the `before` of the next page; None at the end.
+    """Return the items of a page, always newest first, and the `before` parameter of the next page; None at the end.
 
     `show` converts rows to items, and may drop some. A page has `cursor.limit` items or, if `fits` is given, as many of the
-    items read so far as it says. `at_once` is the number of items per read. Raises `InvalidInput` for a limit below 1.
+    items read so far as `fits` returns. `at_once` is the number of items per read. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     step = at_once or cursor.limit + 1

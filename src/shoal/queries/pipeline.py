@@ -44,7 +44,7 @@ from shoal.queries.pagination import ENOUGH, RowReader, likely, read_items
 
 
 class Page(NamedTuple):
-    """A page of entries, always newest first. `next` is the `before` of the next page; None at the end."""
+    """A page of entries, always newest first. `next` is the `before` parameter of the next page; None at the end."""
 
     entries: list[Entry]
     next: int | None
@@ -430,7 +430,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
 
 
 async def _with_sharers(seen: ViewerState, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
-    """Return the entries, each with the other members who shared its post. They are read at most once."""
+    """Return the entries, each with the other members who shared its post. Each of these members is read at most once."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries

@@ -46,7 +46,7 @@ _POINTS, _NARROWINGS = 8, 6
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
     """Return the ids at positions `first` to `last` of the lists merged newest first.
 
-    One more entry is read before them: if it is equal to the entry at `first`, it is returned at the earlier position only.
+    An entry at `first` that equals the entry at the position before is omitted, because it belongs to the earlier position.
     """
     begin = max(first - 1, 0)
     before, newer = await _near(graph, sources, begin)

@@ -128,7 +128,7 @@ async def saved_page(reads: Reads, member: int, atype: AssocType, cursor: Cursor
 
 
 class Waiting(NamedTuple):
-    """A page of scheduled posts. `next` is the `before` of the next page; None at the end."""
+    """A page of scheduled posts. `next` is the `before` parameter of the next page; None at the end."""
 
     posts: list[ScheduledPost]
     next: int | None
@@ -155,7 +155,7 @@ async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Rev
 
 
 def media_then(wording: Revision | Post, media: Mapping[int, Node]) -> dict[int, Media]:
-    """Return the media of a former version of a post, as far as they exist, by id and in order, with their descriptions then."""
+    """Return the existing media of a former version of a post, by id and in order, with the descriptions of that version."""
     former = wording.descriptions if isinstance(wording, Revision) else ()
     described = dict(zip(wording.media, former, strict=False))
     return {

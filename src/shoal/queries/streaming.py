@@ -146,7 +146,7 @@ async def everything(
 async def updates_for_viewer(
     reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert pending updates into those that the viewer receives, with as many reads as for a single one."""
+    """Convert the updates `heard` into those that the viewer receives, with as many reads as for a single update."""
     viewer, interest = connection.viewer, connection.interest
     updates = [event.update for event in heard if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]

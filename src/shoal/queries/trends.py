@@ -203,7 +203,7 @@ async def reviewed(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
 def threshold(active: int) -> int:
     """Return how many members must react to a post before it can trend, given the number of active members.
 
-    It is max(2, log4(active)), rounded down: 2 for up to 63 members, 3 from 64, 4 from 256, and from 1,024 on the 5 that
+    The threshold is max(2, log4(active)), rounded down: 2 for up to 63 members, 3 from 64, 4 from 256, and from 1,024 on the 5 that
     Mastodon requires on a server of any size (`Trends::Statuses`, `threshold: 5`).
     """
     return max(_LEAST, (active.bit_length() - 1) // 2)

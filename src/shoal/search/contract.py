@@ -86,9 +86,10 @@ Making = Callable[[], IndexChange]
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A query for posts. All clauses in `every` must match, and none in `none`. A one-word clause may be a mark (`by` ...).
+    """A query for posts. All clauses in `every` must match, and none in `none`.
 
-    A post must have at least one mark of each group in `some`.
+    A clause of one word may be an index term that `by`, `to` or `within` returns. A post must have at least one index term of
+    each group in `some`.
     """
 
     every: tuple[Clause, ...] = ()
@@ -134,7 +135,7 @@ class SearchIndex(Protocol):
     """Whether the index stores anything; if not, writes can be skipped."""
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Apply a change atomically. Idempotent. A function as change (`Making`) is called in the writing thread, if any."""
+        """Apply a change atomically. Idempotent. If it is a function (`Making`), the writing thread calls it to get the change."""
         ...
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
@@ -181,7 +182,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the ways in which a post can match: whether posts by shy authors count, and the marks of which one is needed."""
+    """Yield the ways to match a post: whether posts by shy authors count, and the index terms of which the post needs one."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:

@@ -30,7 +30,7 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._posts: dict[int, PostRow] = {}
         self._members: dict[int, MemberRow] = {}
-        # The ids of posts by word or mark, in ascending order.
+        # The ids of posts by word or other index term, in ascending order.
         self._ids_by_word: defaultdict[str, list[int]] = defaultdict(list)
         self._public: defaultdict[int, list[int]] = defaultdict(list)
         self._uses: Counter[str] = Counter()
@@ -124,7 +124,7 @@ class MemoryIndex:
         self._uses.subtract(row.tags)
 
     def _having(self, group: Sequence[str]) -> list[int]:
-        """Return the posts with any of these marks, sorted by id."""
+        """Return the posts with any of these index terms, sorted by id."""
         return sorted({id_ for mark in group for id_ in self._ids_by_word.get(mark, ())})
 
     def _is_shy(self, row: PostRow) -> bool:

@@ -109,7 +109,7 @@ class PostgresIndex(DerivedStore):
         return found
 
     async def _newest(self, newest: str | None, everything: str, values: Sequence[object], limit: int) -> list[int]:
-        """Run `newest` on ever more of the newest rows; if they have too few matches, run `everything`."""
+        """Run the statement `newest` on more and more of the newest rows; if they have too few matches, run `everything`."""
         if newest is not None:
             for window in _WINDOWS:
                 ((found, looked_at),) = await self._reading.ask(newest, *values, limit, window)

@@ -303,7 +303,7 @@ class Hub:
             self._outdated.pop(connection, None)
 
     def follow(self) -> bool:
-        """Follow the log from now on, if not yet. Return whether every new update is received."""
+        """Follow the log from now on, unless the hub follows it already. Return whether the hub receives every new update."""
         self._start()
         return self._replay is not None and not self._away
 

@@ -29,7 +29,7 @@ _FORKED = "this Shoal was opened before the process was forked: open one in each
 class LoopThread:
     """An event loop in a background thread, and a context manager that is open in it as long as it runs.
 
-    It belongs to the process that created it: calls in a forked process raise `RuntimeError`.
+    The thread belongs to the process that created it: calls in a forked process raise `RuntimeError`.
     """
 
     def __init__(self) -> None:
@@ -239,5 +239,5 @@ _per_process: WeakSet[LoopPerProcess] = WeakSet()
 _left_to_parent: list[LoopThread] = []
 os.register_at_fork(after_in_child=_after_fork)
 # Executors, of which a network has several, refuse work before `atexit` handlers run; `_register_atexit` callbacks run earlier.
-# In a Python without it, a process exits without closing the network, which loses no acknowledged write.
+# A Python without this private function exits without closing the network, which loses no acknowledged write.
 getattr(threading, "_register_atexit", lambda _: None)(_end_all)

@@ -39,7 +39,7 @@ class NetworkProxy(Proxy):
         """Open the network at a store URL or shard map, and create it if it does not exist.
 
         Several processes may open a `shared` network, which is one SQLite file. One of them owns it and serves the others.
-        Each process opens it with its first call, so a process that is forked afterwards may call as well.
+        Each process opens the network with its first call, so a process that is forked after `open` may use it too.
 
         Args:
             url: The URL of the store, or a shard map.

@@ -100,7 +100,7 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
-    """Return, for each of `ORDERS`, a sort key of a tag that does not change as time passes; `NEVER`: not ranked.
+    """Return, for each of `ORDERS`, a sort key of a tag that does not change as time passes; `NEVER` if it is not ranked.
 
     The surprise of a tag halves every six hours.
     """
@@ -287,8 +287,8 @@ def likeness(together: int, posts: int, uses: int, other_uses: int) -> float:
     n_ab is estimated by a sample. Of `posts` examined posts with the first tag, `together` have the other one too; `uses` and
     `other_uses` are the total uses of the first and the other tag. It is the coefficient of Ochiai (1957, "Zoogeographical
     studies on the soleoid fishes"), as used for tags by Cattuto, Benz, Hotho and Stumme (2008, "Semantic Grounding of Tag
-    Relatedness in Social Bookmarking Systems"): a tag that is used everywhere also occurs together with this one, which means
-    little.
+    Relatedness in Social Bookmarking Systems"). Unlike the count of common posts, it does not favor tags that are used
+    everywhere.
     """
     if not together or not posts:
         return 0.0

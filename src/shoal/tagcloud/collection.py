@@ -46,7 +46,9 @@ Send = Callable[[bytes, bytes], Awaitable[None]]
 
 
 class Emitter:
-    """Collects a process's uses of tags into increments. `send` makes one durable; called for `changes` tags or after `seconds`.
+    """Collects a process's uses of tags into increments.
+
+    An increment is sent when it has `changes` tag changes, or `seconds` after its first use; `send` returns when it is durable.
 
     After a large increment, the next one is sent only after `busy_seconds`, because each costs a sync to disk.
     """
@@ -292,7 +294,8 @@ class Collector:
         try:
             return decode(parcel.body)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            # Most likely of a newer version: it stays in the transport, and a collector that can read it will merge it.
+            # A newer version of Shoal has most likely written the increment. It stays in the transport until a collector that can
+            # read it merges it.
             if parcel.id not in self._unreadable:
                 _log.error("unreadable increment of %d bytes: %s", len(parcel.body), error)
             self._unreadable[parcel.id] = parcel
@@ -353,7 +356,7 @@ class Collector:
                 whole[id_] = increment
                 capacity -= increment.changes
                 continue
-            # A post is counted with all its tags, so at least one is taken.
+            # A use (all tags of a post) cannot be divided, so the first one is merged even if it exceeds the capacity.
             count = _fitting(increment.uses, capacity) or (0 if whole else 1)
             if count == len(increment.uses):
                 whole[id_] = increment

@@ -109,7 +109,7 @@ class CloudStore(Protocol):
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         """Take or extend the lock of the cloud; return False while another holder has it.
 
-        It expires after `seconds`. If a clock is set, the lock may expire early, or up to `CLOCK_SLACK` times as late.
+        The lock expires after `seconds`. If a clock is set, the lock may expire early, or up to `CLOCK_SLACK` times as late.
 
         Args:
             holder: The fencing token, unique to each time the lock is taken.

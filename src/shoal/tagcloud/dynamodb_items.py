@@ -56,7 +56,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredVersion(NamedTuple):
-    """The newest version, and the intent of the next one while that is being written."""
+    """The newest version and, while the next one is being written, its intent: the id of the stored changes that it consists of."""
 
     state: State
     intent: str = ""
@@ -139,7 +139,7 @@ def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]
 
 
 def part_of(id_: int, spread: int) -> int:
-    """Return the index partition of a tag, of which each holds a range of ids."""
+    """Return the index partition of a tag. Each of the `spread` partitions holds a range of tag ids."""
     return min(spread - 1, ((id_ + 2**63) * spread) >> 63)
 
 

@@ -115,7 +115,8 @@ class PostgresCloud(DerivedStore):
                 for statement, values in _statements(merge):
                     connections.asked += 1
                     await connection.execute(statement, *values)
-                # Checked last, so that the lock can be taken from a writer that is paused in between.
+                # Check the lock last: the check locks its row, and another process must be able to take over from a writer that
+                # was paused earlier.
                 if holder:
                     connections.asked += 1
                     if await connection.fetchval(sql.HELD, holder) is None:

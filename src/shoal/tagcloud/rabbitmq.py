@@ -98,9 +98,10 @@ class QueuePosition:
 
 
 def too_many(positions: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
-    """Return the queue in which a collector is first and which it should leave, the latest, if it has too many; otherwise None.
+    """Return the queue that a collector should leave if it is the active consumer of too many queues; otherwise None.
 
-    The collector then tries the other queues in turn until it is first in one, which the number of queues guarantees.
+    This is the queue in which it became the active consumer last. The collector then tries the other queues in turn until it is
+    the active consumer of one, which the number of queues guarantees.
     """
     first = sorted((queue for queue in positions if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
@@ -126,7 +127,7 @@ class Deliveries:
         self.taken = 0
 
     def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
-        """Add a delivery. Returns False if its increment is done, so that it can be acknowledged at once."""
+        """Add a delivery. Returns False if its increment is done already, so that the delivery can be acknowledged at once."""
         self.taken += 1
         if parcel.id in self._done:
             return False

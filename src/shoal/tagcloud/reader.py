@@ -280,7 +280,7 @@ def _check(order: str, limit: int) -> None:
 
 
 def _checked(cached: _CachedCloud, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _CachedCloud:
-    """Record that the cached version was checked. Its computed words are kept for a while, in which warmth hardly changes."""
+    """Record that the cached version was checked. Words computed from it are kept for a while, as warmth hardly changes."""
     cached = cached._replace(looked=now, update=update, confirmed=confirmed)
     return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 

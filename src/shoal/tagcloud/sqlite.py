@@ -150,7 +150,7 @@ def _release_stale_lock(writing: sqlite3.Connection, path: Path, undo: ExitStack
     """Release the lock in the table, if no other process has the store open for writing.
 
     Unlike a file lock, this lock outlives a killed process, and would block the store until its lease expires. Other processes
-    that open the store wait here until this one has opened it. The file is locked until `undo`.
+    that open the store wait here until this one has opened it. The file stays locked until `undo` is closed.
     """
     file = private_files.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)

@@ -257,7 +257,7 @@ class SharedRows:
 
 
 class OwnersTimelines(MemoryTimelines):
-    """The timelines in the owner process, which reader processes may read. Those of the previous owner are cleared."""
+    """The timelines in the owner process, which reader processes may read. The timelines of the previous owner are cleared."""
 
     def __init__(self, length: int, shared: SharedRows) -> None:
         super().__init__(len(shared.filled), length, rows=shared.rows)

@@ -64,8 +64,8 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
 async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
     """Log in a member whose password was verified, and redirect the browser.
 
-    If the member has a second factor that was not verified yet (`proved`), the browser is redirected to the page that asks for
-    it.
+    If the member has a second factor and has not passed it yet (`proved` is false), the browser is redirected to the page that
+    asks for it.
     """
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes

@@ -60,7 +60,7 @@ class CommentForm(msgspec.Struct, frozen=True):
 def comment_form(
     ctx: PageContext, entry: Entry, values: Writing | None = None, depth: int = -1, *, wrong: str = ""
 ) -> CommentForm:
-    """Return the form for a comment on an entry. `values` are those of a refused form; the default is an empty one."""
+    """Return the form for a comment on an entry: empty, or with the `values` of a form that was refused."""
     member = ctx.viewer
     values = values or (answering(member, entry) if member else Writing(reply_to=as_id(entry.post.id)))
     names = addressees(member, entry) if member else []
@@ -152,7 +152,7 @@ def thread_of(ctx: PageContext, entry: Entry, found: Thread, order: Order = "old
 
 
 def known_of(entries: Mapping[int, Entry], comment: Entry) -> Collection[str]:
-    """Return the participants of the post that a comment answers, if it is among these entries: the page shows it above."""
+    """Return the participants of the post that a comment answers, if the page shows that post (one of `entries`) above it."""
     parent = entries.get(comment.post.parent_id)
     return _participants(parent) if parent else ()
 

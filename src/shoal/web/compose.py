@@ -330,7 +330,7 @@ _NAMED = 3
 
 
 def replying_to(words: Translated, names: Sequence[str], *, everyone: bool = False) -> str:
-    """Return whom a reply mentions, as a phrase; empty for no names. It has all names if `everyone`, as for messages."""
+    """Return whom a reply mentions, as a phrase; empty for no names. With `everyone`, as for messages, no names are left out."""
     if not names:
         return ""
     most = len(names) if everyone else _NAMED

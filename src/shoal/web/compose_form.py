@@ -81,7 +81,7 @@ class Writing(Form, frozen=True, kw_only=True):
 
 
 def as_id(number: int) -> Id:
-    """Return the number with the type of ids in forms. It stays a plain int: stores and encoders refuse subclasses."""
+    """Return the number with the type of ids in forms, which is int at run time: stores and encoders refuse subclasses."""
     return cast("Id", number)
 
 

@@ -277,7 +277,7 @@ async def _same_people(ctx: PageContext, member: Member, names: Collection[str])
     people = {*names} - {member.name}
 
     def participants(talk: Conversation) -> set[str]:
-        # Suspended members too, whom `talk.people` lacks.
+        # Do not use `talk.people`, which lacks suspended members.
         last = talk.last
         return {last.author.member.name, *(mention.name for mention in last.post.mentions)} - {member.name}
 

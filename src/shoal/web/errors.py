@@ -104,7 +104,7 @@ def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Res
 def _response(ctx: PageContext, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
     if ctx.partial:
         response = part(ctx, "word", status=reply.status, trouble=trouble)
-        # The message is out of band: what the request would have replaced stays.
+        # The message is inserted elsewhere on the page (out of band), so the element that the request would replace stays.
         response.headers["HX-Reswap"] = "none"
     else:
         response = framed(ctx, frame, "trouble", status=reply.status, trouble=trouble)

@@ -128,7 +128,7 @@ def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
 
 
 async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImage | None:
-    """Return the layout of the tag cloud as an image, or None without tags. Computing it takes 0.1 s; it is cached."""
+    """Return the layout of the tag cloud as an image, or None without tags. The layout is cached, because it takes 0.1 s."""
     if not words:
         return None
     key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)

@@ -65,7 +65,10 @@ def _pages() -> Trie[_GridPage]:
 
 
 async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors:
-    """Return the neighbors of a post in the grid at a path. Costs the reads of that page, and at its end those of the next one."""
+    """Return the neighbors of a post in the grid at a path.
+
+    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page.
+    """
     shown = await _shown(ctx, grid) if grid else None
     if shown is None or post.path not in shown.posts:
         return Neighbors()
@@ -94,7 +97,7 @@ async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
         return None
     page, values = found[0]["GET"], found[1]
     scope = {**ctx.request.scope, "path": unquote(parts.path), "query_string": parts.query.encode()}
-    # As for a script that loads the next photos: without the rest of the page.
+    # Request only the grid, as the script does that loads the next photos.
     headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"hx-")]
     scope["headers"] = [*headers, (b"hx-request", b"true")]
     views: dict[str, object] = {}

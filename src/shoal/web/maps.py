@@ -97,8 +97,8 @@ class MapView(msgspec.Struct, frozen=True):
 def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapView | None:
     """Return a map of the places of these posts, or None if no post has a place.
 
-    A point with several posts links to their list below the map (`#place-1` and so on). If `here` is given, the prefix of the
-    element ids of posts on a page that lists all of them, each point links to its newest post instead.
+    A point with several posts links to their list below the map (`#place-1` and so on). On a page that lists all posts, `here` is
+    the prefix of their element ids; each point then links to its newest post instead.
     """
     placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
     if not placed:

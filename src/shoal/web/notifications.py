@@ -285,7 +285,7 @@ async def decide(ctx: PageContext, asked: SenderForm) -> Response:
 
 
 async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
-    """Return groups of notifications for display. Those later than the marker `read` are unread."""
+    """Return groups of notifications for display. Notifications later than the marker `read` are unread."""
     entries = [group.items[0].entry for group in groups]
     parents = await answered(ctx, [entry for entry in entries if entry is not None])
     return [_notice(ctx, group, read, parents) for group in groups]

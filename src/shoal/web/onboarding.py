@@ -141,7 +141,7 @@ async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
         if tag not in picked:
             await relationships.unfollow_tag(writes, member.id, tag)
     with suppress(NotAllowed):
-        # A member who follows the maximum number of tags keeps the interests.
+        # If the member already follows the maximum number of tags, keep the interests without following their tags.
         for tag in picked:
             await relationships.follow_tag(writes, member.id, tag)
     return ctx.back(asked, "/welcome/people")

@@ -13,7 +13,7 @@ from shoal.web.request_context import PageContext
 
 
 class PhotoFacts(NamedTuple):
-    """The details of one photo, and the URL that downloads it; empty if the author does not allow it."""
+    """The details of one photo, and the URL that downloads it, which is empty if the author does not allow downloads."""
 
     number: int
     camera: str

@@ -170,7 +170,7 @@ def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0
 
     Args:
         scale: Fraction of the usual photos in a row; smaller for larger photos.
-        few: Fraction of a row from which its photos fill the width alone; a smaller number is completed by empty items.
+        few: If all photos together fill less than this fraction of a row, empty items fill the rest instead of larger photos.
     """
     ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
     return PhotoGrid(

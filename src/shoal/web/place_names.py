@@ -55,9 +55,9 @@ def as_typed(place: Place | None) -> str:
 async def place_typed(words: Translated, text: str, at: str = "") -> Place | None:
     """Return the place typed into a form; None for an empty text.
 
-    `at` has coordinates from a map, a device or an earlier form. They are used if the text is the name that this server gives
-    them. Raises `TooLarge` for a long text, and `InvalidInput` for coordinates that are not on the globe and for an unknown
-    town.
+    `at` has coordinates from a map, a device or an earlier form. These coordinates are used if the text is the name that
+    this server gives to their place. Raises `TooLarge` for a long text, and `InvalidInput` for coordinates that are not on the
+    globe and for an unknown town.
     """
     if not text.strip():
         return None

@@ -52,7 +52,7 @@ async def manifest(ctx: PageContext, _params: None) -> Response:
 
 
 async def worker(context: Context, _params: None) -> object:
-    """Return the service worker. It is served at the root, because its scope is its own path and the paths below."""
+    """Return the service worker. The root of the app serves it, because it only controls pages below its own folder."""
     base, version = context.app.at.path, assets().version
     script = assets().get(_WORKER).data.decode().replace("{base}", base).replace("{version}", version)
     return Response(script, headers={"Cache-Control": "no-cache"}, media_type="text/javascript")

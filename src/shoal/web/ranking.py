@@ -159,7 +159,7 @@ def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
     """Return, for display, the rule that excludes a post from the feed."""
     _ = ctx.words.text
     if explanation.place is not None:
-        # The post is in this ranking, but was not in the ranking that was computed a moment before.
+        # The post is in the ranking computed for this explanation, but was not in the ranking computed a moment earlier.
         return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."

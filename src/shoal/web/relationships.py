@@ -189,7 +189,7 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 
 
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
-    """Show the menu of a profile to a script; otherwise a page with all settings for another member, or else with the menu."""
+    """Show the menu of a profile to a script or, as a page, to anonymous viewers and the member; to others, a page of settings."""
     me, member, graph = ctx.viewer, await member_of(ctx, path.handle), ctx.graph
     stand = await relation(graph, ctx.viewer_id, member.id)
     menu: dict[str, Any] = {"more": _more(ctx, member, stand, ()), "token": ctx.form_token}

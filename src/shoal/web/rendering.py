@@ -214,7 +214,7 @@ def templates(language: str, base: str) -> Environment:
             "static": static,
             "url": partial(address, base),
             "words": words,
-            # Before a sign such as @, which otherwise moves to the other side of a name in right-to-left text.
+            # Templates write this mark before a sign such as @, which would move to the other side of a name in right-to-left text.
             "ltr": "\N{LEFT-TO-RIGHT MARK}" if words.is_right_to_left else "",
             "rendered": rendered,
             "picture_types": ",".join(ALLOWED),

@@ -198,7 +198,7 @@ class PageContext:
     def grid_query(self) -> str:
         """Return the query of links from a photo grid to posts.
 
-        It is empty if the URL of the grid is too long for a parameter, or has a token, which no page repeats.
+        The result is empty if the URL of the grid is too long for a parameter, or has a token, which no page repeats.
         """
         usable = "access_token" not in self.path and len(self.path) <= MAX_LINE
         return f"?grid={self.quoted_path}" if usable else ""

@@ -105,7 +105,8 @@ async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
 
 async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Response:
     response = await _codes(ctx, codes)
-    # Turning it on ends the sessions of moderators and admins. Log this browser in again: it has just verified the second factor.
+    # Turning on two-factor authentication ends the sessions of moderators and admins. Log this browser in again, because its user
+    # has just verified the second factor.
     now = (await ctx.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
         await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin))

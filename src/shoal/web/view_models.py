@@ -251,7 +251,7 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the page, so that it loads first, if one of the first two posts shows one."""
+    """Mark the first photo of the first two posts, if they show any, so that the browser loads it before the others."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -298,13 +298,13 @@ def post_of(
 ) -> PostView:
     """Return an entry of a feed as a view model.
 
-    `parents` are the answered posts by id, and `known` the members of whom the page shows that the post answers them: mentions of
-    the answered author and of these members at the start of the text are not shown.
+    `parents` are the answered posts by id; `known` are members whom the page already shows as participants of the answered post.
+    Mentions of the answered author and of these members at the start of the text are not shown.
     """
     post, author, words = entry.post, entry.author.member, ctx.words
     answers = parents.get(post.parent_id)
     text = unaddressed(post.text, {*known, answers.author} if answers else known)
-    # A comment that is nothing but a mention says that.
+    # Show the mentions if the comment contains nothing else.
     text = text if text or entry.media else post.text
     return PostView(
         id=post.id,

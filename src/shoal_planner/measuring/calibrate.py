@@ -28,7 +28,8 @@ _REQUESTS = 20
 def calibrate(folder: Path, effort: Effort, step: Step) -> Calibration:
     """Measure all costs, with files in an empty folder. Takes about a minute with the full effort.
 
-    If engines or their packages are not installed, their costs are taken from the calibration shipped with Shoal.
+    `step` is called with the name of each measurement when it begins. If engines or their packages are not installed, their costs
+    are taken from the calibration shipped with Shoal.
     """
     began = time.perf_counter()
     one = uvloop.run(one_process.measure(folder, effort, step))

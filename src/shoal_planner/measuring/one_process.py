@@ -302,7 +302,7 @@ async def measure(folder: Path, effort: Effort, step: Step) -> dict[str, float]:
 
 
 async def _delivery(among: int, rounds: int) -> float:
-    """Measure deliveries to `among` timelines. These are short, because a delivery only touches one element of each."""
+    """Measure deliveries to `among` timelines, which may be short, because a delivery writes only one element of each."""
     timelines = MemoryTimelines(among, _SHORT)
     rng = np.random.default_rng(1)
     for member in range(among):

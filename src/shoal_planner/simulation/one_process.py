@@ -239,7 +239,7 @@ _FIRST_PART = 1 / 3
 
 
 class Loop:
-    """Simulates one process. `arrival` is the work of the main thread for receiving a request."""
+    """Simulates one process. `arrival` is the work of the main thread for receiving a request, in seconds."""
 
     def __init__(self, costs: OneProcess, scenario: Scenario, arrival: float) -> None:
         self._costs = costs

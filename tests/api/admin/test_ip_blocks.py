@@ -202,7 +202,7 @@ def test_ip_block_expired_is_deleted(w: NetworkFixture, boss: Someone) -> None:
     assert made["id"] != block(w, boss)["id"]
 
 
-def test_ip_guard_of_other_process_applies_change_after_interval(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_block_change_in_other_process_applies_after_refresh_interval(w: NetworkFixture, boss: Someone) -> None:
     now = [100.0]
     guard = IpGuard(w.network.writes.graph, clock=lambda: now[0])
     scope = {"client": (OUTSIDE, 1)}
@@ -232,7 +232,7 @@ class Broken:
         return getattr(self._graph, name)
 
 
-def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_blocks_read_last_stay_in_effect_while_store_is_unavailable(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     now = [100.0]
     graph: Any = Broken(w.network.writes.graph)
@@ -245,7 +245,7 @@ def test_ip_guard_keeps_last_blocks_while_store_is_unavailable(w: NetworkFixture
         assert guard.severity({"client": (OUTSIDE, 1)}) is IpSeverity.NO_ACCESS
 
 
-def test_ip_guard_without_changes_reads_only_change_marker(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_block_refresh_without_changes_reads_only_version_marker(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
@@ -255,7 +255,7 @@ def test_ip_guard_without_changes_reads_only_change_marker(w: NetworkFixture, bo
     assert graph.reads == 1
 
 
-def test_ip_guard_refresh_runs_once_for_concurrent_requests(w: NetworkFixture) -> None:
+def test_ip_block_refresh_runs_once_for_concurrent_requests(w: NetworkFixture) -> None:
     graph: Any = Broken(w.network.writes.graph)
     guard = IpGuard(graph)
 

@@ -43,7 +43,7 @@ def listed(w: NetworkFixture, mod: Someone, query: str) -> list[tuple[str, list[
     return [(one["id"], one["waiting_status_ids"]) for one in w.json("GET", f"{REPORTS}?{query}", mod)]
 
 
-def test_waiting_report_can_be_listed_and_dismissed(w: NetworkFixture, mod: Someone) -> None:
+def test_report_awaiting_review_can_be_listed_and_dismissed(w: NetworkFixture, mod: Someone) -> None:
     post, _, filed = held(w)
     w.json("POST", "/api/v1/reports", w.join("dan"), json={"account_id": w.join("eve").id})
     w.settle()

@@ -141,7 +141,9 @@ def test_foryou_timeline_excludes_author_who_opted_out(shoal: NetworkFixture, sc
     assert names == {"ben"}
 
 
-def test_why_not_endpoint_returns_stage_and_rule(shoal: NetworkFixture, scene: Scene) -> None:
+def test_foryou_why_not_endpoint_returns_stage_and_rule_that_exclude_status(
+    shoal: NetworkFixture, scene: Scene
+) -> None:
     path = "/api/shoal/v1/statuses/{}/why_not".format
     shown = shoal.json("GET", path(scene.posts[0]), scene.ann)
     assert (shown["stage"], shown["place"]) == ("shown", 1)

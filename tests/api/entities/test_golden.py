@@ -19,16 +19,16 @@ def given() -> Iterator[dict[str, Any]]:
         yield answers(shoal)
 
 
-def test_golden_responses_and_golden_files_match_one_to_one(given: dict[str, Any]) -> None:
+def test_api_golden_files_exist_for_exactly_the_tested_responses(given: dict[str, Any]) -> None:
     assert sorted(given) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_golden_response_is_unchanged(given: dict[str, Any], name: str) -> None:
+def test_api_response_equals_its_golden_file(given: dict[str, Any], name: str) -> None:
     assert written(given[name]) == (FOLDER / f"{name}.json").read_text()
 
 
-def test_golden_normalization_replaces_ids_and_times_only() -> None:
+def test_api_golden_file_normalization_replaces_only_ids_and_times() -> None:
     one, other = "123456789012345678", "223456789012345678"
     value = {
         "id": one,

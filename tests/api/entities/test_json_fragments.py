@@ -301,7 +301,7 @@ async def presenter() -> Presenter:
 
 
 @given(st.lists(entries, max_size=4), st.none() | ids, st.sampled_from([0, 4, 28, 4_096]))
-def test_status_page_from_cached_fragments_equals_plain_serialization(
+def test_status_json_from_cached_fragments_equals_uncached_serialization(
     page: list[Entry], viewer: int | None, data: int
 ) -> None:
     async def story() -> None:
@@ -316,7 +316,7 @@ def test_status_page_from_cached_fragments_equals_plain_serialization(
 
 
 @given(st.lists(entries, min_size=1, max_size=1), st.lists(posts, min_size=1, max_size=1))
-def test_status_edit_is_visible_in_cached_serialization(page: list[Entry], edits: list[Post]) -> None:
+def test_status_json_from_cached_fragments_shows_edit(page: list[Entry], edits: list[Post]) -> None:
     async def story() -> None:
         made, [entry] = await presenter(), page
         await made.page(None, page)
@@ -334,7 +334,7 @@ def test_status_of_deleted_app_has_null_application() -> None:
     assert msgspec.json.decode(shown)["application"] is None
 
 
-def test_presenter_cache_size_is_bounded_by_bytes() -> None:
+def test_status_json_cache_size_is_bounded_in_bytes() -> None:
     presenter = Presenter(MemoryGraph(), AT, size=100)
     author = Profile(Member(id=1, name="ann"))
     for n in range(50):

@@ -162,7 +162,7 @@ _MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
 
 
 @in_loop
-async def test_admission_gate_slot_is_released_while_handler_waits_outside() -> None:
+async def test_admission_gate_slot_is_released_while_handler_waits_for_background_work() -> None:
     async with behind(Gate(slots=2, waiting=4, seconds=60)) as (works, client):
         waiting = [asyncio.create_task(client.get("/api/v1/wait")) for _ in range(6)]
 
@@ -234,7 +234,7 @@ async def test_admission_gate_slot_count_is_exact_when_timeout_and_release_coinc
 
 
 @in_loop
-async def test_admission_gate_refuses_undeliverable_request_before_waiting() -> None:
+async def test_admission_gate_refuses_post_during_backpressure_without_waiting_for_slot() -> None:
     refusals = [Unavailable("deliveries are behind"), None]
     async with behind(Gate(1, 0, 5.0), lambda: refusals.pop(0)) as (works, client):
         first = asyncio.create_task(client.get("/api/v1/work"))
@@ -252,7 +252,7 @@ async def test_admission_gate_refuses_undeliverable_request_before_waiting() -> 
     ("method", "path"), [("GET", "/work"), ("POST", "/work"), ("GET", "/none"), ("GET", "/stream")]
 )
 @in_loop
-async def test_request_cycles_are_freed_without_garbage_collection(method: str, path: str) -> None:
+async def test_request_objects_are_freed_without_garbage_collection(method: str, path: str) -> None:
     async with behind(Gate(4, 6, 20)) as (works, client):
         works.go.set()
         gc.collect()

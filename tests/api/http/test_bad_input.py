@@ -356,7 +356,9 @@ def test_profile_update_with_invalid_field_changes_nothing(shared: NetworkFixtur
 
 
 @pytest.mark.parametrize("missing", ["undefined", "null"])
-def test_profile_update_with_undefined_fields_keeps_them(shared: NetworkFixture, ann: Someone, missing: str) -> None:
+def test_profile_update_with_javascript_undefined_as_value_keeps_fields(
+    shared: NetworkFixture, ann: Someone, missing: str
+) -> None:
     path = "/api/v1/accounts/update_credentials"
     shared.json("PATCH", path, ann, json={"fields_attributes": [{"name": "Boat", "value": "Selma"}]})
     said = shared.json("PATCH", path, ann, data={"note": "hi", "fields_attributes": missing, "source": missing})
@@ -366,7 +368,7 @@ def test_profile_update_with_undefined_fields_keeps_them(shared: NetworkFixture,
 
 @pytest.mark.parametrize("missing", ["undefined", "null"])
 @pytest.mark.parametrize("name", ["media_ids", "media_ids[]", "in_reply_to_id", "allowed_mentions", "quoted_status_id"])
-def test_status_with_undefined_ids_in_form_is_published_without_them(
+def test_status_post_with_javascript_undefined_as_id_is_published_without_that_id(
     shared: NetworkFixture, ann: Someone, missing: str, name: str
 ) -> None:
     sent = shared.json("POST", "/api/v1/statuses", ann, data={"status": f"{name} {missing}", name: missing})
@@ -374,12 +376,12 @@ def test_status_with_undefined_ids_in_form_is_published_without_them(
     shared.json("DELETE", f"/api/v1/statuses/{sent['id']}", ann)
 
 
-def test_undefined_required_id_returns_404(shared: NetworkFixture, ann: Someone) -> None:
+def test_request_path_with_javascript_undefined_as_id_returns_404(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 404, "GET", "/api/v1/statuses/undefined", ann)
     refused(shared, 404, "POST", "/api/v1/accounts/undefined/follow", ann)
 
 
-def test_status_edit_with_undefined_media_ids_keeps_media(shared: NetworkFixture, ann: Someone) -> None:
+def test_status_edit_with_javascript_undefined_as_media_ids_keeps_media(shared: NetworkFixture, ann: Someone) -> None:
     media = shared.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture())})
     sent = shared.json("POST", "/api/v1/statuses", ann, data={"status": "a gull", "media_ids[]": media["id"]})
     for name in ("media_ids", "media_ids[]"):

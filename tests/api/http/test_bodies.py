@@ -96,13 +96,13 @@ def test_upload_with_expect_continue_over_limit_gets_413_without_100() -> None:
     assert b"100 Continue" not in answer
 
 
-def test_body_drain_stops_at_byte_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_upload_body_is_read_and_discarded_up_to_byte_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (3 * len(CHUNK), 5.0))
     _, sent = _upload(_head(f"Content-Length: {HUNDRED_MB}"), (CHUNK for _ in range(100)))
     assert sent < HUNDRED_MB
 
 
-def test_body_drain_stops_when_client_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_upload_body_is_no_longer_read_when_client_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responses.BodyReceiver.drain, "__defaults__", (len(CHUNK), 0.1))
 
     async def story(port: int) -> bytes:

@@ -478,7 +478,9 @@ def test_full_server_that_refused_large_network_accepts_small_network() -> None:
     assert small.evicted
 
 
-def test_full_server_with_only_proxies_answers_new_client_with_503(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_server_with_only_trusted_proxy_connections_answers_new_client_with_503(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(server, "descriptor_limits", lambda: DescriptorLimits(2, 64))
 
     async def main() -> bytes:
@@ -493,7 +495,7 @@ def test_full_server_with_only_proxies_answers_new_client_with_503(monkeypatch: 
     assert run(main()).startswith(b"HTTP/1.1 503 ")
 
 
-def test_evicted_connections_do_not_count_before_they_are_closed() -> None:
+def test_connection_limit_does_not_count_evicted_connections_that_are_still_closing() -> None:
     counted = counting(64)
     for number in range(64):
         Held(counted, f"203.0.113.{number}", Idleness(1, 1.0))

@@ -32,11 +32,11 @@ ROUTES = [route for route in table(Settings()) if route.params is not None and n
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-def test_route_parameter_declared_is_read_by_handler(route: Route) -> None:
+def test_route_handler_reads_every_declared_parameter(route: Route) -> None:
     assert unread(route) == SAME_EITHER_WAY.get((route.method, route.path), set())
 
 
-def test_unread_route_parameters_are_detected() -> None:
+def test_declared_parameter_check_detects_parameters_that_handler_does_not_read() -> None:
     route = next(route for route in ROUTES if route.path == "/api/v2/search")
     assert route.params is not None
     everything = {field.name for field in msgspec.structs.fields(route.params)}

@@ -36,7 +36,7 @@ from tests.api.harness import ask, make_app
         (errors.ShoalError("unforeseen"), 500, api_errors.INTERNAL),
     ],
 )
-def test_error_class_maps_to_status_and_message(error: Exception, status: int, text: str) -> None:
+def test_http_error_class_maps_to_status_and_message(error: Exception, status: int, text: str) -> None:
     reply = reply_for(error)
     assert (reply.status, reply.body) == (status, {"error": text})
 
@@ -74,12 +74,12 @@ def test_retry_after_header_is_rounded_up_to_whole_seconds() -> None:
     assert reply_for(errors.Unavailable("", retry_after=0)).headers == (("Retry-After", "1"),)
 
 
-def test_error_table_rows_are_all_reachable() -> None:
+def test_http_error_table_rows_are_all_reachable() -> None:
     for at, row in enumerate(TABLE):
         assert not any(issubclass(row.error, earlier.error) for earlier in TABLE[:at])
 
 
-def test_error_table_covers_every_domain_error() -> None:
+def test_http_error_table_covers_every_error_class() -> None:
     known = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.ShoalError)]
     rows = tuple(row.error for row in TABLE)
     assert all(issubclass(kind, rows) for kind in known if kind is not errors.ShoalError)

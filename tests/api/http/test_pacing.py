@@ -65,7 +65,7 @@ async def test_request_pacing_preserves_arrival_order(bursts: list[int]) -> None
 
 
 @in_loop
-async def test_request_pacing_limits_long_requests_to_one_or_two_per_loop_iteration() -> None:
+async def test_request_pacing_starts_at_most_two_long_requests_per_loop_iteration() -> None:
     requests = Requests(0.001)
     for number in range(40):
         requests.begin(number, 0.0015)

@@ -150,5 +150,5 @@ def test_response_writer_rejects_header_value_with_control_characters(value: byt
 
 
 @pytest.mark.parametrize("name", [b"x y", b"x:y", b"", b"ETag", b"connection", b"transfer-encoding"])
-def test_response_writer_leaves_unusual_header_names_to_uvicorn(name: bytes) -> None:
+def test_response_writer_with_unusual_header_name_falls_back_to_uvicorn(name: bytes) -> None:
     assert head_of(200, [(name, b"a")], 0) is None

@@ -28,18 +28,20 @@ from shoal.http.authentication import KNOWN, check_subset, granted, parse
         ("", "read", False),
     ],
 )
-def test_scope_grants_child_scopes_and_follow_grants_bundle(scopes: str, needed: str, may: object) -> None:
+def test_oauth_scope_grants_child_scopes_and_follow_scope_grants_relationship_scopes(
+    scopes: str, needed: str, may: object
+) -> None:
     assert granted(frozenset(scopes.split()), needed) is may
 
 
-def test_scope_text_is_parsed_in_order_without_duplicates() -> None:
+def test_oauth_scope_text_is_parsed_in_order_without_duplicates() -> None:
     assert parse("write read  write follow push") == ("write", "read", "follow", "push")
     assert parse("read+write") == ("read", "write")
     assert parse("") == ("read",)
 
 
 @pytest.mark.parametrize("text", ["everything", "read:everything", "read:", ":read", "READ", "read,write"])
-def test_unknown_scope_is_refused(text: str) -> None:
+def test_oauth_scope_that_is_unknown_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="invalid"):
         parse(text)
 
@@ -52,5 +54,5 @@ def test_token_scopes_wider_than_app_scopes_are_refused() -> None:
         check_subset(["read"], ["read:statuses"])
 
 
-def test_scope_grants_itself() -> None:
+def test_oauth_scope_grants_itself() -> None:
     assert all(granted(frozenset({scope}), scope) for scope in KNOWN)

@@ -59,7 +59,7 @@ def test_server_address_comes_from_base_url_setting() -> None:
         assert address == "https://example.org"
 
 
-def test_listen_on_used_port_raises_os_error() -> None:
+def test_server_listening_on_used_port_raises_os_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         listen("127.0.0.1", taken.getsockname()[1])
 

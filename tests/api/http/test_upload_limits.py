@@ -26,7 +26,7 @@ MANY = 20_000_000
 
 
 @in_loop
-async def test_memory_budget_is_granted_in_fifo_order() -> None:
+async def test_upload_memory_is_granted_to_waiting_requests_in_order_of_arrival() -> None:
     budget = Budget(10)
     assert [await budget.take(size, {}) for size in (4, 6, 0)] == [4, 6, 0]
     large, small = (asyncio.create_task(budget.take(size, {})) for size in (8, 1))
@@ -40,7 +40,7 @@ async def test_memory_budget_is_granted_in_fifo_order() -> None:
 
 
 @in_loop
-async def test_memory_budget_wait_timeout_raises_unavailable() -> None:
+async def test_upload_memory_wait_timeout_raises_unavailable() -> None:
     budget = Budget(10, seconds=0.05)
     await budget.take(5, {})
     with pytest.raises(Unavailable):
@@ -49,7 +49,7 @@ async def test_memory_budget_wait_timeout_raises_unavailable() -> None:
 
 
 @in_loop
-async def test_memory_budget_cancelled_waiter_lets_next_waiter_proceed() -> None:
+async def test_upload_memory_wait_that_is_cancelled_lets_next_request_proceed() -> None:
     budget = Budget(10)
     await budget.take(5, {})
     large = asyncio.create_task(budget.take(10, {}))
@@ -61,7 +61,7 @@ async def test_memory_budget_cancelled_waiter_lets_next_waiter_proceed() -> None
 
 
 @in_loop
-async def test_memory_budget_released_to_cancelled_waiter_is_not_lost() -> None:
+async def test_upload_memory_granted_to_cancelled_request_is_not_lost() -> None:
     budget = Budget(10)
     await budget.take(10, {})
     waiting = asyncio.create_task(budget.take(10, {}))
@@ -73,7 +73,7 @@ async def test_memory_budget_released_to_cancelled_waiter_is_not_lost() -> None:
 
 
 @in_loop
-async def test_memory_budget_request_over_total_size_takes_all_of_it() -> None:
+async def test_upload_memory_request_over_total_size_takes_all_memory() -> None:
     budget = Budget(10)
     assert await budget.take(50, {}) == 10
     budget.give(10)

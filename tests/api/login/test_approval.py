@@ -119,7 +119,7 @@ def test_rejected_member_is_deleted_and_username_is_available_again(w: NetworkFi
     assert waiting(w, mod)[0]["id"] != one["id"]
 
 
-def test_email_address_of_rejected_member_is_not_claimed_by_late_job(w: NetworkFixture, mod: Someone) -> None:
+def test_email_address_of_rejected_member_is_not_reserved_again_by_late_job(w: NetworkFixture, mod: Someone) -> None:
     sign_up(w)
     (one,) = waiting(w, mod)
     w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod)

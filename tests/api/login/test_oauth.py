@@ -532,7 +532,7 @@ def test_userinfo_endpoint_requires_profile_scope(shared: NetworkFixture) -> Non
     assert shared.ask("GET", "/oauth/userinfo", reader).status_code == 403
 
 
-def test_email_confirmation_endpoint_returns_403(shared: NetworkFixture) -> None:
+def test_email_confirmation_endpoint_without_pending_confirmation_returns_403(shared: NetworkFixture) -> None:
     answer = shared.ask("POST", "/api/v1/emails/confirmations", shared.join("val"), data={"email": "v@example.org"})
     assert answer.status_code == 403
     assert answer.json()["error"] == "This method is only available while the e-mail is awaiting confirmation"

@@ -213,7 +213,7 @@ def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: NetworkFix
     assert works(shoal, fresh.text)
 
 
-def test_consistency_check_accepts_logins_and_used_codes(shoal: NetworkFixture) -> None:
+def test_consistency_check_of_network_with_logins_and_used_oauth_codes_finds_nothing(shoal: NetworkFixture) -> None:
     register(shoal, "ann")
     visitor = Visitor(shoal)
     client = Client(shoal)

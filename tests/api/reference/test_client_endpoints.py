@@ -221,7 +221,7 @@ def network() -> Iterator[NetworkFixture]:
         yield made
 
 
-def test_out_of_scope_endpoints_return_json_404_or_405(network: NetworkFixture) -> None:
+def test_unsupported_mastodon_endpoints_return_json_404_or_405(network: NetworkFixture) -> None:
     section = PAGE.read_text().partition("## Out of scope")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z, ]+) \| `([^`]+)` \| [^|]+ \|$", section, re.MULTILINE)
     assert len(rows) > 10

@@ -136,7 +136,7 @@ async def test_hashtag_stream_ignores_case_and_receives_delete_when_tag_is_remov
 
 
 @in_loop
-async def test_list_stream_follows_changes_of_list_members() -> None:
+async def test_list_stream_reflects_changes_of_list_members() -> None:
     async with stream_server() as server:
         ann, ben, cyd, dan = [await server.join(name) for name in ("ann", "ben", "cyd", "dan")]
         list_id = await a_list(server, cyd, ann)

@@ -31,7 +31,7 @@ def test_invitation_is_open_until_expiry_and_while_uses_remain() -> None:
     assert invitation(most=0, used=1_000).is_open(NOW)
 
 
-def test_invitation_holds_count_as_uses_once_per_name() -> None:
+def test_invitation_reservations_count_as_uses_once_per_name() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9), Hold(8, "ann", NOW + 9)))
     assert not held.is_used_up()
     full = replace(held, holds=(*held.holds, Hold(9, "ben", NOW + 9)))
@@ -39,7 +39,7 @@ def test_invitation_holds_count_as_uses_once_per_name() -> None:
     assert (full.admits("ann"), full.admits("ben"), full.admits("cyd")) == (True, True, False)
 
 
-def test_invitation_hold_is_converted_to_use_once_or_released() -> None:
+def test_invitation_reservation_is_converted_to_use_once_or_released() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9),))
     came, refused = held.without(7, came=True), held.without(7, came=False)
     assert (came.used, came.holds) == (1, ())
@@ -49,7 +49,7 @@ def test_invitation_hold_is_converted_to_use_once_or_released() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(NOW - 3, NOW + 3)), unique_by=lambda hold: hold[0]))
-def test_invitation_expired_holds_count_only_for_members(found: list[tuple[int, int]]) -> None:
+def test_invitation_reservation_that_expired_counts_only_if_its_member_exists(found: list[tuple[int, int]]) -> None:
     held = invitation(most=0, holds=tuple(Hold(id_, f"name{id_}", until) for id_, until in found))
     settled = held.settled(NOW, {1, 2, 3})
     assert settled.used == sum(id_ <= 3 and until <= NOW for id_, until in found)

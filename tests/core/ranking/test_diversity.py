@@ -71,7 +71,7 @@ def test_diversity_reranking_gives_exploration_its_share_of_positions() -> None:
     assert all(row < 20 for row in [one.row for one in diversify(ranked, author_most=10, exploration=0.0)][:20])
 
 
-def test_diversity_reranking_puts_opted_out_rest_last_without_exploration() -> None:
+def test_diversity_reranking_puts_opted_out_posts_last_and_never_as_exploration() -> None:
     ranked = [Ranked(author, None, None, Part.REST) for author in range(4)]
     ranked += [Ranked(4, None, None), Ranked(5, None, None), Ranked(6, None, None, Part.EXPLORING)]
     placed = diversify(ranked, author_most=10, exploration=0.5)

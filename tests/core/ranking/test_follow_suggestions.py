@@ -64,7 +64,7 @@ _amounts = st.floats(0, 1e9)
 @given(
     bonds=_amounts, followers=_amounts, liked=st.floats(-1, 1), tags=_amounts, km=st.floats(0, 2e4) | st.just(math.nan)
 )
-def test_follow_suggestion_values_are_bounded_and_contributions_add_up(
+def test_follow_suggestion_values_are_bounded_and_contributions_add_up_to_score(
     bonds: float, followers: float, liked: float, tags: float, km: float
 ) -> None:
     known = facts(bonds=[bonds], followers=[followers], liked=[liked], tags=[tags], distance_km=[km])

@@ -69,7 +69,7 @@ def test_ranking_term_value_follows_its_formula(
 
 
 @pytest.mark.parametrize("columns", [{"likes": [40]}, {"seen": [3]}, {"distance_km": [2]}, {"words": [9]}])
-def test_ranking_fact_changes_only_its_own_term(columns: dict[str, list[float]]) -> None:
+def test_ranking_change_of_one_fact_changes_only_its_term(columns: dict[str, list[float]]) -> None:
     changed = values(facts(**columns), half_life_hours=24.0, near_km=25.0) != values(
         facts(), half_life_hours=24.0, near_km=25.0
     )
@@ -93,7 +93,9 @@ _weights = st.builds(Weights, **dict.fromkeys(TERM_NAMES, st.floats(-10, 10)))
 
 
 @given(st.lists(_rows, min_size=1, max_size=20), st.builds(Recipe, weights=_weights))
-def test_ranking_values_are_bounded_and_contributions_add_up(rows: list[dict[str, float]], recipe: Recipe) -> None:
+def test_ranking_term_values_are_bounded_and_contributions_add_up_to_score(
+    rows: list[dict[str, float]], recipe: Recipe
+) -> None:
     given_facts = facts(**{name: [row[name] for row in rows] for name in CandidateFacts._fields})
     found = values(given_facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
     assert np.isfinite(found).all()

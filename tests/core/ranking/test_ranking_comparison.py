@@ -45,7 +45,7 @@ def test_ranking_overlap_measures_are_symmetric_and_between_zero_and_one(one: li
 
 
 @given(ORDERS)
-def test_ranking_overlap_of_disjoint_tops_is_zero(one: list[int]) -> None:
+def test_ranking_overlap_of_disjoint_top_lists_is_zero(one: list[int]) -> None:
     other = [id_ + 100 for id_ in one] or [1]
     assert overlap(one, other) == rank_biased_overlap(one, other) == 0.0
 
@@ -62,7 +62,7 @@ def test_rank_biased_overlap_decreases_more_for_swap_at_higher_rank(order: list[
 
 
 @given(ORDERS, st.integers(0, 20))
-def test_rank_biased_overlap_of_truncated_top_is_one(order: list[int], length: int) -> None:
+def test_rank_biased_overlap_of_top_list_with_its_beginning_is_one(order: list[int], length: int) -> None:
     assume(order[:length])
     assert rank_biased_overlap(order, order[:length]) == pytest.approx(1.0)
 

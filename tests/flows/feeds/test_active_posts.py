@@ -75,7 +75,7 @@ REACTIONS = st.lists(
 
 
 @given(REACTIONS, st.randoms(use_true_random=False))
-def test_active_posts_list_newest_minute_for_reactions_in_any_order(
+def test_active_posts_entry_has_minute_of_newest_reaction_in_any_order(
     reactions: Sequence[tuple[int, int, int, int]], random: object
 ) -> None:
     posts = [post(0, 1), post(0, 2), post(40, 3), post(63, 4), post(63, 5)]

@@ -150,7 +150,7 @@ async def test_relationship_history_is_unchanged_by_suspension() -> None:
 
 
 @in_loop
-async def test_relationship_history_is_limited_to_the_two_members() -> None:
+async def test_relationship_history_contains_only_follows_between_the_two_members() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, eve = await register(shoal, "ann", "ben", "eve")
         await ann.follow(ben)

@@ -451,7 +451,7 @@ async def test_home_timeline_refollow_during_unfollow_keeps_posts() -> None:
 
 
 @in_loop
-async def test_follower_set_changes_during_read_are_applied() -> None:
+async def test_home_timeline_follows_and_unfollows_during_follower_set_read_are_applied() -> None:
     async with open_network(Settings(store="memory://"), background=False) as network:
         shoal = Shoal(network)
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
@@ -554,7 +554,7 @@ async def test_home_timeline_followed_tag_with_late_inverse_shows_post() -> None
 
 
 @in_loop
-async def test_small_follower_set_is_read_without_yielding_to_event_loop() -> None:
+async def test_fanout_reads_small_follower_set_without_yielding_to_event_loop() -> None:
     # Under load each turn takes milliseconds, and jobs run one after the other.
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")

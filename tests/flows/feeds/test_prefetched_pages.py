@@ -62,7 +62,7 @@ async def a_network(shoal: Shoal) -> tuple[list[Handle], list[Post]]:
 
 
 @in_loop
-async def test_prefetched_pages_equal_pages_read_one_after_the_other() -> None:
+async def test_prefetched_timeline_pages_equal_pages_read_without_prefetch() -> None:
     async with Shoal.open("memory://") as shoal:
         people, posts = await a_network(shoal)
         store = cast("CachedGraph", shoal.network.store)._store
@@ -118,7 +118,7 @@ async def outcome(page: Awaitable[Any]) -> Any:
 
 @pytest.mark.parametrize("visibility", ["public", "followers"])
 @in_loop
-async def test_comment_list_entry_has_the_author_of_the_comment(visibility: str) -> None:
+async def test_association_in_list_of_comments_contains_author_of_the_comment(visibility: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         post = await ann.create("hello")

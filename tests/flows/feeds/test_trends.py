@@ -157,7 +157,7 @@ async def test_related_tags_cache_excludes_tags_denied_since() -> None:
         assert await tag_queries.related(reads, "dawn") == []
 
 
-def test_remembered_cache_evicts_oldest_entry_and_expires() -> None:
+def test_expiring_query_cache_evicts_oldest_and_expired_entries() -> None:
     held = ExpiringCache[int, str](most=2, keep_ms=10)
     for key in (1, 2, 3):
         held.put(key, str(key), 0)

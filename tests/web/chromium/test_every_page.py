@@ -43,7 +43,7 @@ _SAMPLED = 6
 """The first tier opens every sixth page."""
 
 
-def test_page_list_contains_all_web_routes() -> None:
+def test_web_page_list_of_browser_tests_contains_all_web_routes() -> None:
     listed = {path.partition("?")[0] for path in PAGES.values()}
     for row in pages(settings.load({})):
         if row.method == "GET" and row.path not in NOT_PAGES:
@@ -62,7 +62,7 @@ def known() -> dict[int, set[str]]:
     [*product(VIEWERS, WIDTHS), (VIEWERS[0], ZOOMED), (VIEWERS[4], ZOOMED)],
     ids=lambda value: value.who if isinstance(value, Viewer) else str(value),
 )
-def test_web_pages_are_whole_accessible_and_still(
+def test_web_pages_render_completely_accessibly_and_without_layout_shift(
     at: LiveServer, subjects: Subjects, chromium: Browser, known: dict[int, set[str]], viewer: Viewer, width: int
 ) -> None:
     with crawler(at, subjects, chromium, viewer, width, known[width]) as crawl:

@@ -38,7 +38,7 @@ def _nothing(_at: LiveServer) -> None:
     ids=["one-post", "empty", "demo"],
 )
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_newcomer_reaches_feed_filled_with_what_the_network_has(
+def test_onboarding_of_new_member_leads_to_feed_with_posts_of_the_network(
     chromium: Browser, filled: Callable[[LiveServer], None], photos: int, width: int
 ) -> None:
     with live_server() as at:

@@ -81,7 +81,7 @@ def test_profile_tabs_portfolio_and_photo_notes_are_accessible(at: LiveServer, c
 
 
 @pytest.mark.parametrize("which", ["profile", "post"])
-def test_menu_works_with_keyboard_and_without_scripts(at: LiveServer, chromium: Browser, which: str) -> None:
+def test_profile_menu_works_with_keyboard_and_without_scripts(at: LiveServer, chromium: Browser, which: str) -> None:
     author, reader = at.join(f"author_{which}"), f"reader_{which}"
     at.join(reader)
     post = shot(at, author)
@@ -124,7 +124,7 @@ def test_menu_works_with_keyboard_and_without_scripts(at: LiveServer, chromium: 
         ).to_be_visible()
 
 
-def test_portfolio_needs_no_scripts_and_fills_the_window(at: LiveServer, chromium: Browser) -> None:
+def test_portfolio_page_needs_no_scripts_and_fills_the_window(at: LiveServer, chromium: Browser) -> None:
     gus = at.join("gus")
     for _ in range(9):
         shot(at, gus)

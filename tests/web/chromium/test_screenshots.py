@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from scripts import shots
 
 
-def test_kept_screenshots_are_those_of_all_pages_and_looks() -> None:
+def test_stored_screenshots_exist_for_exactly_all_pages_and_appearances() -> None:
     compared = {*filter(shots.is_compared, shots.names())}
     assert shots.kept().keys() == compared
     assert len({*shots.pages("stranger"), *shots.pages("member"), *shots.pages("newcomer")}) == 60
@@ -32,7 +32,7 @@ def test_screenshot_with_other_colors_or_layout_differs_and_with_other_words_doe
 
 
 @pytest.mark.deep
-def test_screenshots_resemble_the_kept_ones(chromium: Browser, tmp_path: Path) -> None:
+def test_page_screenshots_match_stored_screenshots(chromium: Browser, tmp_path: Path) -> None:
     wanted = {*filter(shots.is_compared, shots.names())}
     with shots.served(tmp_path / "demo") as at:
         files = list(shots.taken(chromium, at, tmp_path / "shots", wanted.__contains__))

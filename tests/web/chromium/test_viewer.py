@@ -74,7 +74,7 @@ def scale(page: Page) -> float:
     return found
 
 
-def test_viewer_steps_through_grid_by_keys_and_returns_focus(
+def test_photo_viewer_steps_through_grid_by_keys_and_returns_focus(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium) as ours:
@@ -104,7 +104,7 @@ def test_viewer_steps_through_grid_by_keys_and_returns_focus(
         assert page.evaluate("document.activeElement.pathname") == order[-2]
 
 
-def test_viewer_closed_by_back_button_keeps_scroll_position_and_forward_opens_it(
+def test_photo_viewer_closed_by_back_button_keeps_scroll_position_and_forward_opens_it(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium, 390, touch=True) as ours:
@@ -127,7 +127,9 @@ def test_viewer_closed_by_back_button_keeps_scroll_position_and_forward_opens_it
         expect(page.get_by_role("main").get_by_role("article").first).to_contain_text("Number 6")
 
 
-def test_viewer_swipe_goes_to_next_post_and_back(at: LiveServer, chromium: Browser, tides: Sequence[Post]) -> None:
+def test_photo_viewer_swipe_goes_to_next_post_and_back(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
     with screen(at, chromium, 390, touch=True) as ours:
         page = ours.open("/@ann")
         fingers = Fingers(page)
@@ -142,7 +144,9 @@ def test_viewer_swipe_goes_to_next_post_and_back(at: LiveServer, chromium: Brows
         assert path_of(page).endswith(str(tides[0].id))
 
 
-def test_viewer_zooms_by_double_tap_pinch_and_keys(at: LiveServer, chromium: Browser, tides: Sequence[Post]) -> None:
+def test_photo_viewer_zooms_by_double_tap_pinch_and_keys(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
     with screen(at, chromium, 390, touch=True) as ours:
         page = ours.open("/@ann")
         fingers = Fingers(page)
@@ -174,7 +178,7 @@ def test_viewer_zooms_by_double_tap_pinch_and_keys(at: LiveServer, chromium: Bro
         expect(page.get_by_role("button", name="Zoom")).to_have_attribute("aria-pressed", "false")
 
 
-def test_viewer_like_and_comment_are_stored_and_shown_on_page(
+def test_photo_viewer_like_and_comment_are_stored_and_shown_on_page(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium) as ours:
@@ -198,7 +202,7 @@ def test_viewer_like_and_comment_are_stored_and_shown_on_page(
         expect(post.get_by_role("link", name="Comment, 1 comment")).to_be_visible()
 
 
-def test_viewer_from_home_steps_over_posts_without_photos(
+def test_photo_viewer_from_home_steps_over_posts_without_photos(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium) as ours:
@@ -215,7 +219,7 @@ def test_viewer_from_home_steps_over_posts_without_photos(
         at.run(posts.delete(at.network.writes, ann, newest.id))
 
 
-def test_viewer_at_end_of_loaded_photos_loads_more(at: LiveServer, chromium: Browser) -> None:
+def test_photo_viewer_at_end_of_loaded_photos_loads_more(at: LiveServer, chromium: Browser) -> None:
     ida = at.join("ida")
     for number in range(30):
         posted(at, ida, f"Day {number}", 1)
@@ -232,7 +236,7 @@ def test_viewer_at_end_of_loaded_photos_loads_more(at: LiveServer, chromium: Bro
 
 
 @pytest.mark.parametrize("still", [False, True])
-def test_viewer_opens_and_closes_with_view_transition_unless_motion_is_reduced(
+def test_photo_viewer_opens_and_closes_with_view_transition_unless_motion_is_reduced(
     at: LiveServer, chromium: Browser, tides: Sequence[Post], still: bool
 ) -> None:
     with screen(at, chromium) as ours:
@@ -247,7 +251,7 @@ def test_viewer_opens_and_closes_with_view_transition_unless_motion_is_reduced(
         until(page, "!document.querySelector('.viewed')")
 
 
-def test_viewer_of_post_page_shows_photos_without_second_copy_of_post(
+def test_photo_viewer_of_post_page_shows_photos_without_second_copy_of_post(
     at: LiveServer, chromium: Browser, tides: Sequence[Post]
 ) -> None:
     with screen(at, chromium) as ours:
@@ -260,7 +264,7 @@ def test_viewer_of_post_page_shows_photos_without_second_copy_of_post(
         assert path_of(page) == f"/@ann/{tides[0].id}"
 
 
-def test_viewer_keeps_sensitive_photo_covered(at: LiveServer, chromium: Browser) -> None:
+def test_photo_viewer_keeps_sensitive_photo_covered(at: LiveServer, chromium: Browser) -> None:
     joe = at.join("joe")
     posted(at, joe, "Careful", 1, sensitive=True)
     with screen(at, chromium) as ours:
@@ -273,7 +277,7 @@ def test_viewer_keeps_sensitive_photo_covered(at: LiveServer, chromium: Browser)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1_280, False)])
-def test_viewer_is_accessible_and_fits_window(
+def test_photo_viewer_is_accessible_and_fits_window(
     at: LiveServer, chromium: Browser, tides: Sequence[Post], width: int, dark: bool
 ) -> None:
     with screen(at, chromium, width, dark=dark, touch=width < 800) as ours:

@@ -259,7 +259,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
     with tarfile.open(fileobj=file, mode="r:") as tar:
         while (member := tar.next()) is not None:
             if member.size < 0 or tar.offset <= at:
-                # The header leads backwards, so reading would never end.
+                # The header points to an earlier position in the file, so reading would never end.
                 raise InvalidInput(_DAMAGED, field="file")
             name = _name_of(member)
             at, number = tar.offset, number + 1

@@ -342,7 +342,7 @@ class ArchiveImport:
         if is_blank(text) and not (record.data is not None or 0 in media):
             if not media:
                 return {}
-            # Start with the first part that has photos.
+            # A post without text needs photos: move the photos of the first part that has any to the post itself.
             media[0] = media.pop(min(media))
         first = Draft(
             text=text,

@@ -256,7 +256,8 @@ class ArchivePlan:
             answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
             if parent in (_NONE, position) or self._depths[parent] == _IN_FLIGHT:
-                # The post is the root of its thread. Its parent may be by another author, not in the archive, or part of a cycle.
+                # No imported post can be the parent of this post: the parent is by another author, not in the archive, or part of
+                # a cycle.
                 taken = parent != _NONE or (own and answered not in left)
                 self._depths[position] = 0 if taken else _DROPPED
                 if not taken:

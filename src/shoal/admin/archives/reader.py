@@ -126,7 +126,7 @@ Message = PostsRead | Planned | PhotoData | Refusal
 
 def main() -> None:
     """Read the archive and save its plan, then send photos on request until the server closes the pipe."""
-    # Libraries may print to stdout.
+    # Send the answers over a copy of the descriptor, because libraries may print to stdout.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     server = os.getppid()

@@ -132,7 +132,7 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, throttle
                 _log.warning("the incomplete generation %s stays until the next backup deletes it", name)
             raise
     try:
-        # For the metrics only: a failure does not invalidate the backup.
+        # This record is only for the metrics, so a failure to write it does not invalidate the backup.
         at = network.map.owners[backup_key().shard]
         await network.snapshots[at].note(receipt(manifest.moment))
     except ShoalError as error:

@@ -257,7 +257,7 @@ class MediaCopier:
 
         async def bring(key: str) -> None:
             if there.get(key) == requested[key]:
-                # An unfinished backup copied the file, but no manifest has its hash.
+                # An unfinished backup copied the file, but no manifest has its hash: read the file again to compute the hash.
                 await self.throttle.spend(requested[key])
                 stored = await hash_file(self.repository, key)
             else:

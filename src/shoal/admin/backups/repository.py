@@ -232,7 +232,7 @@ class BackupRepository:
             try:
                 await self._renew(name)
             except Conflict:
-                # The next `check_lease` of the writer raises this conflict.
+                # The writer learns that the lease is lost from its next `check_lease`, which raises the same conflict.
                 return
             except ShoalError as error:
                 _log.warning("the lease of %s could not be renewed: %s", name, error)

@@ -181,7 +181,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # A tombstone with this time does not replace a follow that began later: it then only adds the history.
+    # A tombstone with this time does not replace a follow that began later; such a follow only receives the history.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)

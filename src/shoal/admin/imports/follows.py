@@ -234,7 +234,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
             batch.assoc_add(job.follower, FOLLOWS, followee, at)
     if batch.assocs:
         await _commit(network, batch)
-    # Counted at the end: if the store was busy, the whole job is retried.
+    # Count only after the commit, because the whole job is retried if the store is busy.
     summary["follows"].there += len(there)
     summary["follows"].taken += len(batch.assocs)
     for followee in blocked:
@@ -469,7 +469,7 @@ def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # A list that is longer than a part leaves empty parts behind it: drop these.
+    # A list that is longer than a part would skip part numbers, so number the parts consecutively.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 

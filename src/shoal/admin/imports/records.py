@@ -345,8 +345,8 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # Ticks of the ids for times before the epoch, because ids for the first days after it may collide with them, and the
-        # number of these ticks that are below the last id.
+        # `_older`: ticks of the ids for times before the epoch, with which ids for the first days after the epoch may collide.
+        # `_behind`: how many of these ticks are below the last id.
         self._older = array("q")
         self._behind = 0
 

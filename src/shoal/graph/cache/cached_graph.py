@@ -603,7 +603,7 @@ class CachedGraph:
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         def forget() -> None:
             self._counts.forget(id1)
-            # Invalidate intersections too, because an intersection with an empty list is derived from its count.
+            # Invalidate intersections too, because an intersection with an empty list is derived from the list's count of 0.
             self._common.forget(id1)
 
         log = partial(self.changes.note, (), ((id1, atype),))

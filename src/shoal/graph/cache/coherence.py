@@ -194,7 +194,7 @@ class Guard(Protocol):
 
 
 class _Request:
-    # This is a class, because a generator would cost three times as much for each request.
+    # This context manager is a class, because a generator would cost three times as much for each request.
 
     __slots__ = ("_token",)
 
@@ -270,7 +270,7 @@ class SoleGuard:
 
 
 class _Change:
-    # This is a class, because a generator would cost several times as much for each commit.
+    # This context manager is a class, because a generator would cost several times as much for each commit.
 
     __slots__ = ("_guard", "_ids", "_settle")
 
@@ -463,8 +463,8 @@ class VersionTokenGuard:
             reading = self._versions.read(ids)
             versions = await (self._read_with_own_changes(ids, reading) if self._ending else reading)
         except Unavailable:
-            # Without tokens nothing is taken from the cache, so everything is read from the store until the tokens are available
-            # again.
+            # The tokens are unavailable, so no cached data can be verified: read everything from the store until they are
+            # available again.
             versions = {}
         return self._accept(ids, versions)
 
@@ -565,8 +565,8 @@ class VersionTokenGuard:
             version = before.get(id_)
             seen = self._seen.get(id_)
             if version and version == seen:
-                # If the tokens differ, this token was found only after the change began, and older cached data belongs to another
-                # token.
+                # If the tokens differ, `version` was read only after the change began, and earlier cached data may belong to
+                # another version of the object.
                 if token == version:
                     exclusive.add(id_)
             else:

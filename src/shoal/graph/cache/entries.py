@@ -113,7 +113,7 @@ class ListPrefix(NamedTuple):
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)
-        # Insert nothing below the prefix, because the entries there are unknown.
+        # Insert nothing below the cached prefix of the list, because the entries there are unknown.
         floor = (0, 0) if whole else _position(assocs[-1])
         for at in [at for at, assoc in enumerate(assocs) if assoc.id2 in by_id2][::-1]:
             del assocs[at]

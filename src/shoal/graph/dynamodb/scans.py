@@ -55,7 +55,7 @@ class DynamoScans:
         return [row_of(item) for item in items]
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        # Begin with all items of the first object, and read enough to have all items of the objects of the page.
+        # Begin with the first item of the object in `after`, and read so many items that no object of the page lacks any.
         size = limit + 2 * len(ASSOC_TYPES)
         items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
         if len(items) == size:

@@ -190,7 +190,7 @@ class DynamoGraph:
     async def _decided(self, batch: Batch) -> PendingInverses:
         """Read the items, evaluate the batch and write the result; repeat this while concurrent changes interfere."""
         touched = Touched([batch], self._owns)
-        # Check the limit before reading, because each of these takes at least one item.
+        # Check the limit on items before reading: each of these objects, keys and associations takes at least one item.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
         patience, unknown = Backoff(self._service.patience), False
         async with self._locks.of(_contested(batch, touched)):

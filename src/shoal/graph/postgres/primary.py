@@ -274,7 +274,7 @@ class PrimaryFinder:
         if lasting:
             self._say(logging.ERROR, f"{_MISCONFIGURED}: {details}")
         elif answering:
-            # This may last until a standby is promoted, or forever: the operator has to decide.
+            # Servers answer, but none is the primary. The operator may have to promote a standby, so tell what each server said.
             wrong = "; ".join(f"{address_of(host)}: {reasons[host]}" for host in sorted(answering))
             self._say(logging.WARNING, f"{_NO_PRIMARY}: {wrong}")
         refused = MisconfiguredEngine(_MISCONFIGURED) if lasting else Unavailable(UNREACHABLE)

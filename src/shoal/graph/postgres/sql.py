@@ -25,7 +25,7 @@ LACKS_READABLE_FROM = """
 ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
 VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.{}"
 APPLIED = "INSERT INTO shoal.{} (applied, readable_from) VALUES ($1, $2)"
-# No row unless the newest applied version recorded the value: without it, no older code can read that version.
+# The result is null if the newest applied version has no `readable_from`: then no older code can read that version.
 READABLE_FROM = """
     SELECT max(readable_from) FROM shoal.{0}
     WHERE EXISTS (SELECT FROM shoal.{0} WHERE applied = $1 AND readable_from IS NOT NULL)"""

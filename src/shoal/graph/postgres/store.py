@@ -75,7 +75,7 @@ class PostgresGraph:
         histories = histories or Histories()
         owner = Owner(url, sole=sole, patience=patience, histories=histories)
         async with AsyncExitStack() as undo:
-            # A crash of the server may lose claims and acknowledgments; the pool for reading writes nothing else.
+            # No synchronous commits: this pool only writes claims and acknowledgments, which a crash of the server may lose.
             settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
             reading = ConnectionPool(url, readers, settings, patience, histories=histories)
             undo.push_async_callback(reading.close)

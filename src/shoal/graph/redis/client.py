@@ -145,7 +145,7 @@ class Nodes:
         Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
         """
         nodes = cls(url)
-        # The caller reports the reason of a refusal, so it is not logged.
+        # Do not log the reason of a refusal during the opening, because the caller reports it.
         nodes._opening = True
         try:
             await nodes._known()

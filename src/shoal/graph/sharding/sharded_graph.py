@@ -87,7 +87,7 @@ class ShardedGraph:
         self._first = 0
         self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
-        # Stores that reported events since they were last asked; empty if only a round of all stores can find some.
+        # Numbers of the stores that reported new events since their last poll. If there are none, all stores are polled.
         self._woken: set[int] = set()
         self._next_round = 0.0
         self.watch: Watch | None = None

@@ -148,7 +148,7 @@ async def _account_page(
 
 
 async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
-    """Return a page of the members with a role (moderators and admins), who are few and in a separate list."""
+    """Return a page of the members with a role who pass `test`. Moderators and admins are few, and in a separate list."""
     listed = await app_context.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(app_context.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
@@ -158,7 +158,7 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them; two reads. The e-mail address is included only if the caller's role is higher."""
+    """Return members as moderators see them; two reads. An e-mail address is included only for members of a lower role."""
     app_context = context.app
     members = {member.id: member for member in found}
     known = await profiles(app_context.graph, members, None, dict.fromkeys(members, STRANGER))

@@ -228,7 +228,7 @@ async def list_networks(context: Context, params: PageQuery) -> object:
 
 @router.get("/api/v1/admin/ip_blocks/{id}", scope="admin:read:ip_blocks", answer=AdminIpBlock)
 async def get_network(context: Context, params: One) -> AdminIpBlock:
-    """Return a block of an IP address range."""
+    """Show a blocked IP address range."""
     return _shown(await get_object(context.app.graph, IpBlock, params.id))
 
 
@@ -248,7 +248,7 @@ async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
 
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
-    """Update a block. The caller's own address cannot be blocked."""
+    """Update the block of an IP address range. The caller's own address cannot be blocked."""
     app_context = context.app
     before = await get_object(app_context.graph, IpBlock, params.id)
     network = check_network(params.ip) if params.ip.strip() else None

@@ -160,7 +160,7 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """A number for each day and for the whole period, in which a member active on two days counts once."""
+    """Numbers by day and for the whole period. The latter counts a member who was active on two days only once."""
 
     days: Sequence[int]
     total: int
@@ -297,7 +297,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return the value for this server, the only one of a dimension by server; nothing if the number is 0."""
+    """Return the value for this server, the only value of a dimension by server; an empty list if the number is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 

@@ -99,7 +99,7 @@ class OldNotificationPolicy(msgspec.Struct, kw_only=True):
 
 
 class NotificationRequest(msgspec.Struct, kw_only=True):
-    """A sender of filtered notifications. The id is that of the account."""
+    """A sender of filtered notifications. `id` is the id of the sender's account."""
 
     id: str
     created_at: str
@@ -112,7 +112,7 @@ class NotificationRequest(msgspec.Struct, kw_only=True):
 
 
 class Merged(msgspec.Struct):
-    """Whether accepted notifications are merged into the list: always true, as the accepting request does it."""
+    """Whether accepted notifications are merged into the list: always true, because the request that accepts them does that."""
 
     merged: bool = True
 

@@ -41,9 +41,10 @@ _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the end of a status as JSON: a template with three counts, with the fields for a member.
+    """Return the last JSON fields of a status, which depend on the viewer, with placeholders for its three counts.
 
-    The bits of `flags` are the viewer's actions (`_STATE`), whether the post is pinned, and whether it is the viewer's own.
+    `poll` and `filtered` are JSON, or placeholders for it. The bits of `flags` are the viewer's actions (`_STATE`), whether the
+    post is pinned, and whether it is the viewer's own.
     """
     state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
@@ -70,10 +71,7 @@ def _fits(viewer: int | None, post: Post, data: int) -> bool:
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
-    """Return the post as the viewer sees it: sensitive for others if moderators marked its author as sensitive.
-
-    If moderators marked the author as sensitive, so is the post, except for its author.
-    """
+    """Return the post as the viewer sees it: if moderators marked the author as sensitive, it is sensitive for everyone else."""
     post, author = entry.post, entry.author.member
     if author.sensitized and viewer != author.id and is_sensitive(post, author):
         return replace(post, sensitive=True)
@@ -233,7 +231,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add the other sharers of a post, and the reasons for its rank. They differ between pages, so the result is not cached."""
+        """Add the other sharers of a post and the reasons for its rank, which are not cached because they differ between pages."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]

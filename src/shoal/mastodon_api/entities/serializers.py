@@ -73,7 +73,7 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"{self.root}/@{name}"
 
     def status(self, name: str, id_: int) -> str:
-        """Return the URL of a post or share. It ends with the id, where clients look for it."""
+        """Return the URL of a post or share, which ends with the id, because clients read the id from there."""
         return f"{self.root}/@{name}/{id_}"
 
     def tag(self, name: str) -> str:
@@ -106,7 +106,7 @@ _CHANNELS = {1: "mono", 2: "stereo"}
 
 
 def attachment(media: Media, at: Addresses, *, downloads: bool = False) -> MediaAttachment:
-    """Return a media attachment; `downloads`: of a post whose photos may be downloaded."""
+    """Return a media attachment. `downloads` means that the author of the post allows downloads of its photos."""
     return MediaAttachment(
         id=str(media.id),
         type=media.kind.value,
@@ -463,7 +463,7 @@ class FamiliarFollowers(msgspec.Struct):
 
 
 class FollowedPeriod(msgspec.Struct):
-    """A period of a follow; `since` is null if it is not known, `until` while the follow lasts."""
+    """A period of a follow. `since` is null if it is unknown, and `until` is null while the follow lasts."""
 
     since: str | None
     until: str | None
@@ -482,7 +482,7 @@ class RelationshipTimes(msgspec.Struct):
 
 
 class FollowersAtDay(msgspec.Struct):
-    """Followers at the end of a day (UTC; if it is today, so far), and the follows that began and ended in it."""
+    """Followers at the end of a day (UTC), or now if the day is today, and the follows that began and ended in that day."""
 
     day: str
     followers: int

@@ -272,7 +272,7 @@ class _List:
         self._name = name
         self._depth = 0
         self._expected = not name
-        # Depth of the items while the list, or the single value in its place, is read; otherwise -1.
+        # Nesting depth of the items while the parser is inside the list (or the single value that replaces it); -1 elsewhere.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None
@@ -358,7 +358,7 @@ class _Rest:
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        # `ijson` first reads nothing, to check whether the file returns bytes.
+        # `ijson` first requests zero bytes, to check whether the file returns bytes or text.
         if not size:
             return b""
         head, self._head = self._head, b""

@@ -138,7 +138,7 @@ class _Writer:
             self._link, self._link_at = attributes.get("href", ""), len(self.pieces)
             self._mention = "mention" in attributes.get("class", "").split()
         elif tag == "img" and (alt := attributes.get("alt")):
-            # A custom emoji, which older archives have as an image.
+            # Older archives contain a custom emoji as an image: keep its alternative text.
             self.pieces.append(alt)
 
     def end(self, tag: str) -> None:
@@ -170,7 +170,7 @@ def _written(shown: str, link: str, *, mention: bool) -> str:
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):
-        # Mastodon shows only the name, which would refer to another account here.
+        # Mastodon shows a mention without its domain, which would refer to a member of this network.
         return shown if "@" in shown[1:] else f"{shown}@{_host(link)}"
     if (mention and shown.startswith("#")) or not shown.strip():
         return shown
