@@ -123,7 +123,7 @@ def test_import_archive_command_dry_run_writes_nothing_and_import_is_idempotent(
     looked = told(shoal("member", "import-archive", "ann", path, "--dry-run"))
     assert "Mastodon archive of https://mastodon.example/users/ann\nposts from 2022-11-05 to 2022-11-05\n" in looked
     assert "would be imported: 1 posts, 0 comments, 0 photos, 0 follows; 0 of the posts have photos" in looked
-    assert "posts omitted, 1: shared posts by others (https://other.example/1)" in looked
+    assert "posts left out, 1: shared posts by others (https://other.example/1)" in looked
     assert "By the sea" not in told(shoal("feed", "ann"))
     first = told(shoal("member", "import-archive", "ann", path, "--visible-to", "followers"))
     assert "imported: 1 posts, 0 comments, 0 photos, 0 follows\nalready imported: 0 posts," in first

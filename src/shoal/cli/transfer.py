@@ -68,7 +68,7 @@ def details(report: ArchiveReport) -> Iterator[str]:
             yield f"  {_day(sample.written)} {' '.join(sample.text.split())[:80]}{photos}"
     for omission in report.omitted:
         examples = f" ({', '.join(omission.examples)})" if omission.examples else ""
-        yield f"{omission.kind} omitted, {omission.count:,}: {REASONS[omission.reason]}{examples}"
+        yield f"{omission.kind} left out, {omission.count:,}: {REASONS[omission.reason]}{examples}"
     if report.polls:
         yield f"polls converted to text: {report.polls:,}"
     if report.cut:
