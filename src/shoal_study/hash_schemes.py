@@ -136,7 +136,7 @@ BOUND = 1.1
 
 
 class ArcShare(NamedTuple):
-    """A run of consecutive members in an arc who are on one server."""
+    """A run of consecutive members of an arc on one server."""
 
     server: int
     members: int

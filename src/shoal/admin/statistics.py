@@ -284,7 +284,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """Return, for each day, one bit per member that tells whether the member was active. All days have equally many bits."""
+        """Return, for each day, one bit per member: 1 if the member was active. All days have the same number of bits."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}

@@ -370,7 +370,7 @@ class Hub:
                     self._go_live(replay, position)
 
     def _go_live(self, replay: UpdateHistory, position: Position) -> None:
-        """Deliver updates from here on. Viewers who are already connected may have missed some, and have to reload."""
+        """Start to deliver updates. Connected viewers may have missed some and must reload."""
         self._replay, self._at = replay, position
         for connection in self._matching.all_connections():
             connection.since = replay.next

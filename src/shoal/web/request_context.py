@@ -306,7 +306,7 @@ def _browser(app_context: AppContext, request: Request) -> Browser:
 
 
 async def logged_in(app_context: AppContext, request: Request) -> Caller | None:
-    """Return the member who is logged in in this browser; None if there is none, or if they may no longer log in."""
+    """Return the member of this browser session; None without a login, or if the member may no longer log in."""
     login = _browser(app_context, request).login
     try:
         found = await sessions.of_browser(app_context.writes, login) if login else None

@@ -24,7 +24,7 @@ from tests.web.chromium.accessibility import hindrances, pale
 from tests.web.chromium.browser_sessions import LiveServer, Screen, live_server, screen
 
 PAGES = STRANGERS | MEMBERS
-"""All pages by name. Each viewer opens all of them: what is refused must be refused with a whole page."""
+"""All pages by name. Each viewer opens all of them: a refused page must be a whole page too."""
 ALONE = frozenset({"embedded", "offline", "portfolio"})
 """Pages without a navigation."""
 WIDTHS = (390, 1_280)
