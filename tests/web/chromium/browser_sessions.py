@@ -12,7 +12,17 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page, Response, Route
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    FilePayload,
+    Locator,
+    Page,
+    Response,
+    Route,
+    expect,
+)
 
 from shoal import settings as configuration
 from shoal.admin.archives.storage import ArchiveStorage
@@ -201,6 +211,15 @@ def until(page: Page, condition: str, seconds: float = 60) -> None:
     raise AssertionError(f"condition is false after {seconds:g} s: {condition}")
 
 
+def click_at(target: Locator, across: float, down: float) -> None:
+    """Click an element at fractions of its width and height, once the behavior that handles the click has started."""
+    expect(target.locator("xpath=ancestor-or-self::*[@data-behavior][1]")).to_have_attribute("data-started", "")
+    target.scroll_into_view_if_needed()
+    box = target.bounding_box()
+    assert box is not None
+    target.click(position={"x": box["width"] * across, "y": box["height"] * down})
+
+
 def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:
     """Return a file for an upload field: a picture of this size, or other bytes with the name of a picture."""
     return {"name": name, "mimeType": "image/png", "buffer": data or picture(width, height)}
@@ -223,4 +242,4 @@ def held(page: Page, script: str) -> Iterator[None]:
     page.context.unroute(pattern)
 
 
-__all__ = ["LiveServer", "Screen", "browser", "file", "held", "live_server", "screen", "until"]
+__all__ = ["LiveServer", "Screen", "browser", "click_at", "file", "held", "live_server", "screen", "until"]

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.api.in_memory_network import picture
 from tests.web.browser import PASSWORD
 from tests.web.chromium.accessibility import hindrances
-from tests.web.chromium.browser_sessions import LiveServer, Screen, file, screen, until
+from tests.web.chromium.browser_sessions import LiveServer, Screen, click_at, file, screen, until
 from tests.web.chromium.test_compose_scripts import edit
 
 _TRANSFERRED = """(form, [kind, data]) => {
@@ -75,9 +75,7 @@ def test_compose_photos_reordered_described_rotated_and_focused_are_posted(at: L
         page.get_by_role("button", name="Apply").click()
         expect(page.locator(".picture img").first).to_have_attribute("width", "60")
         expect(description(page, 0)).to_have_value("A tall one")
-        shown = page.locator(".picture img").first.bounding_box()
-        assert shown is not None
-        page.mouse.click(shown["x"] + shown["width"] * 3 / 4, shown["y"] + shown["height"] / 4)
+        click_at(page.locator(".picture img").first, 3 / 4, 1 / 4)
         # The picture is 60 pixels wide, so a pixel is 2 percent.
         assert abs(int(page.get_by_role("slider", name="horizontal").input_value()) - 75) <= 2
         edit(page, 1)

@@ -20,7 +20,7 @@ from shoal.graph.schema import POSTED
 from shoal.web.assets import assets
 from tests.example_counts import examples
 from tests.web.chromium.accessibility import hindrances
-from tests.web.chromium.browser_sessions import LiveServer, file, held, screen, until
+from tests.web.chromium.browser_sessions import LiveServer, click_at, file, held, screen, until
 
 
 def composing(page: Page, at: LiveServer) -> None:
@@ -123,10 +123,8 @@ def test_compose_script_map_click_sets_coordinates(at: LiveServer, chromium: Bro
         page = ours.log_in("cyd")
         composing(page, at)
         page.get_by_text("Place", exact=True).click()
-        box = page.get_by_role("img", name="World map").bounding_box()
-        assert box is not None
         # A quarter from the left and a sixth from the top is 90 degrees west, 60 degrees north.
-        page.mouse.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 6)
+        click_at(page.get_by_role("img", name="World map"), 1 / 4, 1 / 6)
         latitude, longitude = map(float, page.get_by_label("Latitude and longitude").input_value().split(","))
         assert abs(latitude - 60) < 1
         assert abs(longitude + 90) < 1
@@ -148,10 +146,8 @@ def test_compose_script_suggests_towns_and_map_click_names_the_town(at: LiveServ
         town.press("Enter")
         expect(town).to_have_value("Palermo, Italy")
         expect(coordinates).to_have_value("")
-        box = page.get_by_role("img", name="World map").bounding_box()
-        assert box is not None
         # 16 degrees east and 48 degrees north, on a map of 360 by 180 degrees.
-        page.mouse.click(box["x"] + box["width"] * (180 + 16.4) / 360, box["y"] + box["height"] * (90 - 48.2) / 180)
+        click_at(page.get_by_role("img", name="World map"), (180 + 16.4) / 360, (90 - 48.2) / 180)
         expect(town).to_have_value("Vienna, Austria")
         until(page, "Object.values(localStorage).some((kept) => kept.includes('Vienna, Austria'))")
         page.get_by_label("Text").fill("Coffee")
