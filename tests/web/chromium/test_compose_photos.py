@@ -272,6 +272,7 @@ def test_compose_form_without_scripts_uploads_describes_moves_and_posts_photos(
         edit(page, 1)
         description(page, 1).fill("A tall one")
         page.get_by_role("button", name="Move forward").click()
+        expect(cards(page).first).to_have_attribute("data-picture", second)
         assert ids(page) == [second, first]
         expect(description(page, 0)).to_have_value("A tall one")
         edit(page, 1)

@@ -111,6 +111,7 @@ def posts_two_photos(nia: Screen, way: Way) -> str:
         page.get_by_label("Picture: description").nth(n).fill(text)
     page.get_by_label("Text").fill("My first tide #harbour")
     page.get_by_role("button", name="Post", exact=True).click()
+    page.wait_for_url("**/@nia/*")
     expect(page.get_by_text("My first tide")).to_be_visible()
     expect(main(page).get_by_role("img", name="The sea, blue")).to_be_visible()
     return page.url.removeprefix(nia.at.url)
