@@ -36,7 +36,7 @@ from shoal_demo.populate import Stage
 
 STORE = "shoal.db"
 _MEMORY = "demo.json"
-_PLAN = 2
+_PLAN = 3
 """The version of the plan: it changes whenever the plan of a seed does."""
 
 
@@ -182,6 +182,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
         "photos": sum(len(post.photos) for post in written.posts),
         "likes": len(written.likes),
         "shares": len(written.shares),
+        "messages": len(written.messages),
     }
     bars = Progress(
         TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console

@@ -59,6 +59,16 @@ class PlannedPost(msgspec.Struct, frozen=True, kw_only=True):
     parent: int | None = None
 
 
+class PlannedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A direct message. `parent` is the index of the message to which it replies."""
+
+    author: int
+    recipient: int
+    moment: int
+    text: str
+    parent: int | None = None
+
+
 class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a whole network. Create `people`, `follows` and `posts` in this order."""
 
@@ -72,6 +82,13 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     """(member, post, moment)."""
     hero: int
     """The member that any visitor of the demo may log in as."""
+    messages: tuple[PlannedMessage, ...] = ()
+    """Direct messages between the hero and other members."""
+    saved: tuple[int, ...] = ()
+    """Posts that the hero has saved."""
+    listed: tuple[int, ...] = ()
+    """Members on the hero's list, whom the hero follows."""
+    followed_tags: tuple[str, ...] = ()
 
     def header(self, person: int) -> str:
         """Return the photograph for the header of a member's profile: the first one they posted; empty for none."""

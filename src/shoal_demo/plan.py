@@ -13,9 +13,9 @@ import msgspec
 from msgspec import structs
 
 from shoal.core.model import Visibility
-from shoal_demo.model import DemoPlan, Person, PlannedPost
+from shoal_demo.model import DemoPlan, Person, PlannedMessage, PlannedPost
 from shoal_demo.people import CAST, people
-from shoal_demo.stories import WITH_PHOTOS, WITHOUT_PHOTOS, Story
+from shoal_demo.stories import CORRESPONDENCE, FOLLOWED_TAGS, LIST, WITH_PHOTOS, WITHOUT_PHOTOS, Story
 
 FOLLOW_BACK = 0.3
 """Additional probability that a follow between equally famous people is mutual."""
@@ -238,6 +238,32 @@ def shares(
     return tuple(sorted(made, key=lambda share: share[2]))
 
 
+SAVED = 6
+"""The number of posts that the hero has saved: the newest photo posts that they like."""
+
+
+def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[PlannedMessage]:
+    """Yield the direct messages between the hero and those members of the cast who are in the network."""
+    at = {person.name: index for index, person in enumerate(people)}
+    if people[hero].name != HERO:
+        return
+    count = 0
+    for member, hours, lines in CORRESPONDENCE:
+        if member not in at:
+            continue
+        for number, line in enumerate(lines):
+            by_hero = line.startswith("> ")
+            author, recipient = (hero, at[member]) if by_hero else (at[member], hero)
+            yield PlannedMessage(
+                author=author,
+                recipient=recipient,
+                moment=now_ms - int(hours * HOUR_MS) + number * HOUR_MS // 2,
+                text=line.removeprefix("> "),
+                parent=count + number - 1 if number else None,
+            )
+        count += len(lines)
+
+
 POSTS_A_DAY = 1 / 30
 """Mean number of posts per member and day, until there are no more stories."""
 LIKES_A_POST = 16
@@ -261,11 +287,17 @@ def plan(seed: int = 1, members: int = 60, days: int = 28, *, now_ms: int) -> De
     liked = likes(newsroom, written, total=len(chosen) * LIKES_A_POST)
     shared = shares(newsroom, written, liked)
     later = now_ms - _REFERENCE_MS
+    hero = next((at for at, person in enumerate(folk) if person.name == HERO), 0)
+    followees = {followed for follower, followed in edges if follower == hero}
     return DemoPlan(
         people=folk,
         follows=edges,
         posts=tuple(structs.replace(post, moment=post.moment + later) for post in written),
         likes=liked,
         shares=tuple((member, post, moment + later) for member, post, moment in shared),
-        hero=next((at for at, person in enumerate(folk) if person.name == HERO), 0),
+        hero=hero,
+        messages=tuple(messages(folk, hero, now_ms)),
+        saved=tuple(sorted(at for who, at in liked if who == hero and written[at].photos)[-SAVED:]),
+        listed=tuple(at for at, person in enumerate(folk) if person.name in LIST[1] and at in followees),
+        followed_tags=FOLLOWED_TAGS,
     )

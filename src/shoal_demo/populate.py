@@ -16,18 +16,20 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from shoal.commands import authentication, media, members, posts, reactions, relationships
+from shoal.commands import authentication, lists, media, members, posts, reactions, relationships
 from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.errors import Taken
 from shoal.core.ids import compose, shard_of
-from shoal.core.model import Member
+from shoal.core.model import Member, Visibility
 from shoal.core.photo_details import License
 from shoal.graph.access import access_member
-from shoal.graph.schema import user_name_key
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import BOOKMARK, OWNS_LIST, user_name_key
 from shoal_demo.model import DemoPlan, PlannedPost
 from shoal_demo.photos import header, photos, read
 from shoal_demo.portraits import portrait
+from shoal_demo.stories import LIST
 
 T = TypeVar("T")
 Advance = Callable[[str], None]
@@ -59,6 +61,8 @@ class Stage:
             await _each(wave, self._post)
         await _each(self._plan.likes, lambda pair: self._like(*pair))
         await _each(self._plan.shares, lambda triple: self._share(*triple))
+        await self._write_messages()
+        await self._fill_account_of_hero()
 
     async def _join(self, artists: ProcessPoolExecutor, index: int) -> int:
         person = self._plan.people[index]
@@ -126,6 +130,30 @@ class Stage:
         id_ = compose(moment, shard_of(sharer), post % 1024)
         await reactions.share(self._writes, sharer, self._posts[post], id_=id_)
         self._advance("shares")
+
+    async def _write_messages(self) -> None:
+        made: list[int] = []
+        for index, message in enumerate(self._plan.messages):
+            author = self._members[message.author]
+            draft = Draft(
+                text=f"@{self._plan.people[message.recipient].name} {message.text}",
+                visibility=Visibility.DIRECT,
+                parent_id=made[message.parent] if message.parent is not None else 0,
+            )
+            id_ = compose(message.moment, shard_of(author), index)
+            made.append((await posts.create(self._writes, author, draft, id_=id_, record=f"demo:message:{index}")).id)
+            self._advance("messages")
+
+    async def _fill_account_of_hero(self) -> None:
+        """Save posts, follow tags and create a list, so that these pages of the member whom visitors try are not empty."""
+        hero = self._members[self._plan.hero]
+        for post in self._plan.saved:
+            await reactions.mark(self._writes, hero, self._posts[post], BOOKMARK)
+        for tag in self._plan.followed_tags:
+            await relationships.follow_tag(self._writes, hero, tag)
+        if self._plan.listed and not await self._writes.graph.assoc_range(hero, OWNS_LIST, Cursor(limit=1)):
+            made = await lists.create(self._writes, hero, LIST[0])
+            await lists.put_on(self._writes, hero, made.id, [self._members[one] for one in self._plan.listed])
 
 
 def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:

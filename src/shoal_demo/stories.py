@@ -708,3 +708,47 @@ WITHOUT_PHOTOS: tuple[Story, ...] = (
         ),
     ),
 )
+
+
+class Correspondence(NamedTuple):
+    """Direct messages between the hero and a member of `people.CAST`, the first one `hours` ago. The hero's begin with `> `."""
+
+    member: str
+    hours: float
+    lines: tuple[str, ...]
+
+
+CORRESPONDENCE: tuple[Correspondence, ...] = (
+    Correspondence(
+        "nora_fenwick",
+        75,
+        (
+            "A flea market box gave me a print of Tremont Street, 1911. Would you take the same view for me?",
+            "> With pleasure. Send me a scan, and I will find the corner.",
+            "The church steeple is on the left, and a horse on the right. You may leave out the horse.",
+            "> Found it. A bakery stands where your photographer stood. I brought him a roll.",
+        ),
+    ),
+    Correspondence(
+        "marcus_coleman",
+        30,
+        (
+            "> How long did you expose the Roebling at night?",
+            "Eight seconds, with the camera on my lunch box. In the ninth, the patrol comes by.",
+            "> I am buying a lunch box.",
+        ),
+    ),
+    Correspondence(
+        "astrid_dahl",
+        4,
+        (
+            "You live in Boston: can one still photograph the staircase of the public library?",
+            "> Before ten, without a tripod. The lions do not mind.",
+            "Then number 118 is booked for the spring!",
+        ),
+    ),
+)
+LIST = ("Architecture", ("astrid_dahl", "mateo_navarro", "ginevra_conti", "felix_ashby", "till_seidel"))
+"""Title of the hero's list, and its members."""
+FOLLOWED_TAGS = ("architecture", "blackandwhite", "street")
+"""Tags that the hero follows."""

@@ -19,7 +19,7 @@ from shoal_demo import photos as photographs
 from shoal_demo.model import DemoPlan
 from shoal_demo.people import BITS, CAST
 from shoal_demo.photos import header, photos, read
-from shoal_demo.plan import HERO, plan
+from shoal_demo.plan import HERO, SAVED, plan
 from shoal_demo.portraits import portrait
 from shoal_demo.stories import WITH_PHOTOS, WITHOUT_PHOTOS
 
@@ -134,6 +134,31 @@ def test_demo_replies_of_authors_are_by_authors(network: DemoPlan) -> None:
 def test_demo_main_member_follows_many_authors(network: DemoPlan) -> None:
     assert network.people[network.hero].name == HERO
     assert sum(who == network.hero for who, _ in network.follows) >= 20
+
+
+def test_demo_main_member_has_messages_saved_posts_a_list_and_followed_tags(network: DemoPlan) -> None:
+    hero = network.hero
+    assert all(hero in {one.author, one.recipient} and one.author != one.recipient for one in network.messages)
+    assert len({*(one.author for one in network.messages), *(one.recipient for one in network.messages)}) == 4
+    for index, message in enumerate(network.messages):
+        assert message.moment < NOW
+        if message.parent is not None:
+            before = network.messages[message.parent]
+            assert message.parent < index
+            assert {message.author, message.recipient} == {before.author, before.recipient}
+            assert before.moment < message.moment
+    assert len(network.saved) == SAVED
+    assert {(hero, post) for post in network.saved} <= set(network.likes)
+    assert len(network.listed) >= 4
+    assert {(hero, one) for one in network.listed} <= set(network.follows)
+    tags = {tag for post in network.posts for tag in re.findall(r"#(\w+)", post.text)}
+    assert set(network.followed_tags) <= tags
+
+
+@pytest.mark.parametrize("members", [1, 2, 9])
+def test_demo_network_of_few_members_writes_to_members_who_exist(members: int) -> None:
+    made = plan(1, members, 3, now_ms=NOW)
+    assert all(max(one.author, one.recipient) < members for one in made.messages)
 
 
 def test_demo_network_member_names_are_valid_and_unique(network: DemoPlan) -> None:
