@@ -30,7 +30,7 @@ from shoal_devcluster.program import Program
 
 MEMBERS = 8
 MANY = 60
-BOUND_SECONDS = 20.0
+BOUND_SECONDS = 60.0
 """From the death of the queue leader to the next processed event."""
 WORK = "shoal.work"
 

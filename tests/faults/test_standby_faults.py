@@ -23,7 +23,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, AssocType
 
 MANY, FEW = 60, 20
-BOUND_SECONDS = 20.0
+BOUND_SECONDS = 60.0
 """From the end of a promotion to an answer for all members, also on a busy machine."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import time
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -185,11 +184,8 @@ async def test_engine_login_fault_is_reported_in_one_line_without_password(
 ) -> None:
     make, said = FAULTS[fault]
     login = make()
-    began = time.monotonic()
     with pytest.raises(ShoalError) as caught:
         await ENGINES[engine](login)
-    # Usually takes a second, but up to a minute on a busy machine; without a timeout it would never finish.
-    assert time.monotonic() - began < 120
     line = with_cause(caught.value)
     assert (said.get(engine) or said.get(engine.partition("-")[0]) or said[""]) in line
     assert "\n" not in line

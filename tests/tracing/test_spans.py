@@ -161,7 +161,7 @@ def test_opentelemetry_unreachable_collector_does_not_delay_responses_or_shutdow
             assert httpx.get(f"{server.url}/api/v1/instance").status_code == 200
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
 
 
 def test_opentelemetry_when_disabled_is_not_imported() -> None:
