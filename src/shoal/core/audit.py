@@ -18,7 +18,6 @@ from shoal.core.signup import Invitation
 from shoal.core.text import check_text
 
 MAX_REASON = 5_000
-"""Maximum characters of a reason."""
 MAX_NAME = 255
 """Maximum characters of a target's name; a longer name is truncated."""
 MAX_ADDRESS = 45
@@ -112,8 +111,6 @@ class AuditTarget(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """The acting member, with the client's address and the reason for the action."""
-
     member_id: int = 0
     """0 for the command line, and for an anonymous client."""
     name: str = ""
@@ -122,7 +119,7 @@ class Actor(NamedTuple):
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
-        """Return a copy of this actor with a reason. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of this actor with a reason for the action. Raises `InvalidInput` if the reason is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
@@ -195,7 +192,7 @@ def ip_target(block: IpBlock) -> AuditTarget:
 
 
 def verb_of(text: str) -> AuditVerb:
-    """Parse a verb of the audit log. Raises `InvalidInput`, which lists the verbs, for any other text."""
+    """Parse the name of an audited action. Raises `InvalidInput`, which lists the known names, for any other text."""
     try:
         return AuditVerb(text)
     except ValueError:
@@ -222,7 +219,10 @@ class RepeatCounter:
         self._beyond = 0
 
     def count(self, what: str, now: int) -> Repeat | None:
-        """Count an event with the key `what` at `now` (Unix ms). Returns the count if it should be logged, otherwise None."""
+        """Count an event with the key `what` at `now`, in Unix milliseconds.
+
+        Returns the number of events with this key if the event should be logged, otherwise None.
+        """
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
         together = what not in self._counts and len(self._counts) >= self._most

@@ -187,7 +187,6 @@ class IpBlock(Node, frozen=True, tag="ip_block"):
     """Id of the schedule entry of its expiry; 0 for a block that does not expire."""
 
     def in_force(self, now: int) -> bool:
-        """Return whether the block has not expired at `now` (Unix milliseconds)."""
         return not self.expires_at or now < self.expires_at
 
 

@@ -336,8 +336,6 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
-    """A TOTP secret, and the remaining recovery codes."""
-
     key: bytes
     """The secret shared with the authenticator app; empty if the member has only passkeys."""
     used: int = 0
@@ -353,7 +351,7 @@ def new_key() -> str:
 
 
 def key_of(text: str) -> bytes:
-    """Decode a TOTP secret from base32; empty if the text is not one."""
+    """Decode a TOTP secret from base32; empty for an invalid text."""
     try:
         found = base64.b32decode(text)
     except ValueError:
@@ -397,7 +395,10 @@ def _hash(code: str) -> bytes:
 
 
 class Login(Node, frozen=True, tag="login"):
-    """A member's credentials: email address (may be empty) and argon2id password hash (empty: the member cannot log in)."""
+    """A member's email address and argon2id password hash.
+
+    The address may be empty. A member with an empty password hash cannot log in.
+    """
 
     member_id: int
     email: str = ""

@@ -44,12 +44,10 @@ def compose(milliseconds: int, shard: int, sequence: int = 0) -> int:
 
 
 def shard_of(id_: int) -> int:
-    """Return the logical shard, 0..8191, of the object with this id."""
     return id_ >> SEQUENCE_BITS & _SHARD_MASK
 
 
 def milliseconds_of(id_: int) -> int:
-    """Return the creation time of an id, in Unix milliseconds."""
     return (id_ >> _TIME_SHIFT) + EPOCH_MS
 
 
@@ -109,7 +107,7 @@ class IdMaker:
         """Reserve `BLOCK` consecutive ids and return the first.
 
         Blocks are aligned, so two of them are equal or disjoint. If the caller creates an object with the first id, the store
-        rejects another one with that id, so no other caller can use the same block.
+        rejects a second object with that id, so no other caller can use the same block.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

@@ -106,7 +106,6 @@ class Role(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order of roles: a role includes the permissions of lower ranks."""
         return list(Role).index(self)
 
 
@@ -410,7 +409,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. It is deleted at the time of its ticket in the schedule, unless `kept`, as a token or code was issued to it."""
+    """A client app. The schedule deletes it at a given time, unless a token or code was issued to it, which sets `kept`."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()

@@ -33,7 +33,6 @@ class License(StrEnum):
 
     @property
     def url(self) -> str:
-        """The address of the license; empty for `RESERVED`."""
         return _URLS.get(self, "")
 
 

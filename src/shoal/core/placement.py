@@ -29,7 +29,6 @@ class Placement(NamedTuple):
 
 
 def place(name: str) -> Placement:
-    """Return the placement of a name, ignoring case."""
     # MD5 only distributes the names evenly; it protects nothing.
     first, second, third = md5(name.lower().encode(), usedforsecurity=False).digest()[:3]
     return Placement(first % DATA_SOURCES, second % 64, third % SHARDS_PER_SOURCE)

@@ -68,7 +68,6 @@ class Invitation(Node, frozen=True, tag="invitation"):
 
     @property
     def code(self) -> str:
-        """The code at the end of the invitation link."""
         return text_of(self.id, self.secret)
 
     @property

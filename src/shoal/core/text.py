@@ -220,7 +220,7 @@ def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
 
 
 def addressed(text: str, names: Sequence[str], domain: str = "") -> str:
-    """Return the text with mentions of all these members. Missing ones are added at the start."""
+    """Return the text with a mention of each of these members. Missing mentions are added at the start."""
     mentioned = mentions_of(text, domain)
     missing = [f"@{name}" for name in names if name.lower() not in mentioned]
     return " ".join([*missing, text] if text else missing) if missing else text
@@ -243,7 +243,7 @@ def character_count(text: str) -> int:
 
 
 def text_length(text: str) -> int:
-    """Return the length in characters as Mastodon clients count: a link is 23, and `@user@domain` counts as `@user`."""
+    """Return the length in characters as Mastodon clients count: a link counts as 23, and `@user@domain` as `@user`."""
     length = character_count(text)
     for span in parse(text):
         if span.kind == "link":
@@ -403,7 +403,7 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """Return the tag at the start of a run of characters that tags may contain, or that are not ASCII; "" if there is none."""
+    """Return the tag at the start of `run`, which contains only tag characters and non-ASCII characters; "" if there is none."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
     # Read only one character more than the maximum: that shows whether the tag is too long, however long the run is.

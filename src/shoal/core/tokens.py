@@ -128,11 +128,14 @@ class Origin(NamedTuple):
     system: str = ""
 
     def first(self, now: int) -> TokenUse:
-        """Return the first recorded use of a token that this request creates."""
+        """Return the first use of a token that this request creates: the time, the program and the address of this request."""
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the recorded use of a token after this request, given the previously recorded one."""
+        """Return the use of a token by this request.
+
+        If the request names no program, the program is that of the previous use `before`.
+        """
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)
 

@@ -37,7 +37,7 @@ _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights of the reasons to suggest a member. The first two were measured, the others were chosen."""
+    """Weights of the reasons to suggest a member. The first two weights were measured, the others were chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -194,7 +194,6 @@ def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
 
 
 def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIGHTS) -> Matrix:
-    """Return the contributions of reasons to the score: each value times the weight of its reason."""
     contributed: Matrix = np.multiply(found, weights.row(), dtype=np.float64)
     return contributed
 

@@ -127,7 +127,6 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
 
 
 def author_affinity(strength: float) -> float:
-    """Return the affinity to an author for a sum of strengths: of a follow, and of actions on the author's posts."""
     return affinity(strength, _HALF_AUTHOR)
 
 
@@ -173,7 +172,10 @@ NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the taps after one more for this key. `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps."""
+    """Return the sums of taps after one more tap on `key`.
+
+    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps.
+    """
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
     retained = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])

@@ -143,7 +143,6 @@ def _parts(query: str) -> list[tuple[str, str]]:
 
 
 def numbers_of(recipe: Recipe) -> dict[str, float]:
-    """Return all values of a recipe by name, the weights first."""
     document: dict[str, Any] = msgspec.to_builtins(recipe)
     return {**document.pop("weights"), **document}
 

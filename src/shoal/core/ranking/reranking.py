@@ -46,7 +46,6 @@ class Source(IntFlag):
 
     @property
     def key(self) -> str:
-        """The name of the reason in API responses, in lower case."""
         return (self.name or "").lower()
 
 
@@ -137,7 +136,10 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def append_best(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule; if there is none, one that breaks only the source rule; else any best row."""
+        """Append the best row that breaks no rule.
+
+        If every row breaks a rule, append the best row that breaks only the source rule, or else the best of all rows.
+        """
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -193,7 +195,7 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Replace values by small integers; return these, and a list of counts by integer, all 0.
+    """Return a number for each value, equal for equal values, and a list of counts by number, all 0.
 
     The count for the value None is negative instead, so that it never reaches a limit.
     """
