@@ -142,7 +142,6 @@ class LoadPart(NamedTuple):
     """Lengths of complete lists, as id1, type, length."""
 
     def by_store(self, owners: NDArray[np.int64]) -> dict[int, LoadPart]:
-        """Return the rows of each store; `owners` has the store of each shard."""
         objects = grouped(self.objects, lambda row: int(owners[shard_of(row[0])]))
         keys = grouped(self.keys, lambda row: int(owners[row.shard]))
         links, counts = (owners[shards_of(table[:, 0])] for table in (self.links, self.counts))

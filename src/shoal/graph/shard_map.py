@@ -33,7 +33,6 @@ class ShardMap(NamedTuple):
     left: Mapping[int, int] = {}
 
     def by_store(self) -> list[list[int]]:
-        """Return the shards of each store."""
         shards: list[list[int]] = [[] for _ in self.stores]
         for shard, owner in enumerate(self.owners):
             shards[owner].append(shard)

@@ -108,7 +108,6 @@ class Recent(Generic[K, V]):
         self._young, self._old, self._weights = {}, {}, {}
 
     def forget(self, key: K) -> None:
-        """Remove an entry, if it is cached."""
         if self._young.pop(key, None) is not None:
             weight = self._weights.pop(key, 1)
             self._fresh -= weight

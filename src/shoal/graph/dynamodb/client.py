@@ -355,7 +355,7 @@ def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Return whether the request may have taken effect. It cannot have if no connection was established."""
+    """Return whether the failed request may have been executed. Without a connection, it was not."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):

@@ -168,7 +168,7 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association. `kind` selects the index partitions; tombstones to be swept have separate ones."""
+    """Return the index keys of an association. `kind` selects the index partitions: tombstones have partitions of their sweep."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
@@ -277,7 +277,7 @@ def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
 
 @lru_cache(maxsize=1_024)
 def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
-    """Return these types, and all types whose counts are stored in the same items as theirs."""
+    """Return these types, and all other types whose counts are stored in the items that have the counts of these types."""
     groups = {_GROUP_OF.get(atype.number) for atype in atypes}
     grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
     return tuple(dict.fromkeys((*atypes, *grouped)))

@@ -120,7 +120,7 @@ class PointReads:
                 future.set_result({key: found[key] for key in keys if key in found})
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        """Raise an error for the callers of a request, or repeat the request per caller if one caller's key may have caused it."""
+        """Raise an error for the callers of a request, or repeat it for each caller alone if a single key may be the cause."""
         callers = [caller for caller in request.callers if not caller[1].done()]
         for caller in callers:
             if len(callers) == 1:
@@ -133,6 +133,5 @@ class PointReads:
                 self._start(alone)
 
     async def close(self) -> None:
-        """Wait for the requests that have been sent."""
         while self._sent:
             await asyncio.wait(self._sent)

@@ -188,7 +188,7 @@ def check_number(items: int) -> None:
 
 
 def _bytes(item: Item) -> Iterator[int]:
-    """Yield the estimated size of each attribute in bytes, at least the actual one."""
+    """Yield the estimated size of each attribute in bytes, which is never below the actual size."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
         length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)

@@ -64,7 +64,6 @@ class Personalization(NamedTuple):
 
     @property
     def off(self) -> bool:
-        """Whether the member has turned ranking off."""
         return self.feed_preferences is not None and self.feed_preferences.off
 
     @property

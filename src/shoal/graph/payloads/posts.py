@@ -115,7 +115,7 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
 def authors_of(comments: Iterable[Assoc]) -> list[int]:
     """Return the authors of the comments in a list of comments, as far as the entries have them.
 
-    Use them only to prefetch: comments of earlier versions have none, and a repair may change this data.
+    Use them only to prefetch: entries that earlier versions wrote have no author, and a repair may change this data.
     """
     return [int.from_bytes(entry.data) for entry in comments if len(entry.data) == _AUTHOR_BYTES]
 

@@ -75,9 +75,10 @@ class HistoryEnded(Exception):
 
 
 class ConnectionPool:
-    """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
+    """A pool of at most `size` connections to PostgreSQL, through PgBouncer if the URL names one.
 
-    `direct` bypasses the pooler, for work that needs sessions. `histories` is shared by all pools of a network.
+    Any task may call `ask` and `use`. `direct` bypasses PgBouncer, for work that needs a session. All pools of a network share one
+    `Histories` object, which records failovers.
     """
 
     def __init__(

@@ -231,9 +231,9 @@ class ShardedGraph:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
-        """Apply inverses unchanged on their stores. `new`: most likely none of them is stored yet.
+        """Apply inverses unchanged on their stores. If `new`, most likely none of the inverses is stored yet.
 
-        Raises `Missing` if one belongs to an expected object that does not exist.
+        Raises `Missing` if an inverse belongs to an expected object that does not exist.
         """
         await self._patiently(lambda: self._settle(ops, expected, new=new))
 

@@ -380,7 +380,6 @@ def json_list(values: Collection[int] | Collection[str]) -> str:
 
 
 def for_rows(statement: str, count: int, width: int) -> str:
-    """Return a statement for `count` rows of `width` values each."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
 
