@@ -297,7 +297,7 @@ class DynamoTimelines:
                 return
 
     async def _replace(self, member: int, found: _Stored, ids: Ids, floor: int, *, fill: bool, full: bool) -> None:
-        """Write new contents of a timeline that is still as it was found, apart from pushes."""
+        """Replace the contents of a timeline, unless anything but pushes has changed it since it was read."""
         version = found.version + 1
         values: dict[str, Value] = {"version": version, "floor": floor}
         if fill:
@@ -308,7 +308,7 @@ class DynamoTimelines:
         if not (fill or full) and np.isin(ids, np.concatenate((found.head, kept))).all() and np.isin(kept, ids).all():
             await self.service.write("update_item", **_update(member, found.version, values, gone))
             return
-        # Pushes since the timeline was read are not in `found.head`, so they stay in the head.
+        # Entries that were pushed after the timeline was read are not in `found.head`, so this update does not remove them.
         update = _update(member, found.version, {**values, "tail": version}, found.head)
         tail = item_of(
             _key(member, _TAIL), {"version": version, "data": ids.astype("<i8").tobytes(), "until": self._tail_until()}
@@ -380,7 +380,6 @@ class DynamoTimelines:
         return {member: entries for member, entries in ready.items() if member not in failed}
 
     async def _move(self, member: int, failed: dict[int, Unavailable]) -> None:
-        """Move the entries of a full head to the tail."""
         await _attempt(self._revise(member, lambda ids, floor: (ids, floor), full=True), (member,), failed)
 
     async def _write(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> set[int]:
@@ -559,7 +558,7 @@ def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, 
 
 
 def _update(member: int, version: int, values: Mapping[str, Value], gone: Iterable[int]) -> dict[str, Any]:
-    """Return an update of a head that still has this version: it gets these values, and loses the entries `gone`."""
+    """Return an update of a head that sets `values` and removes the entries `gone`, if the head still has this version."""
     expression = "SET " + ", ".join(f"#{name} = :{name}" for name in values)
     names = {f"#{name}": name for name in values}
     given = {f":{name}": attribute(value) for name, value in values.items()} | {":before": attribute(version)}
