@@ -174,7 +174,7 @@ _ACTIVE_MS = 10_000
 
 
 class _Portion(NamedTuple):
-    """Increments to merge: the `whole` ones and, if the next one is too large, a `part` of it; `rest` has its other uses."""
+    """Increments to merge: all of `whole` and, if the next increment is too large, a `part` of it; `rest` has its other uses."""
 
     whole: dict[bytes, Increment]
     part: Increment | None = None
@@ -314,7 +314,10 @@ class Collector:
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
 
     async def merge(self) -> bool:
-        """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
+        """Merge received increments.
+
+        Returns False if another collector has the lock. The increments that it merges are dropped here later.
+        """
         try:
             async with locked(self._store, self._lock_seconds) as holder:
                 if holder:
@@ -370,7 +373,7 @@ class Collector:
         return _Portion(whole)
 
     async def _forget(self, ids: Collection[bytes]) -> None:
-        """Acknowledge increments, and delete them here."""
+        """Acknowledge increments, and remove them from this collector."""
         parcels = [self._unreadable.pop(id_) if id_ in self._unreadable else self._pending.pop(id_)[0] for id_ in ids]
         await self._transport.done(parcels)
 
@@ -388,7 +391,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many uses, from the first on, have at most `capacity` tag changes together."""
+    """Return how many of the first uses together have at most `capacity` tag changes."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

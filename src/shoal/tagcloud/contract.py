@@ -59,7 +59,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TagRule(msgspec.Struct, frozen=True, array_like=True):
-    """An admin's rule on a tag: it is hidden (`denied`), or counts as another one (`target`, canonical)."""
+    """An admin's rule on a tag: the tag is hidden if `denied`, and counts as the canonical tag `target` if that is not empty."""
 
     name: str
     denied: bool = False
@@ -117,7 +117,7 @@ class CloudStore(Protocol):
         ...
 
     async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        """Extend the lock; return False if it was released or another holder has taken it since, even if it is free again."""
+        """Extend the lock. Return False if it was released, or if another holder has had it in between."""
         ...
 
     async def unlock(self, holder: bytes) -> None:
@@ -329,7 +329,7 @@ def rank_in(row: TagRow, window: int) -> tuple[float, int]:
 
 
 def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
-    """Return counts by tag, day and member, from rows of these and the count."""
+    """Return the uses by tag, day and member, given rows of a tag, a day, a member and their uses."""
     return {(tag, day, member): n for tag, day, member, n in found}
 
 

@@ -106,7 +106,7 @@ class Intents:
         return stored_in(await self._service.get([STATE]))
 
     async def settled(self) -> State:
-        """Complete any intent, and return the newest version."""
+        """Complete the next version if its changes are already stored, and return the newest version."""
         while True:
             stored = await self.stored()
             if stored.next is None:
@@ -229,7 +229,7 @@ class Intents:
         await self._commit(transaction, is_applied)
 
     async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Run a transaction until it succeeds while others interfere, or until one of them has done its work (`is_done`)."""
+        """Repeat a transaction until it succeeds, or until `is_done` shows that another process has done its work."""
         patience = Backoff(self._service.patience)
         while True:
             try:

@@ -197,7 +197,10 @@ class MergedTags:
 
 
 class Amendment(NamedTuple):
-    """An operator's change: tag rules, and recounted rows with all their authors on the days that these cover."""
+    """An operator's change: tag rules and recounted rows.
+
+    `authors` has all uses by author on the days that the recounted rows contain.
+    """
 
     rules: Sequence[TagRule] = ()
     rows: Sequence[TagRow] = ()

@@ -115,8 +115,8 @@ class PostgresCloud(DerivedStore):
                 for statement, values in _statements(merge):
                     connections.asked += 1
                     await connection.execute(statement, *values)
-                # Check the lock last: the check locks its row, and another process must be able to take over from a writer that
-                # was paused earlier.
+                # Check the lock last: the check locks the row of the lock, and another process must be able to take over from a
+                # writer that was paused earlier.
                 if holder:
                     connections.asked += 1
                     if await connection.fetchval(sql.HELD, holder) is None:

@@ -74,7 +74,10 @@ def allowing(name: str) -> Decide:
 
 
 def merging(name: str, target: str) -> Decide:
-    """Return the decision to count the tag as another one, which must not be merged itself, nor have the tag as its target."""
+    """Return the decision to count the tag `name` as `target`.
+
+    Neither may `target` be merged, nor may another tag be merged into `name`.
+    """
     name, target = check_tag(name), check_tag(target)
 
     def decide(rules: Rules) -> TagRule:
