@@ -132,7 +132,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-    """Return the ids of a source's newest entries above `floor`, and the id above which none is missing."""
+    """Return the ids of a source's newest entries above `floor`, and an id above which no entry of the source is missing."""
     limit = effects.merge
     found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
     complete_above = found[-1].time - 1 if len(found) == limit else floor
@@ -169,7 +169,6 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
 
 
 async def begin_demotion(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Demote a high-fan-out source that has lost most of its followers."""
     await effects.high_fan_out_sources.ease(event.source_id)
 
 

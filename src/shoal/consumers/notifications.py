@@ -127,7 +127,7 @@ async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> 
 async def _meeting(
     effects: Effects, member_id: int, actor_id: int, post: Post | None
 ) -> tuple[Member, Member, Relation] | None:
-    """Return the member, the actor and the member's relation to them; None if the member must not get the notification."""
+    """Return the member, the actor and the member's relation to the actor; None if the member must not get the notification."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
@@ -376,7 +376,10 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionStat
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member except the actor; but the notification of a closed poll is sent to its actor, the owner, too."""
+    """Notify each member except the actor.
+
+    A closed poll is an exception: its owner, who is the actor of the notification, is notified too.
+    """
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 

@@ -56,7 +56,6 @@ async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int
 
 
 async def settle_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Make both halves of a follow request agree, because either may be written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
 
 

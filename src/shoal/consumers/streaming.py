@@ -55,7 +55,6 @@ def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int
 
 
 async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
-    """Publish a narrowed visibility to all who could see the post before. Receivers check whether they may still see the post."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
 
