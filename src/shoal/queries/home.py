@@ -330,7 +330,7 @@ async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
 
 
 def _belonging(seen: ViewerState, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
-    """Keep only entries from members and tags that the viewer follows now, even if consumers have not processed an unfollow yet."""
+    """Return the entries from members and tags that the viewer follows now, whether or not an unfollow has been processed."""
     relationships = seen.relationships
     return [row for row in rows if _belongs(viewer, row, relationships, settings)]
 

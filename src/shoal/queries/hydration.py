@@ -311,7 +311,10 @@ def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int,
 
 
 async def prefetch_shown(graph: Reader, viewer: int, ids: Sequence[int]) -> None:
-    """Prefetch what `ViewerState` reads for entries that were prefetched with their counts. One request, except for lists."""
+    """Prefetch the data that `ViewerState` reads for these entries, whose posts and counts are cached already.
+
+    Reads take one request if the store joins concurrent reads, and more for lists.
+    """
     nodes = (await graph.obj_get(ids)).values()
     posts = [node for node in nodes if isinstance(node, Post)]
     shares = [node for node in nodes if isinstance(node, Share)]

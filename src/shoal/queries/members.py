@@ -152,9 +152,10 @@ async def _people(
 
 
 async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
-    """Return for each of these members which of the viewer's followees follow them; none if they hide their connections.
+    """Return for each of these members which of the viewer's followees follow them.
 
-    Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
+    For a member who hides connections there are none. Only the viewer's newest 5,000 followees are considered, and at most 80 are
+    returned for each member.
     """
     followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWEES))]
     members = await members_by_id(reads.graph, ids)

@@ -315,7 +315,7 @@ class HeldBack(NamedTuple):
 
 
 async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequests:
-    """Return a page of the senders with held notifications. The cursor is the time of each sender's newest one."""
+    """Return a page of the senders with held notifications. The cursor is the time of a sender's newest held notification."""
     check_limit(cursor)
     groups = [
         group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before

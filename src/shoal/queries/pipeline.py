@@ -225,10 +225,10 @@ def folds_of(
 
 
 class Folding:
-    """The rows of a timeline without folded shares, from a cursor on.
+    """The rows of a timeline from a cursor on, without folded shares.
 
-    Rows beyond the page are read only if a row of the page may be folded, or may represent a folded share: if its post may be
-    in the timeline a second time. With `thorough`, they are always read.
+    Rows beyond the page are read only if a post of the page may be in the timeline a second time, because only then may a share be
+    folded. With `thorough`, they are always read.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:

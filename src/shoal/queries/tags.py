@@ -218,7 +218,7 @@ class TagOffer(NamedTuple):
 
 
 async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
-    """Return the tags that the member picked as interests, then popular ones, until there are `limit`; all picked ones count.
+    """Return the tags that the member picked as interests, followed by popular tags up to a total of `limit`.
 
     Five graph reads. Raises `InvalidInput` for a limit outside 1 to 200.
     """

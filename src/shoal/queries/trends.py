@@ -132,7 +132,7 @@ def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequenc
 
 
 def _newest(found: Reactions) -> Reactions:
-    """Keep the newest reaction of each member to each post."""
+    """Return the newest reaction of each member to each post."""
     order = np.lexsort((-found.times, found.members, found.posts))
     posts, members = found.posts[order], found.members[order]
     first = np.ones(len(order), np.bool_)
@@ -257,7 +257,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
-    """Return those of these posts that are allowed to trend. Two reads."""
+    """Return the posts with these ids that are allowed to trend. Two reads."""
     posts = await objects_of(reads.graph, Post, ids)
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
     return [post for post in posts if _is_for_everybody(post, authors)]
@@ -383,7 +383,7 @@ def _tags(posts: Sequence[Post]) -> Counter[str]:
 
 
 def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Merge two sets of interests: the strengths for a tag add up, and the reason of the stronger one is kept."""
+    """Merge two sets of interests: the strengths for a tag add up, and the stronger interest determines the reason."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first = max(one[name], other[name], key=lambda interest: interest.strength)
@@ -397,7 +397,7 @@ def _liveliness(tag: Counted) -> float:
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Keep only the first entry of each tag, because merged tags have several."""
+    """Return the first entry of each tag: a merged tag has several entries."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

@@ -159,7 +159,7 @@ async def cached_reading(reads: Reads, viewer: int, id_: int) -> Reading | None:
 
 
 async def keep(reads: Reads, id_: int, reading: Reading) -> None:
-    """Cache a ranking for an hour, best effort."""
+    """Cache a ranking for an hour. An error of the cache is ignored."""
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
@@ -246,7 +246,6 @@ def in_order(
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
-    """Return the member's own recipe, or the server's."""
     return personalization.recipe or reads.recipe
 
 
