@@ -158,7 +158,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> AccountDeletion:
-    """Return the account deletion that a receipt text belongs to. Raises `NotFound` if there is none."""
+    """Return the account deletion of a receipt, given the text of the receipt. Raises `NotFound` if there is none."""
     id_, secret = opened(text)
     deletion = await get_object(writes.graph, AccountDeletion, id_)
     if not fits(deletion.secret_hash, secret):

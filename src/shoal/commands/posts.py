@@ -466,7 +466,7 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
 
 
 def _terms(draft: Draft, usual: Member | Post) -> dict[str, Any]:
-    """Return the license and whether downloads are allowed: as drafted, or else as in the edited post or the author's defaults.
+    """Return the license and whether downloads are allowed. The edited post or the author's defaults replace missing values.
 
     A post without media has neither.
     """
