@@ -133,7 +133,6 @@ class Network:
         return self.counting.store
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Change tag counts or rules."""
         await amend(self.counting.store, lambda _: amendment, self.counting.updates)
 
     async def settle(self, patience: float = 60.0) -> None:

@@ -61,7 +61,6 @@ class Sharing:
 
     @property
     def round_trips(self) -> int:
-        """Number of scripts (Redis) or requests (DynamoDB) sent so far."""
         return self.sent()
 
 
