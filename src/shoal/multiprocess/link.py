@@ -50,7 +50,6 @@ def at(path: Path) -> Iterator[str]:
 
 
 def remove(path: Path) -> None:
-    """Delete a socket file if it exists."""
     path.unlink(missing_ok=True)
 
 

@@ -431,7 +431,6 @@ class Client:
         self.link.send(Request(next(self._ids), msgspec.Raw(body)))
 
     async def close(self) -> None:
-        """Close the connection to the peer."""
         self.link.shut()
         await asyncio.shield(self.ended)
         await asyncio.gather(self._watching, return_exceptions=True)

@@ -193,7 +193,7 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return the connections, each once, that follow a source of the update or want it because it names their viewer."""
+        """Return the connections, each once, that follow a source of the update, or whose viewer the update names and concerns."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [

@@ -125,7 +125,7 @@ class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
 
 
 class ListChanged(Update, frozen=True, array_like=True, tag=10):
-    """The members of a list changed, or it was deleted; receivers read its current members from the graph."""
+    """The members of a list changed, or the list was deleted. Receivers read the current members from the graph."""
 
     list_id: int
     owner_id: int
