@@ -185,7 +185,7 @@ def writer_thread(load: Load, costs: OneProcess) -> float:
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds for checkpointing a full log, estimated as if all its posts were of one group."""
+    """Return the estimated seconds for checkpointing a full write-ahead log."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 

@@ -156,7 +156,8 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 def _sized(load: Load, of: Assumptions, costs: Shared, before: Size) -> Size:
     work = work_of(load, of, costs, before)
     headroom, polls = of.headroom, before.stores * before.poll_rate
-    # A process that polls so many stores that nothing else fits into it does not become useful by adding more of them.
+    # If polling all stores takes most of the capacity of a process, more processes do not help. Count at least a tenth of the
+    # capacity for other work.
     each = max(headroom - polls * POLL_WEB, 0.1 * headroom)
     web = max(of.copies, math.ceil((work.web - before.web * polls * POLL_WEB) / each))
     workers = max(of.copies, math.ceil((work.workers - before.workers * polls * POLL_WEB) / each))

@@ -116,7 +116,7 @@ class FollowerClass(msgspec.Struct, frozen=True):
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Divide all members with followers into classes by number of followers, fewest first. `cut` is between two classes."""
+    """Divide all members with followers into classes by number of followers, fewest first. A class ends at `cut`."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -213,7 +213,10 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. Members with more than `high_fan_out_from` followers (`warm_only`: materialized ones) have high fan-out."""
+    """Compute the load. Members with more than `high_fan_out_from` followers have high fan-out.
+
+    With `warm_only`, only followers with materialized timelines count.
+    """
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
     found = classes(of, high_fan_out_from / counted)

@@ -63,7 +63,7 @@ _GENERATED = 10_000
 
 
 class Growth(NamedTuple):
-    """What happens when servers are added: moved members, and the fullest server's load, relative to the later mean."""
+    """A change of the number of servers, and the load of the fullest server before and after, as a multiple of the later mean."""
 
     change: Change
     before: float
@@ -86,7 +86,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of the studied schemes among the five of the paper, in its order."""
+        """The keys of the studied schemes that the paper has, in the order of the paper."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 

@@ -230,7 +230,7 @@ def _figures(
 
 
 def change(before: int, after: int, moved: int, total: int) -> Change:
-    """Return what a change of the number of servers moves, with the least that an even load requires."""
+    """Return how many members a change of the number of servers moves, and how many must move for an even load."""
     return Change(before, after, moved, total * abs(after - before) / max(after, before), total)
 
 

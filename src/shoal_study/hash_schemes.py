@@ -100,7 +100,6 @@ class Rendezvous:
     title = "Rendezvous"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate."""
         found: dict[int, Placed] = {}
         best = np.zeros(len(hashes), np.uint64)
         winner = np.zeros(len(hashes), np.intp)

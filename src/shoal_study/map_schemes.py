@@ -165,7 +165,6 @@ class Ranges:
         return Units(self._members[:used], self._activity[:used])
 
     def owners(self, servers: int) -> Owners:
-        """Return the server of each range."""
         return np.arange(len(self.units.members)) % servers
 
     def full_next(self) -> int:

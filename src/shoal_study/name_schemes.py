@@ -49,7 +49,7 @@ class LevelScheme(Protocol):
     def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the bucket of each name at each level, or `NO_BUCKET`."""
+        """Return the bucket of each name as an array for each level of directories. A name without a bucket has `NO_BUCKET`."""
 
 
 class Loads:

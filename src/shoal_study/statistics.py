@@ -109,7 +109,10 @@ CURVE_STEPS = 100
 
 
 class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one level. Counts are members. Empty buckets are included, with a count of 0."""
+    """Figures of how evenly members are spread over the buckets of one level of directories.
+
+    A count is a number of members; an empty bucket has the count 0.
+    """
 
     name: str
     graph: str = ""
@@ -253,7 +256,10 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cooling(msgspec.Struct, frozen=True, kw_only=True):
-    """What it costs to reduce the most active server to `bound` times the mean. Heat is activity divided by the mean."""
+    """The cost of moving members until no server has more than `bound` times the mean activity.
+
+    The heat of a server is its activity divided by the mean.
+    """
 
     key: str
     title: str

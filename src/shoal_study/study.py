@@ -90,7 +90,7 @@ class Study:
         # Titles of the schemes that cannot be computed here.
         self._unavailable = list(unavailable.values())
         self._hashing = StopWatch()
-        # The first names, for the checks of the constraints.
+        # The first names that are added, a sample for the checks of the constraints.
         self._sample: list[bytes] = []
         self._checked = 0
         self._weighted = False
@@ -192,7 +192,7 @@ class Study:
             yield self._ring.bounded_figures(hashing)
 
     def _growths(self) -> Iterator[tuple[str, Growth]]:
-        """Yield for each scheme which members move when servers are added, and the fullest server's load then."""
+        """Yield for each scheme how many members move when servers are added, and the load of the fullest server."""
         servers, grown = self._options.servers, self._options.grown
         for key, count in self._levels.items():
             members = count.alone[0].members

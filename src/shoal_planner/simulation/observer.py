@@ -18,9 +18,10 @@ from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of an interval of the simulation, which is in seconds from the start. Rates are per second.
+    """The figures of an interval of a simulation. Times are in seconds, and rates are per second.
 
-    Lags and page times are of arrivals in the interval, 0 if there were none.
+    The ends of the interval are measured from the start of the simulation. Lags and page times are of arrivals in the interval, 0
+    if there were none.
     """
 
     begin: float

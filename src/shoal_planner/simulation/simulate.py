@@ -64,9 +64,9 @@ def simulate(
 ) -> SimulatedOutcome:
     """Simulate a deployment under load and return the outcome.
 
-    `shape` is `ONE` (one process) or `SEVERAL` (processes by role); if empty, it is the planned shape, or `SEVERAL` if a size is
-    given. The outcome is deterministic for a course and its seed. Raises `InvalidInput` if a fault begins after the end of the
-    simulation and, for `ONE`, for a number of processes, a loss of workers, or too large a load.
+    `shape` is `ONE` for a single process, or `SEVERAL` for processes by role. If it is empty, the planned shape is simulated or, if
+    a size is given, `SEVERAL`. Equal courses have equal outcomes. Raises `InvalidInput` if a fault begins after the end of the
+    simulation. With `ONE`, it is also raised for a given size, for a fault that removes workers, and for a load that is too large.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:
