@@ -163,7 +163,6 @@ def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
 
 
 def remembered(readers: float, follows: float) -> float:
-    """Return the fraction of a day's readers whose lists, such as followees, fit into a process's cache of default size."""
     return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
 
 

@@ -91,12 +91,10 @@ class Size(NamedTuple):
 
     @property
     def poll_rate(self) -> float:
-        """Statements per second with which a process asks a store for a new shard map and for events of other processes."""
         return 1 / heartbeat_seconds(self.stores) + min(_MOST_ROUNDS, 1 / round_seconds(self.stores))
 
     @property
     def polls(self) -> float:
-        """Statements per second with which all processes poll all stores."""
         return (self.web + self.workers) * self.stores * self.poll_rate
 
     @property
@@ -137,7 +135,6 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
 
 
 def broker_queues(work: BusyCores, headroom: float) -> int:
-    """Return the number of work queues: the setting `broker_queues`."""
     return max(1, math.ceil(work.broker / (BROKER_CORES * headroom)))
 
 
@@ -293,7 +290,6 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
 
 
 def store_cores(busy: float) -> float:
-    """Return how many cores a database machine needs for this many busy ones: 2, 4, 8 or 16."""
     return float(min(DATABASE_CORES, 2 ** max(1, math.ceil(math.log2(max(busy, 2.0))))))
 
 

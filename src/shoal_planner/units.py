@@ -17,12 +17,10 @@ _PEOPLE = ((1e9, " billion"), (1e6, " million"))
 
 
 def number(value: float) -> str:
-    """Format a number with three digits: 1.23k, 45.6M."""
     return _scaled(value, _BIG) or _digits(value)
 
 
 def people(value: float) -> str:
-    """Format a number of members: 37,700, 1.87 million."""
     return _scaled(value, _PEOPLE) or f"{value:,.0f}"
 
 
@@ -46,7 +44,6 @@ def money(value: float) -> str:
 
 
 def price(value: float, currency: str) -> str:
-    """Format a monthly price with its currency, if known: 1,240 USD a month."""
     return f"{money(value)} {currency} per month" if currency else f"{money(value)} per month"
 
 

@@ -71,8 +71,6 @@ class Growth(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The results of a study that the checks of constraints need."""
-
     schemes: Mapping[str, LevelScheme]
     figures: Mapping[str, SchemeFigures]
     mapping: MappingFigures | None
@@ -97,7 +95,6 @@ class Evidence(NamedTuple):
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:
-        """Return the directories of a scheme at each depth. Shoal's scheme has the same directories as MD5."""
         return self.figures["md5" if key == "shoal" else key].paths
 
 

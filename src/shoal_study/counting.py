@@ -78,8 +78,6 @@ class StudyOptions(NamedTuple):
 
 
 class Named(NamedTuple):
-    """The name of a scheme in tables, and the unit that it moves between servers."""
-
     key: str
     title: str
     unit: str = ""
@@ -244,7 +242,6 @@ _ARCS = Named("ring", "Ring, bounded or not", "ring arc")
 
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
-    """Rebalance a scheme by buckets: assign them evenly to servers, then move some from the most active server."""
     owners = evenly_assigned(loads.members, servers)
     return _cooling(named, servers, cooled(owners, Units(loads.members, loads.activity), servers, HOT))
 
@@ -300,6 +297,5 @@ def _heat(loads: Loads) -> float:
 
 
 def heats(members: Numbers, activity: NDArray[np.float64]) -> list[float]:
-    """Return the heat of each server: its activity relative to the mean."""
     total = float(activity.sum())
     return [round(float(each) * len(members) / total, 4) for each in activity] if total else []

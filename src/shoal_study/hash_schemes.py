@@ -154,7 +154,6 @@ class Ring:
         """Members by the next point after their hash."""
 
     def place(self, hashes: Hashes) -> NDArray[np.intp]:
-        """Return the arc of each hash; the ring wraps around after the last point."""
         return np.searchsorted(self._points, hashes) % len(self._points)
 
     def owners(self, servers: int) -> NDArray[np.intp]:

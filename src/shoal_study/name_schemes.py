@@ -71,7 +71,6 @@ class Loads:
             self.activity += np.bincount(buckets, activity, minlength=len(self.members))
 
     def grouped(self, owners: NDArray[np.intp], servers: int) -> Loads:
-        """Return the load of each server, given the server of each bucket."""
         found = Loads(servers)
         found.members += np.bincount(owners, self.members, minlength=servers).astype(np.int64)
         found.activity += np.bincount(owners, self.activity, minlength=servers)
@@ -128,7 +127,6 @@ def first_words(batch: NameBatch) -> Words:
 
 
 def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
-    """Return the 16 words of the MD5 block for some names; a word that is 0 in all of them is None."""
     lengths = batch.lengths[begin:end]
     mark = np.uint32(0x80) << (8 * (lengths & 3)).astype(np.uint32)
     last_word = lengths >> 2

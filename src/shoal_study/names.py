@@ -222,7 +222,6 @@ def _line_batches(file: BinaryIO, first: int) -> Iterator[NameBatch]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines in pieces of about a mebibyte, each ending with a line break."""
     rest = b""
     while piece := file.read(_PIECE):
         lines, found, after = (rest + piece).rpartition(b"\n")

@@ -87,7 +87,6 @@ svg rect{stroke:none}svg line,svg polyline{fill:none;stroke-width:1.2}svg polyli
 
 
 def percent(share: float) -> str:
-    """Format a ratio in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
@@ -138,7 +137,6 @@ def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
 
 
 def paper_table(result: StudyResult) -> str:
-    """Return the printed and the measured figures of all graphs side by side."""
     rows = [_row(comparison_cells(each)) for each in result.paper]
     groups = '<tr><th></th><th colspan="4">the paper</th><th colspan="4">this list</th></tr>'
     return f'<div class="wide"><table>{groups}{_head(COMPARISON_HEADINGS)}{"".join(rows)}</table></div>'

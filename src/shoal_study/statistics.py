@@ -159,7 +159,6 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, graph: str = "") -> LevelFigures:
-    """Return the figures of a level; `label` names a bucket."""
     counts = loads.members
     members, buckets = int(counts.sum()), len(counts)
     mean = members / buckets
@@ -216,7 +215,6 @@ def _curve(counts: Numbers) -> list[float]:
 
 
 def _random_counts(members: int, buckets: int) -> Numbers:
-    """Return random bucket sizes, always from a fixed seed."""
     if members == 0:
         return np.zeros(buckets, np.int64)
     # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.

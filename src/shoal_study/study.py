@@ -121,7 +121,6 @@ class Study:
         self.names += batch.size
 
     def _compare(self, batch: NameBatch) -> None:
-        """Check some placements against the server's own code. A difference would invalidate all figures."""
         few = first_of(batch, _CHECKED)
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):

@@ -28,7 +28,6 @@ def distinct_urls(setting: str | Mapping[str, str]) -> list[str]:
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file of `sqlite:///relative` or `sqlite:////absolute`."""
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 

@@ -105,7 +105,6 @@ def prepare() -> None:
 
 
 def settle() -> None:
-    """Freeze current objects and collect garbage rarely. Call it once the network is open."""
     collect_seldom()
 
 
@@ -139,7 +138,6 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
 
 
 def _resident() -> int:
-    """Return the resident bytes of this process; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

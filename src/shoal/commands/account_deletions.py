@@ -175,7 +175,6 @@ async def _access(writes: Writes, member_id: int) -> Member:
 
 
 def _hide(batch: Batch, member: Member, deletion: AccountDeletion, now: int) -> None:
-    """Hide a member, and invalidate their tokens and authorization codes, in the batch."""
     gone = replace(
         member,
         departure_id=deletion.id,
@@ -314,7 +313,6 @@ def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable
 
 
 def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a deletion step that calls the command `verb`, which undoes an action, for each association of a type."""
     return _each(atype, lambda writes, member, assoc: verb(writes, member, assoc.id2))
 
 
@@ -364,7 +362,6 @@ async def _media(writes: Writes, member: int) -> int:
 
 
 async def _logins(writes: Writes, member: int) -> int:
-    """Delete tokens, authorization codes and browser sessions."""
     found = [
         assoc.id2
         for atype in (schema.LOGGED_IN, schema.EXPIRING)

@@ -385,7 +385,6 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
 
 
 def _changing(writes: Writes) -> Batch:
-    """Create a batch that makes every process reload the IP blocks."""
     batch = Batch(_SHARD)
     batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
     return batch

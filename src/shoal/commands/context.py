@@ -214,7 +214,6 @@ class Writes:
     """Runs tasks that no response waits for; None for callers inside the process, which wait for the tasks themselves."""
 
     def by(self, actor: Actor) -> Writes:
-        """Return a copy of these dependencies, bound to another acting member."""
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:

@@ -71,7 +71,6 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
 
 
 def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    """Return the key that leads from the id of a scheduled post to the post that was published from it."""
     return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
 
 
@@ -502,6 +501,5 @@ def _written(made: Post | ScheduledPost) -> Post:
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:
-    """Return whether an import has already created this record."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))

@@ -267,7 +267,6 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
-    """Remove an emoji reaction of the member, and return whether there was one."""
     chosen = await _chosen(writes, member_id, post.id)
     left = [position for position in chosen if position.emoji != emoji]
     if len(left) == len(chosen):

@@ -192,7 +192,6 @@ async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int
 
 
 async def _merge_into_active(effects: Effects, source: int, members: list[int]) -> None:
-    """Merge the source's entries into the active timelines of its followers."""
     if not len(effects.timelines.slots(members)):
         return
     ids, complete_above = await newest(effects, source, 0)

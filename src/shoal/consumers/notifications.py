@@ -393,12 +393,10 @@ async def forget_mentions(effects: Effects, event: events.PostDeleted, mark: int
 
 
 async def forget_likes(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of likes, before the list of likes is cleared."""
     return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
 
 
 async def forget_shares(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of shares, before the list of shares is cleared."""
     return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
 
 

@@ -68,7 +68,6 @@ async def settle_tags(effects: Effects, event: events.PostCreated, mark: int) ->
 
 
 async def settle_added_tags(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
 
 

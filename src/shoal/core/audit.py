@@ -123,7 +123,6 @@ class Actor(NamedTuple):
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return a copy of this actor whose member is `member`, who has just authenticated."""
         return self._replace(member_id=member.id, name=member.name)
 
 

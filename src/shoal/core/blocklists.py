@@ -200,7 +200,6 @@ def check_network(text: str) -> str:
 
 
 def contains(network: str, address: str) -> bool:
-    """Return whether a client's IP address is in a range that `check_network` returned."""
     parsed = parse_address(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 
@@ -268,7 +267,6 @@ class NameBlock(Node, frozen=True, tag="name_block"):
 
 
 def plain(text: str) -> str:
-    """Return the plain form of a user name: lower case, with digits that look like letters replaced by these letters."""
     return text.strip().lower().translate(_PLAIN)
 
 
@@ -283,7 +281,6 @@ def check_word(text: str, *, part: bool) -> str:
 
 
 def key_text(word: str, *, part: bool) -> str:
-    """Return the key text under which the block of a word in plain form is stored."""
     return f"{'*' if part else '='}{word}"
 
 

@@ -181,12 +181,10 @@ def _in_ascii(host: str) -> str:
 
 
 def handle_of(member_id: int) -> bytes:
-    """Return the user handle that a device stores with a passkey."""
     return member_id.to_bytes(_HANDLE_BYTES)
 
 
 def is_answer(text: str) -> bool:
-    """Return whether a text is the response of a passkey device, and not a code that a member typed."""
     return text.startswith("{")
 
 
@@ -360,7 +358,6 @@ def key_of(text: str) -> bytes:
 
 
 def address_of(key: str, name: str, title: str) -> str:
-    """Return the `otpauth` URI of a TOTP secret, for a QR code, with the names of the account and the site."""
     return pyotp.TOTP(key, name=name, issuer=title).provisioning_uri()
 
 

@@ -165,7 +165,6 @@ def of_other_version(found: int, ours: int) -> str:
 
 
 def missing_package(package: str, extra: str) -> str:
-    """Describe a missing optional dependency, and how to install it."""
     return f"needs the package {package}: run `pip install -e '.[{extra}]'` in the directory with Shoal's source"
 
 

@@ -138,7 +138,6 @@ def _word(keyword: FilterKeyword) -> _Word:
 
 
 def _is_word(character: str) -> bool:
-    """Return whether a character is part of a word: a letter, digit or mark, or a connector such as the underscore."""
     return character.isalnum() or category(character) in {"Mn", "Mc", "Me", "Pc"}
 
 

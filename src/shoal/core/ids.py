@@ -52,7 +52,6 @@ def milliseconds_of(id_: int) -> int:
 
 
 def moment_of(id_: int) -> datetime:
-    """Return the creation time of an id, in UTC."""
     return datetime.fromtimestamp(milliseconds_of(id_) / 1000, UTC)
 
 

@@ -209,7 +209,6 @@ class Member(Node, frozen=True, tag="member"):
 
     @property
     def findable_by_email(self) -> bool:
-        """Whether others who know the member's email address can find them."""
         return self.email_hash != ""
 
 
@@ -270,7 +269,6 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def open(self) -> bool:
-        """Whether every viewer may find the post: it is public or unlisted, and not hidden. Public counts cover only such posts."""
         return self.visibility in OPEN and not self.hidden
 
     @property
@@ -366,7 +364,6 @@ class Media(Node, frozen=True, tag="media"):
 
     @property
     def shown_details(self) -> PhotoDetails | None:
-        """The details that everyone who sees the photo may see."""
         return self.details if self.shows_details else None
 
     @property

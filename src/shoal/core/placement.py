@@ -24,7 +24,6 @@ class Placement(NamedTuple):
 
     @property
     def shard(self) -> int:
-        """The logical shard, 0..8191: `a * 128 + c`."""
         return self.a * SHARDS_PER_SOURCE + self.c
 
 

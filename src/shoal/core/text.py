@@ -425,7 +425,6 @@ def _tag_characters(run: str) -> str:
 
 
 def _may_follow(before: str, character: str) -> bool:
-    """Return whether a mark or separator may follow the character `before` in a tag."""
     # Allow a joiner only after a virama: elsewhere it is invisible, and two different tags could look alike.
     if character == _JOINER:
         return combining(before) == _VIRAMA

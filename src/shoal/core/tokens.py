@@ -39,7 +39,6 @@ def hash_of(secret: bytes) -> bytes:
 
 
 def fits(stored: bytes, secret: bytes) -> bool:
-    """Return whether a secret has the stored hash, in constant time."""
     return hmac.compare_digest(stored, hash_of(secret))
 
 
@@ -116,13 +115,10 @@ class TokenUse(msgspec.Struct, frozen=True, array_like=True):
     used_from: str = ""
 
     def is_due(self, now: int) -> bool:
-        """Return whether to record a use at `now`: the last recorded one is at least a day old."""
         return now - self.at >= _DAY_MS
 
 
 class Origin(NamedTuple):
-    """The client of a request."""
-
     address: str = ""
     program: str = ""
     system: str = ""

@@ -33,7 +33,6 @@ class Relation(msgspec.Struct, frozen=True):
 
     @property
     def severed(self) -> bool:
-        """Whether one of the two members has blocked the other."""
         return self.blocking or self.blocked_by
 
 
@@ -132,7 +131,6 @@ _ORDER = tuple(Visibility)
 
 
 def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
-    """Return the visibilities to which a post with this visibility can be narrowed, such as from public to followers."""
     return _ORDER[_ORDER.index(visibility) + 1 :]
 
 

@@ -321,7 +321,6 @@ async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
-    """Return the members among these ids, by id; other ids are absent."""
     found = await graph.obj_get(ids)
     return {id_: node for id_, node in found.items() if isinstance(node, Member)}
 

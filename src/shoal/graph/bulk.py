@@ -65,7 +65,6 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def by_store(self, store_of: Callable[[int], int]) -> dict[int, Rows]:
-        """Return the rows of each store; `store_of` returns the store of a shard."""
         objects = grouped(self.objects, lambda node: store_of(shard_of(node.id)))
         assocs = grouped(self.assocs, lambda row: store_of(shard_of(row.id1)))
         counts = grouped(self.counts, lambda row: store_of(shard_of(row[0])))
@@ -151,7 +150,6 @@ class LoadPart(NamedTuple):
         }
 
     def changed(self) -> list[int]:
-        """Return the ids of the objects whose cached data becomes outdated when these rows are stored."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 

@@ -45,7 +45,6 @@ class ListChanges:
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
     def forget(self) -> None:
-        """Discard all recorded changes, because the store evaluates the commit again."""
         self.counts.clear()
         self.entries.clear()
 

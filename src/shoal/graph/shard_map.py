@@ -55,7 +55,6 @@ class ShardMap(NamedTuple):
         return new._replace(moved={**moved, **chosen})
 
     def plain(self) -> dict[str, Any]:
-        """Return the map in its stored form, without the version."""
         return {
             "stores": list(self.stores),
             "shards": _by_text(dict(enumerate(self.owners))),
@@ -99,7 +98,6 @@ _encoded = _Encoded()
 
 
 def to_json(known: ShardMap) -> str:
-    """Return the map as JSON, in the form in which stores keep it next to its version."""
     return _encoded.of(known)
 
 
@@ -263,7 +261,6 @@ class RowNames:
         return RowNames({kind: names - other._parts[kind] for kind, names in self._parts.items()})
 
     def columns(self) -> Iterator[tuple[RowKind, list[list[Any]]]]:
-        """Yield the sorted keys of each kind as columns; empty kinds are absent."""
         for kind, names in self._parts.items():
             if names:
                 yield kind, [list(column) for column in zip(*sorted(names), strict=True)]

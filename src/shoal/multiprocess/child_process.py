@@ -58,7 +58,6 @@ class ChildProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is known to be running and can receive messages."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def send(self, message: object) -> None:

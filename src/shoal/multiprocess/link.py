@@ -104,7 +104,6 @@ def is_trusted(sock: socket.socket) -> bool:
 
 
 def user_of(sock: socket.socket) -> int:
-    """Return the operating-system user id of the process at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 

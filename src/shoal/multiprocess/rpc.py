@@ -130,8 +130,6 @@ def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
 
 
 class ServedCall:
-    """A request as the server handles it."""
-
     def __init__(self, id_: int, peer: Peer) -> None:
         self.peer = peer
         self._id = id_
@@ -358,7 +356,6 @@ class _Waiting:
         self.expect()
 
     def expect(self) -> None:
-        """Prepare to wait for the next message."""
         self.reply: asyncio.Future[Response | Failure | End] = asyncio.get_running_loop().create_future()
 
 

@@ -114,8 +114,6 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
-    """Return the `Folds` of the home timeline: its rows, with the rules that select its entries and fold shares."""
-
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
 
@@ -288,7 +286,6 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
-    """Return whether the page extends below the floor of the materialized timeline."""
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
@@ -313,7 +310,6 @@ async def _unpushed(reads: Reads, viewer: int, high_fan_out: Sources, at: Cursor
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
-    """Return all sources of the viewer's home timeline, as lists to merge."""
     members = [viewer] if own else []
     async for follows in pages_of(graph, viewer, FOLLOWS, _FOLLOWS_PAGE):
         members += [followee.id2 for followee in follows]

@@ -227,11 +227,9 @@ class ViewerState:
         return rows
 
     def media(self, post: Post) -> tuple[Media, ...]:
-        """Return the media of a post that `look` has read."""
         return _media(post, self._nodes)
 
     def poll(self, post: Post) -> Poll | None:
-        """Return the poll of a post that `look` has read, without votes."""
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:

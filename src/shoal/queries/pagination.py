@@ -251,7 +251,6 @@ def read_by_page(cursor: Cursor) -> Cursor:
 
 
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
-    """Return the rows unchanged: the `sift` of an unfiltered list."""
     return rows
 
 

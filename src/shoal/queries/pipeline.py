@@ -204,7 +204,6 @@ class Folds(NamedTuple):
         return author == self.seen.viewer or self.seen.relationships[author].following or bool(self.tags and post.tags)
 
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
-        """Return how many members shared each post."""
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
 
 
@@ -302,7 +301,6 @@ class Folding:
 
     @property
     def _decided(self) -> bool:
-        """Whether every row of the page has been checked for folding."""
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
@@ -333,7 +331,6 @@ class Folding:
         return self._on
 
     async def _shared_by_others(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows whose post was also shared by another member."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
@@ -370,7 +367,6 @@ class Folding:
 
 
 def _duplicates(rows: Iterable[Row]) -> set[int]:
-    """Return the posts that occur in more than one row."""
     known, several = set[int](), set[int]()
     for _, post, _ in rows:
         (several if post.id in known else known).add(post.id)

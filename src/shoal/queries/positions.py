@@ -101,7 +101,6 @@ class _Density:
             self._newer, self._high = counts, np.minimum(self._high, time)
 
     def time_of(self, position: int) -> int:
-        """Return the estimated time of the entry at a position."""
         entries = (self._not_older - self._newer) / np.maximum(self._high - self._low, 1.0)
         sought = position - self._newer.sum()
         low, high = float(self._low.min()), float(self._high.max())
@@ -133,7 +132,6 @@ async def _density(graph: Reader, sources: Sources) -> tuple[Sources, _Density]:
 
 
 async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[tuple[int, Counts]]:
-    """Count for each time the entries of each list that are not older than that time."""
     counts: list[list[int]] = []
     for atype, id1s in sources.items():
         if id1s:

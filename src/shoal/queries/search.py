@@ -50,8 +50,6 @@ class _Asked(NamedTuple):
 
 
 class ResultRange(NamedTuple):
-    """The range of search results to return, by position."""
-
     limit: int
     offset: int = 0
 
@@ -188,7 +186,6 @@ async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
-    """Return the viewer's newest posts; two reads."""
     listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
     return await objects_of(reads.graph, Post, [entry.id2 for entry in listed])
 

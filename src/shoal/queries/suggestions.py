@@ -350,7 +350,6 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
 
 
 def _first(rows: Sequence[Row], each: int) -> list[Row]:
-    """Return the first `each` rows of each author."""
     selected: list[Row] = []
     counts = Counter[int]()
     for row in rows:

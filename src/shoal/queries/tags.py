@@ -56,12 +56,10 @@ class FollowedTags(NamedTuple):
 
 
 async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
-    """Return a page of the tags that a member follows, newest follow first."""
     return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
 
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
-    """Return the tags that a member features, most recently featured first."""
     assocs = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
     return await counted(graph, member_id, assocs)
 

@@ -70,15 +70,12 @@ class Reactions(NamedTuple):
     times: Column
 
     def only(self, chosen: npt.NDArray[np.bool_ | np.int64]) -> Reactions:
-        """Return the reactions selected by a mask or by indexes."""
         return Reactions(self.posts[chosen], self.members[chosen], self.times[chosen])
 
     def active(self) -> int:
-        """Return the number of members who reacted to any of the posts."""
         return len(np.unique(self.members))
 
     def members_of(self) -> dict[int, int]:
-        """Return the number of members who reacted to each post."""
         ids, counts = np.unique(self.posts, return_counts=True)
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
@@ -141,7 +138,6 @@ def _newest(found: Reactions) -> Reactions:
 
 
 def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool_]:
-    """Return for each reaction whether it is by a member other than the post's author."""
     authors = {post.id: post.author_id for post in posts}
     by: Column = np.fromiter((authors[id_] for id_ in found.posts.tolist()), np.int64, len(found.posts))
     others: npt.NDArray[np.bool_] = found.members != by
@@ -392,7 +388,6 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """Return a factor of at least 1 that grows with the uses of a tag, to rank equally interesting tags."""
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 

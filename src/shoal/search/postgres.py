@@ -198,7 +198,6 @@ def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
 
 
 def _match(ask: Ask, marks: Sequence[str]) -> str:
-    """Return the query as a tsquery."""
     groups = map(_either, (marks, *ask.some))
     return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
 

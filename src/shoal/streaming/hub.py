@@ -166,7 +166,6 @@ class Connection:
         return found
 
     def end(self) -> None:
-        """End the connection after the waiting updates."""
         self.ended = True
         self._wake.set()
 
@@ -276,7 +275,6 @@ class Hub:
 
     @property
     def connected(self) -> int:
-        """Number of connections whose sources are loaded."""
         return sum(1 for connection in self._matching.all_connections() if connection.loaded)
 
     @asynccontextmanager
@@ -327,7 +325,6 @@ class Hub:
             self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._refresh_outdated())]
 
     async def _follow(self) -> None:
-        """Follow the channel until closed, and retry after any error."""
         while True:
             try:
                 await self._listen()

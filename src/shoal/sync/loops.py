@@ -169,7 +169,6 @@ class LoopPerProcess(LoopThread):
         _per_process.add(self)
 
     def call(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return the result of the coroutine, or raise its exception."""
         try:
             loop = self._here()
         except BaseException:
@@ -178,7 +177,6 @@ class LoopPerProcess(LoopThread):
         return loop.call(call)
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream, each computed when it is requested."""
         return (yield from self._here().each(stream))
 
     def end(self) -> None:

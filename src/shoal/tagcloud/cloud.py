@@ -60,7 +60,6 @@ _decode = msgspec.msgpack.Decoder(Cloud).decode
 
 
 def decode(data: bytes) -> Cloud:
-    """Decode a cloud; empty bytes are an empty cloud."""
     return _decode(data) if data else Cloud()
 
 
@@ -91,7 +90,6 @@ def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
 
 
 def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
-    """Return the uses and members of today and yesterday, and the fraction of uses by the most active member."""
     today = now // DAY_MS
     recent = [counts for day in (today, today - 1) if (counts := days.get(day)) is not None]
     uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
@@ -137,7 +135,6 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """Return the tag under which a tag counts: itself, or the tag it is merged into."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 
@@ -224,7 +221,6 @@ class TagSummary(DailyUses, frozen=True, kw_only=True):
 
 
 def uses_of(tag: DailyUses) -> DailyUses:
-    """Return only those figures of a tag that change with its uses."""
     return DailyUses(name=tag.name, form=tag.form, uses=tag.uses, days=tag.days)
 
 

@@ -146,7 +146,6 @@ class Inbox:
         self._came.set()
 
     async def look(self) -> list[Parcel]:
-        """Return the increments in the store's inbox, up to a fixed number."""
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
@@ -231,7 +230,6 @@ class Collector:
 
     @property
     def pending(self) -> int:
-        """Number of received increments that are not merged."""
         return len(self._pending)
 
     def start(self) -> None:

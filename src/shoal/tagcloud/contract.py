@@ -319,17 +319,14 @@ def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
 
 
 def rows_of(found: Iterable[Any]) -> list[TagRow]:
-    """Decode rows from the columns id, name, uses and the encoded other fields."""
     return [TagRow(id_, name, n, *_decode_rest(rest)) for id_, name, n, rest in found]
 
 
 def rank_in(row: TagRow, window: int) -> tuple[float, int]:
-    """Return the sort key of a row for `CloudStore.top`."""
     return (-row.n if window < 0 else -row.heats[window].rank, row.id)
 
 
 def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
-    """Return the uses by tag, day and member, given rows of a tag, a day, a member and their uses."""
     return {(tag, day, member): n for tag, day, member, n in found}
 
 
@@ -357,5 +354,4 @@ class Parts:
 
 
 def says_something(rule: TagRule) -> bool:
-    """Return whether a tag rule has an effect: it denies the tag or merges it."""
     return rule.denied or bool(rule.target)

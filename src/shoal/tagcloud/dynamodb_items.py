@@ -92,7 +92,6 @@ def state_item(stored: StoredVersion) -> Item:
 
 
 def stored_in(items: Iterable[Item]) -> StoredVersion:
-    """Decode the state from its item; the initial state if there is none."""
     for item in items:
         version, at, complete_to, before_day = (typed(item, name) for name in _NUMBERS)
         days = msgspec.msgpack.decode(typed(item, "days"), type=tuple[int, ...])
@@ -107,12 +106,10 @@ def stored_in(items: Iterable[Item]) -> StoredVersion:
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """Split an encoded value into pieces that fit into one item each; at least one."""
     return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
 
 
 def piece_at(id_: str, before: str, number: int) -> ItemKey:
-    """Return the item key of one piece of a value. `before` is the prefix of the value's sort keys."""
     return ItemKey(id_, f"{before}#{number:04d}")
 
 
@@ -160,7 +157,6 @@ def day_at(tag: int, day: int, spread: int) -> str:
 
 
 def author_at(key: AuthorKey, spread: int) -> ItemKey:
-    """Return the item key of the count of a member's uses of a tag on a day."""
     tag, day, member = key
     return ItemKey(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
 
@@ -182,7 +178,6 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Return the item key of the record that an increment was merged."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 

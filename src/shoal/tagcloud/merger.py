@@ -332,7 +332,6 @@ class _State:
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
-        """Return the cloud as it is shown after a merge, and the encoded rankings."""
         rankings = heat.decode(head.state)
         before = clouds.decode(head.cloud)
         await self._join(touched)

@@ -51,7 +51,6 @@ class PostgresCloud(DerivedStore):
 
     @property
     def round_trips(self) -> int:
-        """Statements sent so far, each a round trip."""
         return self._reading.asked + (self._writing.asked if self._writing else 0)
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:

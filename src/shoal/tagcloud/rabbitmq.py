@@ -75,7 +75,6 @@ class QueuePosition:
         """The order number at which this became the first consumer; 0 if it may not be first."""
 
     async def stand(self) -> None:
-        """Subscribe to the queue, behind its other consumers."""
         self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
         await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
 
@@ -85,7 +84,6 @@ class QueuePosition:
         self._ticket = ""
 
     async def give_back(self) -> None:
-        """Requeue unacknowledged deliveries. All delivery tags become invalid."""
         await self.channel.basic_recover(requeue=True)
 
     async def _came(self, delivered: DeliveredMessage) -> None:
@@ -166,7 +164,6 @@ class Deliveries:
                 del self._receipts[id_], self._parcels[id_]
 
     def clear(self) -> None:
-        """Forget all deliveries of a connection that ended."""
         self._parcels.clear()
         self._receipts.clear()
         self.arrived.clear()

@@ -539,7 +539,6 @@ class DynamoTimelines:
 
 
 async def _attempt(act: Awaitable[Result], members: Iterable[int], failed: dict[int, Unavailable]) -> Result | None:
-    """Await a result; after an error, record it for these members and return None."""
     try:
         return await act
     except Unavailable as error:
@@ -552,7 +551,6 @@ def _key(member: int, sort: str) -> ItemKey:
 
 
 def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, int]]:
-    """Return the change (see `_revise`) that merges entries which are complete above `floor`."""
     new = np.array(ids, np.int64)
     return lambda held, held_floor: (np.concatenate((held, new)), max(held_floor, floor))
 

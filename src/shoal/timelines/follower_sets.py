@@ -125,6 +125,5 @@ class FollowerSetCache:
             self._held -= len(follower_set)
 
     def clear(self) -> None:
-        """Drop all sets, because slots were reassigned."""
         self._by_source.clear()
         self._held = 0

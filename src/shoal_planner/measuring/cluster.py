@@ -177,7 +177,6 @@ class _Measuring:
         return {"commit": statistics.median(commits), "arrival": statistics.median(arrivals)}
 
     async def _arrival(self, post: int, author: int) -> None:
-        """Wait until the post is in the timeline of the author's earliest follower."""
         circle = self._crowd.circle
         follower = circle[(circle.index(author) + 1) % len(circle)]
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -275,8 +274,6 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """The ids of processed objects, and the CPU seconds of each process for all of them."""
-
     ids: Sequence[Any]
     seconds: dict[str, float]
 

@@ -85,7 +85,6 @@ class Crowd(NamedTuple):
 
     @property
     def follower_set(self) -> list[int]:
-        """The followers of each of the few most-followed members."""
         return [*self.circle, *self.crowd]
 
     def follows(self) -> Iterator[tuple[int, int]]:

@@ -250,7 +250,6 @@ class _Groups:
 
 
 def _stopped_growing(sizes: Sequence[int]) -> bool:
-    """Return whether the write-ahead log was checkpointed, and is being overwritten from its beginning."""
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 

@@ -91,8 +91,6 @@ _BINS = 2_800
 
 
 class Histogram:
-    """A histogram of times in seconds, with weights."""
-
     def __init__(self) -> None:
         self._counts = np.zeros(_BINS)
         self.most = 0.0
@@ -140,8 +138,6 @@ _MOST_LOOKS = 20_000
 
 
 class _Piece:
-    """Counts of the events in one interval."""
-
     def __init__(self) -> None:
         self.posts = self.pages = self.deliveries = self.refused = self.pages_refused = self.delivered = 0.0
         self.lags = Histogram()
@@ -179,17 +175,14 @@ class Observer:
         return self._pieces[bisect.bisect_right(self._edges, at) - 1]
 
     def accepted(self, at: float, posts: float = 1.0) -> None:
-        """Record posts that were accepted and are not on disk yet."""
         self._change(self._uncommitted, at, posts)
 
     def committed(self, at: float, posts: float = 1.0) -> None:
-        """Record posts that are on disk from now on."""
         self._piece(at).posts += posts
         self._change(self._uncommitted, at, -posts)
         self._change(self._queue, at, posts)
 
     def acknowledged(self, at: float, posts: float) -> None:
-        """Record posts whose jobs are all done and acknowledged."""
         self._change(self._queue, at, -posts)
 
     def _change(self, length: Floats, at: float, by: float) -> None:
@@ -198,7 +191,6 @@ class Observer:
             length[max(0, look)] += by
 
     def delivered(self, at: float, lag: float, followers: float, posts: float = 1.0) -> None:
-        """Record posts that have reached the timelines of `followers` followers each."""
         piece = self._piece(at)
         piece.delivered += posts
         piece.deliveries += followers * posts
@@ -303,6 +295,5 @@ def _ends(fault: AnyFault) -> tuple[float, float]:
 
 
 def _within(fault: AnyFault, begin: float, end: float) -> bool:
-    """Return whether a fault is active in an interval, or happens at a moment in it."""
     first, last = _ends(fault)
     return begin <= first < end or first < end <= last

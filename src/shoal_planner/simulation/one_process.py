@@ -97,7 +97,6 @@ class Coming:
             yield sorted(found, reverse=True)
 
     def _celebrities(self, begin: float, length: float) -> Iterator[tuple[float, int]]:
-        """Yield one post per second of each celebrity, from the start of the fault."""
         for number, fault in enumerate(self._scenario.faults):
             if isinstance(fault, Celebrity):
                 first = math.ceil(max(0.0, begin - fault.at) - 1e-9)

@@ -108,12 +108,10 @@ def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]
 
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which faults increase the number of arrivals at a moment."""
     return math.prod(rush.by for rush in of_kind(faults, Rush, moment))
 
 
 def slowness(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which faults slow the commits of slow stores at a moment."""
     return math.prod(slow.by for slow in of_kind(faults, SlowStore, moment))
 
 
@@ -137,7 +135,6 @@ class AuthorClasses(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the mean number of deliveries per post."""
         return float((self.followers * self.posts).sum())
 
 

@@ -40,8 +40,6 @@ MOST_THINGS = 20_000_000.0
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a simulation runs: duration, faults and random seed."""
-
     seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 300.0
     faults: Annotated[Sequence[AnyFault], msgspec.Meta(max_length=100)] = ()
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1

@@ -75,7 +75,6 @@ class ExposureBucket(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The bucket as text: `10 to 99`, `1,000+`."""
         return f"{self.least:,}+" if self.most is None else f"{self.least:,} to {self.most:,}"
 
 

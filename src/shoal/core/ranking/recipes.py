@@ -111,7 +111,6 @@ NAMES = (*TERM_NAMES, *_OTHERS)
 
 
 def recipe_link(root: str, recipe: Recipe) -> str:
-    """Return the link to a recipe on a server. `root` is the root URL of the server, such as `https://example.org`."""
     return f"{root}/recipe?{urlencode({name: _text(value) for name, value in numbers_of(recipe).items()})}"
 
 

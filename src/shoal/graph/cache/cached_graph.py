@@ -587,7 +587,6 @@ class CachedGraph:
 
     @property
     def loads(self) -> bool:
-        """Whether the store can import chunks of rows (`Loading`)."""
         return isinstance(self._store, Loading) and self._store.loads
 
     async def load(self, part: LoadPart) -> None:

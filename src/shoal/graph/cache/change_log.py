@@ -30,7 +30,6 @@ def list_mark(id1: int, atype: int) -> int:
 
 
 def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
-    """Return the `list_mark` of each list of these types at these objects."""
     masks = [atype.number << _TYPE_BITS for atype in atypes]
     return [id1 ^ mask for id1 in id1s for mask in masks]
 
@@ -74,7 +73,6 @@ class ChangeLog:
 
     @property
     def position(self) -> int:
-        """The position in the log that the next entry will have."""
         return self._first + len(self._marks)
 
     def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:

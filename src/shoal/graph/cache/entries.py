@@ -63,7 +63,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
                 counts[~atype] = 0
 
     def _own(self, id1: int, counts: dict[int, int]) -> dict[int, int]:
-        """Return the counts of an object as a separate dictionary, which may be modified."""
+        """Return a separate copy of the counts of an object, which may be modified."""
         if isinstance(counts, _Shared):
             # Leave out the zeros that were added when other objects were looked up.
             counts = {atype: n for atype, n in counts.items() if n or atype <= _ABSENT_IS_ZERO}
@@ -238,7 +238,6 @@ class CacheEntries:
                     cached.pop(atype, None)
 
     def snapshot(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], CachedList]:
-        """Return the cached parts of each of these lists, by object and type."""
         return {
             (id1, atype): CachedList(
                 self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.prefixes.of(id1, atype)
@@ -285,7 +284,6 @@ class CacheEntries:
             self.prefixes.keep(id1, atype, head)
 
     def keep_lists(self, id1: int, lists: Mapping[int, dict[int, Assoc]]) -> None:
-        """Cache whole lists of an object, by type."""
         merged = {**(self.lists.get(id1) or {}), **lists}
         self.lists.put(id1, merged, sum(map(len, merged.values())))
 
@@ -306,7 +304,6 @@ class CacheEntries:
 
 
 def kilobytes(node: AnyNode) -> int:
-    """Return the approximate size of an object. Only posts can be much larger than 1 KB."""
     return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
 
 

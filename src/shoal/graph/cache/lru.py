@@ -54,7 +54,6 @@ class Recent(Generic[K, V]):
         return len(self._young) + len(self._old)
 
     def get(self, key: K) -> V | None:
-        """Return a value, or None, and mark it as recently used."""
         found = self._young.get(key)
         if found is None and self._old and (found := self._old.pop(key, None)) is not None:
             self._young[key] = found

@@ -346,7 +346,6 @@ class Service:
 
 
 def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict[str, Any]:
-    """Return the parameters of a query for an inclusive range of sort keys in one partition."""
     return {
         "KeyConditionExpression": "#p = :p AND #s BETWEEN :low AND :high",
         "ExpressionAttributeNames": {"#p": partition, "#s": sort},

@@ -255,7 +255,6 @@ def single_count_at(pair: Pair) -> ItemKey:
 
 
 def count_name(pair: Pair) -> str:
-    """Return the name of the attribute in which a count is stored."""
     return f"n{pair.atype:03d}" if pair.atype in _GROUP_OF else "n"
 
 
@@ -265,7 +264,6 @@ def count_spot(address: ItemKey, spread: int) -> Spot:
 
 
 def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
-    """Yield the counts stored in an item, in the order of their types."""
     id1, (kind, _, name) = int(item["ID"]["S"]), item["sort"]["S"].partition("#")
     if kind == "count":
         yield Pair(id1, int(name)), typed(item, "n")

@@ -26,8 +26,6 @@ Read = Callable[[Sequence[ItemKey]], Awaitable[list[Item]]]
 
 
 class _Request:
-    """The keys of one request, and the callers that wait for some of them."""
-
     def __init__(self) -> None:
         self.keys: list[ItemKey] = []
         self.callers: list[tuple[Sequence[ItemKey], asyncio.Future[Found], Record | None]] = []

@@ -135,7 +135,6 @@ class Transaction:
             self.put(item_of(is_at, {"data": now.data}))
 
     def rewrite_assoc(self, triple: Triple, link: StoredAssoc) -> None:
-        """Write an association again with an unchanged value, but with the index keys and the list entry of the current layout."""
         self._link(triple, link, link)
 
     def count(self, changes: Mapping[Pair, int]) -> None:

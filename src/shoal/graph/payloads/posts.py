@@ -60,7 +60,6 @@ _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
 
 
 def may_be_active(post: Post) -> bool:
-    """Return whether a reaction adds the post to the list of active posts: it is public, and not a comment."""
     return post.visibility is Visibility.PUBLIC and not post.parent_id
 
 
@@ -321,7 +320,6 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
 
 
 def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
-    """Return the keys of all votes that a member can have in a poll with a number of `options`."""
     shard = shard_of(voter_id)
     return [vote_key(voter_id, shard, poll_id, ordinal) for ordinal in range(max(1, options))]
 

@@ -244,7 +244,6 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     def _give_up(self, connection: asyncpg.Connection) -> None:
-        """Terminate a connection whose server does not answer, and all idle connections."""
         connection.terminate()
         while self._idle:
             self._idle.pop().terminate()
@@ -271,7 +270,6 @@ class ConnectionPool:
         return connection
 
     async def close(self) -> None:
-        """Wait for running queries, then close every connection."""
         self._closing = True
         while self._running:
             await asyncio.wait(self._running)

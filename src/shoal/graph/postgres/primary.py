@@ -43,7 +43,6 @@ class PostgresLocation(NamedTuple):
 
     @property
     def pooled(self) -> bool:
-        """Whether there is a pooler: then each transaction may be in another session of the server."""
         return self.pooler != self.server
 
 

@@ -138,7 +138,6 @@ class LiveMap:
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
     async def marks(self) -> dict[str, dict[int, ShardState]]:
-        """Return, by store URL, the states of the shards that the store is moving or has moved to another store."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
     async def _joined(self, url: str) -> MapNews:

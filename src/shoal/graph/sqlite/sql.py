@@ -62,8 +62,6 @@ LEVELS = (0, 1, 2)
 
 
 def _counted(table: str) -> str:
-    """Return SQL triggers that keep the entry counts of rank index blocks up to date."""
-
     def moves(row: str, by: str) -> str:
         return "".join(
             f"""

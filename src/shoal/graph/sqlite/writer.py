@@ -248,7 +248,6 @@ class Writer:
         ]
 
     def _load(self, batches: Sequence[Batch]) -> Known:
-        """Load the stored state of all rows that the batches touch, in three reads."""
         known = Known()
         self._displaced.clear()
         touched = Touched(batches, self._owns)
@@ -291,12 +290,10 @@ class Writer:
 
 
 def _drain(queue: deque[T]) -> list[T]:
-    """Return the current items of a queue, to which another thread may be appending."""
     return [queue.popleft() for _ in range(len(queue))]
 
 
 def _code(error: Exception) -> int:
-    """Return SQLite's primary error code; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

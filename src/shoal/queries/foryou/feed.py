@@ -267,7 +267,6 @@ def _diversified(
 
 
 def _part(source: int, reactions: float) -> Part:
-    """Return the group of a post: ranked by score, exploring (by an author with few reactions), or the rest at the end."""
     if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST

@@ -132,7 +132,6 @@ def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable
 
 
 def _strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
-    """Return the keys with the highest strengths above 0, highest first."""
     return sorted((key for key, force in strengths.items() if force > 0), key=lambda key: -strengths[key])[:most]
 
 
