@@ -21,7 +21,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Assumptions about a network. Activity is per member active on a day."""
 
     members: Annotated[int, msgspec.Meta(ge=10, le=10_000_000_000)] = 1_000_000
-    """Registered members."""
     daily: Share = 0.2
     """Fraction of the members active on a day."""
     warm: Share = 0.35
@@ -46,7 +45,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The exponent with which posts grow with the number of followers."""
     pictures: Share = 0.3
     picture_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 500_000.0
-    """Bytes of all files of a picture."""
     shown_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60_000.0
     """Bytes of the copy of a picture that a page shows."""
     years: Annotated[float, msgspec.Meta(gt=0, le=100)] = 3.0
@@ -195,7 +193,6 @@ class Load(msgspec.Struct, frozen=True):
     """Entries written to warm timelines, without posts of high fan-out members."""
     per_post: float
     high_fan_out: float
-    """High fan-out members."""
     high_fan_out_followees: float
     """Mean number of high fan-out followees of a reader."""
     largest: float

@@ -105,7 +105,6 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
     "hottest": lambda level: f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
     "its members": lambda level: f"{level.hottest_members:,}" if level.hottest else "",
 }
-"""Columns of the level table: heading and cell."""
 
 
 def quantities(scheme: SchemeFigures) -> Iterator[LevelFigures]:

@@ -87,7 +87,6 @@ _SWITCH_SECONDS = 0.0001
 ten times per commit.
 """
 _MMAP_THRESHOLD = -3
-"""glibc's M_MMAP_THRESHOLD."""
 _LARGE_BYTES = 1 << 20
 _CHECK_SECONDS = 1.0
 _COLLECT_SECONDS = 60.0

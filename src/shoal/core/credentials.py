@@ -98,7 +98,6 @@ def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
 MOST_CHARACTERS = 8_000
 """Maximum characters of a device's response, as JSON."""
 MOST_NAME = 50
-"""Maximum characters of a passkey's name."""
 _MOST_CREDENTIAL = 1_023
 """Maximum bytes of a credential id, as limited by WebAuthn."""
 _MOST_KEY = 1_024

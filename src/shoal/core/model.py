@@ -171,7 +171,6 @@ class Member(Node, frozen=True, tag="member"):
     location: Location | None = None
     """Where the member lives, for the ranking of their feed."""
     shows_location: bool = False
-    """Whether the profile shows the location to others."""
     rankable: bool = True
     """Whether their posts may appear in ranked feeds."""
     shows_replies: bool = False
@@ -179,7 +178,6 @@ class Member(Node, frozen=True, tag="member"):
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
     shows_photo_details: bool = False
-    """Whether new photos show their details."""
     default_license: License = License.RESERVED
     allows_downloads: bool = False
     """Whether the photos of new posts may be downloaded."""
@@ -503,7 +501,6 @@ class MemberList(Node, frozen=True, tag="member_list"):
 
 DAY_MS = 86_400_000
 RECEIPT_DAYS = 365
-"""Days for which a receipt is kept after the deletion."""
 
 
 class AccountDeletion(Node, frozen=True, tag="departure"):
@@ -517,7 +514,6 @@ class AccountDeletion(Node, frozen=True, tag="departure"):
     """When the deletion is to begin; until then it can be canceled."""
     ticket_id: int
     secret_hash: bytes
-    """Hash of the secret in the URL of the receipt."""
     counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Number of objects of each kind when the deletion began, and the bytes of files; empty before that."""
     begun_at: int = 0

@@ -128,7 +128,6 @@ def distance_km(latitude: float, longitude: float, other_latitude: float, other_
 
 
 MOST = 40
-"""Maximum number of cells that cover a disk."""
 _REACH_KM = {6: 11.0, 4: 77.0, 2: 500.0}
 """The cell sizes (resolutions of H3), and the largest radius for which each is used."""
 _MARGIN = 1.02

@@ -71,9 +71,7 @@ def decoded(text: str) -> bytes:
 
 _DAY_MS = 86_400_000
 _MOST_READ = 512
-"""Maximum characters of a `User-Agent` that are read."""
 _MAX_PROGRAM_NAME = 40
-"""Maximum characters of a program name."""
 _MOST_ADDRESS = 64
 
 # The first match is used: browsers based on Chromium also name Chrome, and Chrome also names Safari.

@@ -59,7 +59,6 @@ _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
 _NOT_OPEN = (POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _MOST_NOT_OPEN = 2_000
-"""Maximum number of posts in each list of `_NOT_OPEN` whose likes and shares are subtracted."""
 _FAMILIAR = 80
 
 

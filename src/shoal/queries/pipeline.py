@@ -137,7 +137,6 @@ class ContentFilters:
 
 
 NO_CONTENT_FILTERS = ContentFilters(0, ())
-"""The filter of a viewer without filters."""
 
 
 async def content_filters_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> ContentFilters:

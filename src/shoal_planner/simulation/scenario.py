@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from shoal_planner.workload import FollowerClass
 
 MOST_SECONDS = 86_400.0
-"""Maximum of simulated seconds."""
 F = TypeVar("F", bound="LastingFault")
 Moment = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
 """Seconds from the start."""

@@ -26,7 +26,6 @@ from shoal.core.ranking.terms import Column, Matrix, Term
 Ids = npt.NDArray[np.int64]
 
 ASKED = 200
-"""Maximum number of followees whose follows are read."""
 FOLLOWS_EACH = 100
 """Maximum number of follows read per followee, newest first."""
 MOST_FOUND = 1_000
@@ -51,7 +50,6 @@ class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REASON_NAMES: tuple[str, ...] = PeopleWeights.__struct_fields__
-"""Names of the reasons, in the order of the columns."""
 WEIGHTS = PeopleWeights()
 
 

@@ -280,7 +280,6 @@ def _decode_feedback(document: bytes) -> Feedback:
 
 
 MOST = 1_000
-"""Maximum number of seen posts that are stored."""
 MOST_TIMES = 7
 _TIMES_BITS = 3
 

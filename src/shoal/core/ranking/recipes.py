@@ -48,7 +48,6 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 TERM_NAMES: tuple[str, ...] = Weights.__struct_fields__
-"""Names of the terms, in the order of the columns of a ranking."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

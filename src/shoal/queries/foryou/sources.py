@@ -28,7 +28,6 @@ from shoal.queries.public_timelines import in_country
 Key = TypeVar("Key", bound=Hashable)
 
 MOST = 1_000
-"""Maximum number of candidates that are ranked."""
 _HOME = 200
 _FRIENDS = 60
 """Number of followees whose likes and posts are read: those whose posts the member likes most, then the latest
