@@ -118,7 +118,7 @@ async def _prepare(table: Service) -> None:
         await patience.pause()
     keys = {key["AttributeName"]: key["KeyType"] for key in description["KeySchema"]}
     if keys != _KEYS or description.get("GlobalSecondaryIndexes"):
-        raise Unavailable(f"the table {table.table} is not a table of home timelines: name another table in timelines")
+        raise Unavailable(f"the table {table.table} has another purpose: set timelines to the URL of another table")
     expiry = await table.call("describe_time_to_live", TableName=table.table)
     if expiry["TimeToLiveDescription"]["TimeToLiveStatus"] not in {"ENABLED", "ENABLING"}:
         expires = {"Enabled": True, "AttributeName": "until"}
@@ -205,7 +205,7 @@ class DynamoTimelines:
         """
         location = parse(url)
         if "spread=" in url:
-            raise InvalidInput("spread applies to the table of the store only: remove it")
+            raise InvalidInput("the option spread is only for the table of the store: remove it")
         service = await _Table.connect(location, patience=patience)
         try:
             await _prepare(service)
