@@ -392,7 +392,7 @@ async def test_home_timeline_read_during_high_fan_out_demotion_is_complete(engin
 
 
 @in_loop
-async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_skipped() -> None:
+async def test_high_fan_out_mark_in_process_with_outdated_marks_is_read_again_before_push_is_skipped() -> None:
     async with a_stage() as high_fan_out:
         effects = high_fan_out.network.effects
         elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)
@@ -407,7 +407,7 @@ async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_sk
 
 
 @in_loop
-async def test_upkeep_demotes_stale_high_fan_out_marks(tmp_path: Path) -> None:
+async def test_upkeep_demotes_high_fan_out_sources_with_few_followers(tmp_path: Path) -> None:
     """Marks that nobody looked at again, or a `high_fan_out_from` that was raised."""
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with a_stage(url) as high_fan_out:

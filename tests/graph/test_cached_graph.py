@@ -85,7 +85,7 @@ async def test_cached_graph_commit_with_cancelled_caller_still_invalidates_cache
 
 
 @in_loop
-async def test_cached_graph_count_read_during_a_returning_commit_is_not_cached() -> None:
+async def test_cached_graph_count_read_before_stored_commit_returns_is_not_cached() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))

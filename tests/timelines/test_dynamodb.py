@@ -132,7 +132,7 @@ async def test_dynamodb_timelines_second_push_to_cold_timeline_costs_no_write_un
 
 
 @in_loop
-async def test_dynamodb_timelines_push_below_floor_is_not_written_but_the_rest_of_its_group_is() -> None:
+async def test_dynamodb_timelines_push_below_floor_is_skipped_and_other_pushes_of_its_group_are_written() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, [], FIRST)
