@@ -166,7 +166,7 @@ def _moment(power: float, low: float, high: float) -> float:
     """Return the integral of `k ** power` between two numbers."""
     if abs(power + 1) < 1e-9:
         return math.log(high / low)
-    # Relative to the lower end, because large powers of large numbers would overflow.
+    # Compute relative to the lower end, because large powers of large numbers would overflow.
     return math.pow(low, power + 1) * (math.pow(high / low, power + 1) - 1) / (power + 1)
 
 

@@ -149,7 +149,7 @@ def _lightweight(evidence: Evidence, key: str) -> Outcome:
 
 def _nanoseconds(evidence: Evidence, key: str) -> float:
     """Measure the nanoseconds for locating a name, including the lookup of its number in the mapping scheme."""
-    # A batch with a name of several MD5 blocks is hashed name by name; the study keeps such names in batches of their own.
+    # A batch with a name of several MD5 blocks is hashed name by name; the study puts such names into separate batches.
     batch = batch_of([name.decode() for name in evidence.sample.encoded() if len(name) <= SHORT_BYTES])
     began = thread_time()
     _placed(evidence, key, batch, evidence.servers)

@@ -68,7 +68,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the entry, because readers filter it, as when a post loses a tag.
+        # Home timelines keep the entry of the post. Readers filter it out, as they do after a post has lost a tag.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

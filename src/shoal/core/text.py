@@ -124,7 +124,7 @@ class Span(NamedTuple):
     domain: str = ""
 
 
-@lru_cache(maxsize=64)  # The length, mentions and tags of a new text are read one after another.
+@lru_cache(maxsize=64)  # Cached, because the length, mentions and tags of a new text are computed one after the other.
 def parse(text: str) -> tuple[Span, ...]:
     """Return the mentions, tags and links of a text, in order, without overlaps. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
@@ -200,7 +200,7 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
-@lru_cache(maxsize=64)  # The tags of a new post and their spellings are read one after another.
+@lru_cache(maxsize=64)  # Cached, because the tags of a new post and their spellings are computed one after the other.
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return a text's distinct tags as (canonical, displayed) pairs, in order, displayed as first typed."""
     tags: dict[str, str] = {}

@@ -438,7 +438,7 @@ class Runner(Generic[E]):
             await self._outbox.put_back(job._replace(attempt=0), error.backoff_seconds)
             return "later"
         if isinstance(error, Unavailable):
-            # A store is down, which is not the job's fault: it is retried without counting attempts.
+            # A store is down, which is not the job's fault: the job is retried without counting attempts.
             self._outage.warning("%s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"

@@ -90,7 +90,7 @@ class Renewed(Generic[Answer]):
     def _is_made(self, done: asyncio.Task[Answer]) -> None:
         self._making = None
         if not done.cancelled():
-            # Callers that wait get the error too; this marks it as retrieved if there are none.
+            # Mark the error as retrieved, in case no caller waits for it.
             done.exception()
 
 

@@ -236,8 +236,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago. This is
-        # before the timeline was read, if that is less than `MARKED_SECONDS` ago.
+        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago, and so
+        # before the timeline was read, unless the timeline was read earlier than that.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)

@@ -37,8 +37,8 @@ _PLANNED = {
     "enable_seqscan": "on",
     "enable_hashjoin": "on",
     "enable_mergejoin": "on",
-    # For names that hundreds of thousands of members have: with less, the bitmap becomes lossy, and all rows of its pages are
-    # rechecked.
+    # Needed for names that hundreds of thousands of members have: with less memory, the bitmap becomes lossy, and all rows of its
+    # pages are rechecked.
     "work_mem": "32MB",
 }
 

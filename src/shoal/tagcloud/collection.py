@@ -149,7 +149,7 @@ class Inbox:
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        # A merge deletes its own increments; increments sent again after it remain.
+        # Delete these increments: a merge deletes its increments, but not copies that were sent after it.
         if parcels:
             with contextlib.suppress(Unavailable):
                 await self._store.discard([parcel.id for parcel in parcels])

@@ -102,7 +102,7 @@ def stored_in(items: Iterable[Item]) -> StoredVersion:
     return StoredVersion(State())
 
 
-# Values that may be too large for an item
+# Large values
 
 
 def pieces(data: bytes) -> list[bytes]:

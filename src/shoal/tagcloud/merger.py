@@ -72,7 +72,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # Equal steps are the common case, and adding the values then is faster than `joined`.
+            # The steps are usually equal, and then adding the values is faster than `joined`.
             for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
                 if use_heat.step == stored.step:
                     heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)

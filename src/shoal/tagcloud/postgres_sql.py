@@ -70,8 +70,8 @@ MIGRATIONS: tuple[Migration, ...] = (
 """Schema versions in order, append-only; the greatest number in `shoal.tag_version` is the number of applied ones."""
 
 
-# By the server's clock, so clocks of the processes may differ. A lock that ends later than it can have been taken for means that
-# the clock was set back (`contract.CLOCK_SLACK`).
+# Uses the server's clock, because clocks of processes may differ. If a lock ends later than any lock taken now would, the clock was
+# set back, and the lock is free (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO shoal.tag_lock AS held (holder, until, seconds)
     VALUES ($1, clock_timestamp() + make_interval(secs => $2::double precision), $2)

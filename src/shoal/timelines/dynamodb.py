@@ -303,7 +303,7 @@ class DynamoTimelines:
         if fill:
             values["filled"] = True
         gone = found.head[~np.isin(found.head, ids)]
-        # Entries of the tail that are at or below the floor may stay.
+        # Entries in the tail at or below the floor need not be removed.
         kept = found.tail[found.tail > floor]
         if not (fill or full) and np.isin(ids, np.concatenate((found.head, kept))).all() and np.isin(kept, ids).all():
             await self.service.write("update_item", **_update(member, found.version, values, gone))
@@ -477,7 +477,7 @@ class DynamoTimelines:
                 return _stored(head, None)
             if tail is not None and typed(tail, "version") == typed(head, "tail"):
                 return _stored(head, tail)
-            # One of the items was read before a transaction, and the other one after it.
+            # The head was read before a transaction and the tail after it, or vice versa: read both again.
             await asyncio.sleep(_LOOK_SECONDS)
         # The tail was deleted, so the timeline has to be rebuilt.
         await self.drop((member,))

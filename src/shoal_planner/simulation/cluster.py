@@ -326,8 +326,6 @@ class Steps:
         }
         return {name: spent / seconds for name, spent in worked.items()}
 
-    # One step of the simulated cluster
-
     def _step(self, now: float) -> None:
         scenario = self._scenario
         length = min(self._length, scenario.seconds - now)

@@ -291,8 +291,6 @@ class Loop:
         worked = {"main thread": self._busy, "writer thread": self._writer.busy, "search thread": self._searching}
         return {name: seconds / self._scenario.seconds for name, seconds in worked.items()}
 
-    # One iteration of the simulated event loop
-
     def _iterate(self) -> bool:
         began = self.now
         others = self._answers(began)

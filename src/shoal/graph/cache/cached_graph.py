@@ -260,7 +260,7 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # Some counts of the object are cached, but perhaps not those of all requested types.
+                # Some counts of the object are cached, but counts of requested types may be missing.
                 for number, counts in numbered:
                     count = count_in(lengths, number)
                     if count is None:
@@ -406,7 +406,7 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # In any other case, the page may also include entries older than the prefix.
+                # Return the page, unless it may also include entries that are older than the cached prefix.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         if self._joining is None or limit <= self._short or at != Cursor(limit=limit):

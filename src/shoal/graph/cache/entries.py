@@ -257,7 +257,7 @@ class CacheEntries:
             return
         if batch.new_id in exclusive:
             lengths = {atype: by for (id1, atype), by in batch.list_changes.counts.items() if id1 == batch.new_id}
-            # These are lists that the batch may have changed, but whose change the store did not report.
+            # Lists that the batch may have changed, although the store did not report a change.
             unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
             self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.list_changes.counts.items():

@@ -223,7 +223,7 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                # The idle connections lead to this server too.
+                # The idle connections lead to this unresponsive server too, so terminate them.
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):

@@ -236,7 +236,7 @@ class LiveMap:
         """Repeat the last steps of publishing the newest shard map, in case its publisher died."""
         known = self.map
         here_of = grouped({*known.moved, *known.left}, lambda shard: known.stores[known.owners[shard]])
-        # First the stores that wait to be opened for writes: writes to them are refused until then.
+        # Begin with the stores that still refuse writes to their new shards.
         for url in sorted(known.stores, key=lambda url: url not in here_of) if known.version else ():
             here = here_of.get(url)
             try:

@@ -394,7 +394,7 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # Most rows of larger pages would be beyond the end of the shortest one, and be read again.
+        # With larger pages, most rows would lie beyond the end of the shortest page and be read again.
         each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, each) for store in self._stores)

@@ -365,7 +365,7 @@ OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
-# For imports, which only insert new rows: no ON CONFLICT.
+# Imports only insert new rows, so these statements need no ON CONFLICT.
 NEW_OBJECTS = "INSERT INTO object (id, version, data) VALUES {rows}"
 NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
 NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"

@@ -133,7 +133,7 @@ class Writer:
             # Read before the queues, so that everything submitted before `close` is in them.
             closing = self._closing
             if not self._tasks and not closing:
-                # Only acknowledgments: wait for a commit to write them with.
+                # If only acknowledgments are pending, wait for a commit in which to write them.
                 self._pending.wait(_IDLE_SECONDS)
             while self._tasks or self._acks or self._keeps:
                 self._gather()

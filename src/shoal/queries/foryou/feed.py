@@ -144,7 +144,7 @@ async def _in_time(
 def _let_go(in_flight: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
     del in_flight[viewer]
     if not done.cancelled():
-        # Callers that wait get the error too; this marks it as retrieved if there are none.
+        # Mark the error as retrieved, in case no caller waits for it.
         done.exception()
 
 
