@@ -172,7 +172,7 @@ def page(costs: OneProcess, known: float) -> float:
 
 
 def groups(load: Load, costs: OneProcess) -> float:
-    """Return the group commits per second: a group contains the writes that arrived during the previous one."""
+    """Return the group commits per second. A group contains the writes that arrived while the previous group was committed."""
     writes = load.posts + load.changes
     return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
 

@@ -370,7 +370,7 @@ def chosen(of: Assumptions, calibration: Calibration) -> NetworkShape:
 
 
 def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
-    """Return how many members each deployment carries under the assumptions, and where each limit is reached."""
+    """Return how many members each deployment carries under the assumptions, and at which number each limit is reached."""
     shapes: list[tuple[str, Callable[[Assumptions], NetworkShape]]] = [
         (NAME, lambda given: one_process(given, calibration))
     ]
@@ -415,7 +415,10 @@ def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Sw
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest number of members for which `holds` is true; infinite if for all, 0 if for none."""
+    """Return the largest number of members for which `holds` is true.
+
+    Infinite if it is true for every number, 0 if for no number.
+    """
     if holds(_MOST):
         return math.inf
     if not holds(_LEAST):

@@ -81,7 +81,7 @@ class Landmark(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A bar between two numbers, with a name in front and a label behind it; or a dot, if only the position matters."""
+    """A bar between two numbers, with a name in front and a label behind it. If only the position matters, it is drawn as a dot."""
 
     name: str
     low: float

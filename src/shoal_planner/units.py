@@ -48,7 +48,7 @@ def price(value: float, currency: str) -> str:
 
 
 def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
-    """Format a number in the largest unit of which it has at least one, after rounding; empty if there is none."""
+    """Format a number in the largest unit in which its rounded value is at least 1; empty if there is no such unit."""
     if math.isinf(value):
         return "unlimited"
     return next((f"{_digits(value / unit)}{name}" for unit, name in scales if value >= unit * 0.9995), "")

@@ -129,7 +129,10 @@ def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> lis
 
 
 def _external(evidence: Evidence, key: str) -> Outcome:
-    """Check that a location depends on nothing but the name: sign up the sample in reverse, on another number of servers."""
+    """Check that a location depends only on the name.
+
+    The sample is signed up again, in reverse order and on another number of servers.
+    """
     sample = evidence.sample
     back = NameBatch(np.ascontiguousarray(sample.words[:, ::-1]), sample.lengths[::-1], sample.ordinals)
     here = np.array(_placed(evidence, key, sample, evidence.servers))
@@ -243,7 +246,10 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
 
 
 def _one_to_one(evidence: Evidence, key: str) -> Outcome:
-    """Count names of the sample with equal paths, without and with the name at the end. MD5 uses the server's own paths."""
+    """Count names of the sample with equal paths, first without and then with the name at the end of the path.
+
+    For MD5, the server's own code makes the paths.
+    """
     names = [name.decode() for name in evidence.sample.encoded()]
     placed = _placed(evidence, key, evidence.sample, evidence.servers)
     parts = np.array(placed[:2] if key == "mapping" else placed).T.tolist()
@@ -280,7 +286,7 @@ def allowed(level: LevelFigures) -> float:
 
 
 def _even_mapping(evidence: Evidence) -> Outcome:
-    """Check the evenness of the mapping scheme for all members, and just before the last range is full, when it is least even."""
+    """Check the evenness of the mapping scheme: for all members, and just before the last range is full, when it is least even."""
     mapping = evidence.mapped()
     furthest = max(mapping.furthest, mapping.next_furthest)
     return Outcome(

@@ -69,7 +69,7 @@ class StudyOptions(NamedTuple):
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        """Raise `InvalidInput` for contradicting options; each by itself is checked where it is read."""
+        """Raise `InvalidInput` for options that contradict each other. The value of a single option is checked where it is read."""
         if self.grown <= self.servers:
             raise InvalidInput(
                 f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
@@ -261,7 +261,7 @@ def by_arcs(ring: Ring, servers: int) -> Cooling:
 
 
 def by_ranges(ranges: Ranges, servers: int) -> Cooling:
-    """Rebalance the mapping scheme by ranges, so that a request must look up the server of its range."""
+    """Rebalance the mapping scheme by ranges. Afterwards, a request must look up the server of its range."""
     return _cooling(_RANGES, servers, cooled(ranges.owners(servers), ranges.units, servers, HOT))
 
 

@@ -114,7 +114,7 @@ class Rendezvous:
 
 
 class ServerLoads:
-    """Counts the members of each server in one scheme, for several numbers of servers, and how many move between these."""
+    """Counts the members of each server in one scheme for several numbers of servers, and the members who move between these."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -201,7 +201,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members are on another server after a change; the order of members in an arc is fixed."""
+    """Return how many members are on another server after a change, if the order of members in an arc is fixed."""
     return sum(map(_differing, before, after))
 
 

@@ -404,7 +404,7 @@ def _mapping(mapping: MappingFigures | None) -> str:
 
 
 def hot_range_text(mapping: MappingFigures) -> str:
-    """Describe what relieving the hottest server costs in the mapping scheme: moved ranges, and a second lookup per request."""
+    """Describe the cost of relieving the hottest server in the mapping scheme: moved ranges, and a second lookup per request."""
     hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
     if not mapping.moved_ranges:
         reason = "no range needs to move" if mapping.reached else "no range fits on another server"

@@ -167,7 +167,7 @@ async def receipt(writes: Writes, text: str) -> AccountDeletion:
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
-    """Return a member in any state except pending. Raises `NotFound` for an unknown or pending member."""
+    """Return a member whatever their state. Raises `NotFound` for an unknown or pending member."""
     member = await get_object(writes.graph, Member, member_id)
     if member.pending:
         raise NotFound("Record not found")
@@ -287,7 +287,7 @@ async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
 
 
 async def _page(writes: Writes, member: int) -> int:
-    """Delete a page of the member's remaining data, one kind after another. Return the number of items; 0 if none are left."""
+    """Delete a page of the member's remaining data, one kind after another. Return the number of deleted items; 0 at the end."""
     for step in _STEPS:
         if found := await step(writes, member):
             return found

@@ -113,7 +113,7 @@ class Pressure:
     """Posts and shares refused so far."""
 
     def check(self) -> None:
-        """Raise `Unavailable` at random, with the probability that the current delay calls for."""
+        """Raise `Unavailable` at random: the longer the current delay, the more often."""
         if (refusal := self.refusal()) is not None:
             raise refusal
 

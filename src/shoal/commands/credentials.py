@@ -130,7 +130,10 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return the email token of a link. Raises `Gone` if the token is unknown, used, expired, or of none of these `kinds`."""
+    """Return the email token of a link.
+
+    Raises `Gone` if the token is unknown, used, expired, or of a kind that is not in `kinds`.
+    """
     id_, secret = opened(text)
     proof = await find_object(writes.graph, EmailToken, id_)
     if proof is None or not any(fits(hash_, secret) for hash_ in proof.secret_hashes) or proof.kind not in kinds:

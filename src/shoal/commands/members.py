@@ -266,7 +266,10 @@ def imported(
 
 
 async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
-    """Commit a member with their login. The member's id is `login.member_id` if an invitation reserved one, or a new id."""
+    """Commit a member with their login.
+
+    The member's id is `login.member_id` if an invitation reserved an id, or a new id.
+    """
     theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
     if login.email:
         await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))

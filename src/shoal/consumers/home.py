@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return those ids that belong to entries by a followed author or with a followed tag. Takes two reads."""
+    """Return those ids whose entries are still by a followed author or with a followed tag. Takes two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)

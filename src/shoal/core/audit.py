@@ -100,7 +100,7 @@ class TargetKind(StrEnum):
 
 
 class AuditTarget(NamedTuple):
-    """The target of an action, with its name when the action was recorded."""
+    """The object that an audited action concerns, with the name that the object had then."""
 
     kind: TargetKind
     id: int = 0
@@ -173,7 +173,10 @@ def member_target(member: Member) -> AuditTarget:
 
 
 def post_target(post: Post) -> AuditTarget:
-    """Return a post as a target. It has no name, and its owner is not recorded, because the owner is not the actor."""
+    """Return a post as the target of an audited action.
+
+    The target has no name. The post's owner is not recorded, because the owner is not the actor.
+    """
     return AuditTarget(TargetKind.POST, post.id)
 
 
@@ -182,7 +185,7 @@ def report_target(report: Report) -> AuditTarget:
 
 
 def invitation_target(invitation: Invitation) -> AuditTarget:
-    """Return an invitation as a target, without a name, since its code is secret."""
+    """Return an invitation as the target of an audited action, without a name, since its code is secret."""
     return AuditTarget(TargetKind.INVITATION, invitation.id, member_id=invitation.owner_id)
 
 

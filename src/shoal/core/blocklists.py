@@ -137,7 +137,7 @@ def check_digest(text: str) -> str:
 
 
 def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
-    """Return the block with one more refused attempt, from a client address at `now` (Unix milliseconds)."""
+    """Return the block of an email domain after one more refused sign-up, by the address `client` at `now` (Unix milliseconds)."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
     by_day = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
@@ -148,7 +148,7 @@ def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBloc
 
 
 def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
-    """Return the refused attempts of the last days, today first, including days without attempts."""
+    """Return how many sign-ups the block has refused on each of the last days, today first, including days without any."""
     today = now // _DAY_MS
     by_day = {day.day: day for day in block.days}
     return [by_day.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]

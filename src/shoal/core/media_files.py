@@ -44,7 +44,7 @@ def files_of_member(member: Member) -> tuple[str, ...]:
 
 
 def lasting_files_of(media: Media) -> tuple[str, ...]:
-    """Return the file keys that a media object has now. The uploaded file is deleted after its conversion or failure."""
+    """Return the keys of the files of a media object, except an upload that is deleted after its conversion or failure."""
     if media.state is MediaState.FAILED:
         return with_copies(media.preview_key)
     if media.kind is MediaKind.IMAGE or media.state is MediaState.PROCESSING:

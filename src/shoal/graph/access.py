@@ -72,7 +72,7 @@ def prefetches(graph: Reader) -> bool:
 
 
 async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
-    """Return the object with this id. Raises `NotFound` if there is none of this kind."""
+    """Return the object with this id. Raises `NotFound` if no object of this kind has the id."""
     node = await find_object(graph, kind, id_)
     if node is None:
         raise NotFound("Record not found")

@@ -107,7 +107,7 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Spreading(Protocol):
-    """A store that knows the size of its shards without returning every row."""
+    """A store that can report the size of its shards without returning their rows."""
 
     async def spread(self) -> dict[int, Spread]:
         """Return the size of each shard; empty shards may be missing."""

@@ -35,7 +35,7 @@ class ListChanges:
         """Time and data of each changed entry, by `(id1, atype)` and then `id2`; None for a deleted entry."""
 
     def judge(self, id1: int, atype: int, by: int = 0) -> None:
-        """Record that the list was evaluated by the commit, and that its length changes by `by`."""
+        """Record that the commit depends on this list, and changes its length by `by`."""
         pair = (id1, atype)
         self.counts[pair] = self.counts.get(pair, 0) + by
 

@@ -337,7 +337,10 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these shards, except rows in the journal of pending changes, and the keys in it."""
+        """Return a digest of the rows of these shards, and the names of the rows that the journal of pending changes names.
+
+        The digest excludes these named rows.
+        """
 
     async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
         """Return the digest of the rows of these shards, except the rows with the keys in `names`."""

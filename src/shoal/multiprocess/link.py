@@ -130,7 +130,10 @@ class LinkClosed(Unavailable):
 
 
 def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> bytes:
-    """Return a message as a frame. Raises `TooLarge` if it has more than `most` bytes, or a number of more than 64 bits."""
+    """Return a message as a frame.
+
+    Raises `TooLarge` if the message has more than `most` bytes, or contains an integer of more than 64 bits.
+    """
     try:
         body = _encode(message)
     except OverflowError as error:

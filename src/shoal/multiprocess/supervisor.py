@@ -78,7 +78,7 @@ async def _beat(heartbeat: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Make the kernel kill this process when its supervisor exits, for whatever reason."""
+    """Make the kernel kill this process when its supervisor exits for any reason."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         # The supervisor had exited before the call of `prctl`.
@@ -94,7 +94,7 @@ _HEALTHY_SECONDS = 60.0
 
 
 class _Child:
-    """A slot for a child process; `process` is None while none runs. Slots are numbered from 0."""
+    """A slot for a child process. `process` is None while the slot is empty. Slots are numbered from 0."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot

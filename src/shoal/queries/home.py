@@ -217,7 +217,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
     """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
 
-    Returns the first read of the timeline, or None if it was too early or failed.
+    Returns the first read of the timeline, or None if that read was too early or failed.
     """
     graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
     newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))

@@ -263,7 +263,7 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """Return an entry for the response after the member removed their own reaction from it; None if it no longer exists.
+    """Return an entry after the member removed their own reaction from the entry; None if the entry no longer exists.
 
     An entry that they reported or may no longer see is reduced to its id and author, without content and counts.
     """

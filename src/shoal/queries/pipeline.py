@@ -154,7 +154,7 @@ async def content_filters_of(graph: Reader, viewer: int | None, context: FilterC
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries with the viewer's matching filters: all of them in `matches`, and those for this context in `filtered`."""
+    """Return the entries with the viewer's matching filters: all in `matches`, and those for this context in `filtered`."""
     return await (await content_filters_of(graph, viewer, context)).marked(entries) if entries else []
 
 
@@ -209,7 +209,10 @@ class Folds(NamedTuple):
 def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
-    """Return the `Folds` of a timeline. `skeleton` proposes ids, which `keep` filters; direct messages are optional."""
+    """Return the `Folds` of a timeline.
+
+    `skeleton` proposes ids, and `keep` filters them. Without `direct`, direct messages are excluded.
+    """
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
@@ -278,9 +281,9 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page, and return whether any is a share.
+        """Read the first rows of the newest page, and return whether any of them is a share.
 
-        If none is, as usual, no further read is needed.
+        Without a share, as usual, no further read is needed.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
@@ -352,7 +355,10 @@ class Folding:
             self._earlier += more
 
     def _stays(self, at: int) -> bool:
-        """Return whether the row at this position is not folded, and record the sharers of rows folded into it in `shared_by`."""
+        """Return whether the row at this position is not folded.
+
+        Records in `shared_by` the sharers of the rows that are folded into this row.
+        """
         id_, post, share = self._rows[at]
         near = self._rows[max(0, at - REACH) : at][::-1]
         before = near + self._earlier[: REACH - len(near)]

@@ -94,7 +94,7 @@ class _Density:
         self._low, self._high = np.array(oldest, np.float64), np.array(newest, np.float64)
 
     def cut(self, time: int, counts: Counts, position: int) -> None:
-        """Refine the estimate around a position by exact counts: how many entries of each list are not older than a time."""
+        """Refine the estimate around a position. `counts` are the exact numbers of entries not older than `time`, by list."""
         if counts.sum() > position:
             self._not_older, self._low = counts, np.maximum(self._low, time)
         else:

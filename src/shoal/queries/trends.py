@@ -301,7 +301,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
-    """Return the tags that `trending` returns, with their uses per day."""
+    """Return the tags that `trending` returns, each with its uses per day."""
 
     async def ask() -> list[DailyUses]:
         return [uses_of(word) for word in await trending(reads, limit, offset)]
@@ -392,7 +392,7 @@ def _liveliness(tag: Counted) -> float:
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Return the first entry of each tag: a merged tag has several entries."""
+    """Return the tags without repetition: the first of the entries of each tag. A merged tag has several entries."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

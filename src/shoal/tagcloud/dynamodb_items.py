@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version without its data. `days` are those with stored authors, including expired ones."""
+    """The newest version without its data. `days` are the days with stored authors, including expired days."""
 
     version: int = 0
     at: int = 0
@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 
 
 class ItemChange(msgspec.Struct, frozen=True, array_like=True):
-    """The new state of an item; None as values deletes it."""
+    """The new state of an item. If `values` is None, the item is deleted."""
 
     id: str
     sort: str

@@ -100,7 +100,7 @@ class Ranking(msgspec.Struct, array_like=True):
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
     def runs_dry(self, count: int) -> bool:
-        """Return whether dropped tags may belong to the first `count`."""
+        """Return whether dropped tags may belong to the first `count` tags."""
         return len(self.ranks) < count and self.floor > NEVER
 
     def first(self, most: int) -> list[int]:

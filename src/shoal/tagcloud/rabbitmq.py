@@ -268,7 +268,7 @@ class RabbitTransport:
                 await position.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
-        """Count the increments that are sent but not merged. A collector that does not answer counts as having one."""
+        """Count the increments that are sent but not merged. For a collector that does not answer, one increment is assumed."""
         return await self._putting.ask(self._count())
 
     async def _count(self) -> int:
@@ -342,7 +342,7 @@ class RabbitTransport:
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
-        """Leave one queue if this collector is the active consumer of more than its share."""
+        """Leave one queue if this collector is the active consumer of more than its fair share of the queues."""
         if self._look_channel is None:
             return
         given_up = too_many(self._positions, await self._names.collectors(self._look_channel))

@@ -216,7 +216,7 @@ class TagCloud:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
-        """Set the tag rule that `decide` derives from the current rules. Raises the `InvalidInput` of `decide`."""
+        """Set the tag rule that `decide` derives from the current rules. Raises `InvalidInput` if `decide` does."""
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
         # A read that began before the rule was stored must not be cached after it.
         async with self._looking:

@@ -339,7 +339,10 @@ class DynamoTimelines:
         return results
 
     async def _deliver(self, due: Mapping[int, set[int]]) -> tuple[dict[int, set[int]], dict[int, Unavailable]]:
-        """Add entries to the timelines of these members. Return those that were written, and the members whose timelines failed."""
+        """Add entries to the timelines of these members.
+
+        Return the entries that were written, and the members whose timelines failed.
+        """
         failed: dict[int, Unavailable] = {}
         taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}
         refused = await self._write(taken, failed)

@@ -212,7 +212,7 @@ class _Measuring:
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
     async def _entries(self, before: int) -> dict[str, float]:
-        """Measure the memory of full, materialized timelines in Redis, relative to the figures `before`."""
+        """Measure the memory of full, materialized timelines in Redis, as the growth of the memory figures since `before`."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)

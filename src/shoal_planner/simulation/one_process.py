@@ -114,7 +114,10 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return a random duration of a disk sync, for a normal deviate: 0 gives the median, higher ones measured percentiles."""
+    """Return a random duration of a disk sync.
+
+    The normal deviate 0 gives the measured median, and higher deviates give the measured percentiles.
+    """
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
     )
@@ -124,7 +127,7 @@ def sync_time(costs: OneProcess, deviate: float) -> float:
 
 
 class Committed(NamedTuple):
-    """A group of writes that is on disk: its time, its posts, its number of other writes, and the posts acknowledged with it."""
+    """A group of writes on disk: its time, its posts, the number of other writes, and the posts whose jobs it acknowledged."""
 
     at: float
     posts: list[int]
@@ -167,7 +170,7 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Record posts whose jobs are done. Their acknowledgments are written with one of the next groups."""
+        """Record posts whose jobs are done. The acknowledgments of these jobs are written with one of the next groups."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 

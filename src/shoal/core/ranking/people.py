@@ -105,7 +105,7 @@ class FriendsOfFriends(NamedTuple):
 
     @property
     def first(self) -> Ids:
-        """The two followees who follow each member: those with the fewest follows. Shape (ids, 2); 0 if there is only one."""
+        """The two followees with the fewest follows who follow each member. Shape (ids, 2); 0 for a missing followee."""
         found: Ids = self.asked[self.named]
         return found
 

@@ -287,7 +287,7 @@ _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the encoded record of seen posts after one more view of each of these posts, the last one viewed last."""
+    """Return the encoded record of seen posts after each of these posts was viewed once more, in this order."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}

@@ -95,7 +95,10 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the known fields as text if the error message is about an unknown field. Other messages contain the allowed values."""
+    """Return the names of the known fields if the error message is about an unknown field.
+
+    Other messages name the allowed values.
+    """
     if "unknown field" not in complaint:
         return ""
     names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__

@@ -127,7 +127,7 @@ async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> N
 
 
 def is_prefix(at: Cursor) -> bool:
-    """Return whether this is a range of a list's newest entries, short enough to be cached."""
+    """Return whether the range `at` has the newest entries of a list and is short enough to be cached."""
     return at.limit <= HEAD and at == Cursor(limit=at.limit)
 
 
@@ -379,7 +379,10 @@ class CachedGraph:
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any
     ) -> Mapping[int, Mapping[int, Assoc]]:
-        """Return lists by type number, read completely: that costs hardly more than reading a few of their entries."""
+        """Read lists completely, and return them by type number.
+
+        This costs hardly more than reading a few of their entries.
+        """
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
         if not missing:
@@ -632,7 +635,7 @@ class CachedGraph:
         await self._store.close()
 
     def prefetches_links(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether reading associations of these types from `id1` runs the query while the version token of `id1` is read.
+        """Return whether a read of these associations is sent concurrently with the read of the version token of `id1`.
 
         False if the request has already read that token.
         """

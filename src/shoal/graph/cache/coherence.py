@@ -195,7 +195,7 @@ class Guard(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for background tasks, which end the changes made so far."""
+        """Wait until the background tasks have ended the changes begun so far."""
         ...
 
 

@@ -168,7 +168,10 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association. `kind` selects the index partitions: tombstones have partitions of their sweep."""
+    """Return the index keys of an association.
+
+    `kind` names its index partitions, which for a tombstone depend on the sweep that deletes it.
+    """
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 

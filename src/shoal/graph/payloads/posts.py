@@ -282,7 +282,7 @@ def key_of_position(post_id: int, assoc: Assoc) -> Key:
 
 
 async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:
-    """Return the emoji with which each post was reacted to, oldest first, in one read. A post without any is missing."""
+    """Return the emoji with which each post was reacted to, oldest first, in one read. A post without reactions is missing."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
         post: [EmojiPosition(assoc.id2, assoc.data[1:].decode()) for assoc in reversed(listed)]

@@ -347,7 +347,7 @@ class Writer:
         return answers
 
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
-        """Store the changes, unless a failover has begun a new history since the rows were loaded.
+        """Store the changes, unless the store has failed over since the rows were loaded.
 
         After a failover, a revision may denote another state of its row. Raises `_Overtaken`.
         """

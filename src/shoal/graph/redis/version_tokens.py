@@ -307,7 +307,10 @@ class RedisVersionTokens:
         _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
 
     async def _report_pending(self) -> None:
-        """Report changes that could not be reported before to each reachable server. Raises `Unavailable` if no server is known."""
+        """Report to each reachable server the changes that could not be reported earlier.
+
+        Raises `Unavailable` if no server is known.
+        """
         ids = np.fromiter(self._pending, np.int64, len(self._pending))
         shards = np.fromiter(self._pending_shards, np.int64, len(self._pending_shards))
         sent = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
