@@ -246,7 +246,6 @@ async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
-    """Return the author, and the parent post if the draft has one. Raises `NotFound` if the author may not see the parent."""
     author = await access_member(writes.graph, author_id)
     return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 

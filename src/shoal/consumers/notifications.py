@@ -286,7 +286,6 @@ async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: 
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
-    """Delete these notifications of a member, with one read and at most one commit."""
     await _end(effects, member_id, await _stored_notices(effects, member_id, notices))
 
 

@@ -85,7 +85,6 @@ def ascii_domain(text: str) -> str:
 
 
 def domains_of(address: str) -> list[str]:
-    """Return the domain of an email address and all its parent domains, most specific first."""
     labels = ascii_domain(address.rpartition("@")[2].removesuffix(".")).split(".")
     return [".".join(labels[start:]) for start in range(len(labels))]
 

@@ -343,7 +343,6 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def new_key() -> str:
-    """Return a new TOTP secret for an authenticator app: 32 characters of base32."""
     return base64.b32encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
@@ -361,7 +360,6 @@ def address_of(key: str, name: str, title: str) -> str:
 
 
 def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
-    """Return ten recovery codes and their hashes; the codes are shown only once."""
     codes = ["".join(secrets.choice(_ALPHABET) for _ in range(_RECOVERY_CHARACTERS)) for _ in range(RECOVERY_CODES)]
     return [f"{code[:5]}-{code[5:]}" for code in codes], tuple(_hash(code) for code in codes)
 

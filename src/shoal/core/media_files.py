@@ -31,7 +31,6 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these file keys with those of their smaller copies and first frames, without duplicates and empty keys."""
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 

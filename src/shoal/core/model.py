@@ -211,8 +211,6 @@ class Member(Node, frozen=True, tag="member"):
 
 
 class Mention(NamedTuple):
-    """A member who is mentioned in a text, as resolved when the text was written."""
-
     id: int
     name: str
 

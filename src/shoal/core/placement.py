@@ -40,5 +40,4 @@ def media_path(user_name: str) -> str:
 
 
 def source_of(shard: int) -> int:
-    """Return the data source (0..63) of a logical shard."""
     return shard // SHARDS_PER_SOURCE

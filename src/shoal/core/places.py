@@ -119,7 +119,6 @@ def rounded(place: Place | None, precision: PlacePrecision) -> Place | None:
 
 
 def distance_km(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
-    """Return the great-circle distance of two places (the haversine formula)."""
     north, other_north = math.radians(latitude), math.radians(other_latitude)
     by_latitude = math.sin((other_north - north) / 2) ** 2
     by_longitude = math.sin(math.radians(other_longitude - longitude) / 2) ** 2

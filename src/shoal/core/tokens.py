@@ -158,7 +158,6 @@ FOR_EVER = TokenLifetime()
 
 
 def origin_of(address: str, user_agent: str) -> Origin:
-    """Return the origin of a request, given its IP address and `User-Agent`, either of which may be empty."""
     return Origin(address[:_MOST_ADDRESS], *_program_of(user_agent[:_MOST_READ]))
 
 

@@ -91,7 +91,6 @@ async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) 
 
 
 async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N]:
-    """Return the objects of this kind among these ids, in the order of the ids."""
     found = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
 

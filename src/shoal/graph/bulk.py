@@ -114,7 +114,6 @@ class Spreading(Protocol):
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the contribution of one object to a `Spread`: a member, a post or neither, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 

@@ -284,7 +284,6 @@ class Batch:
         self.keys.append(KeyOp(key, id_, alive=False))
 
     def emit(self, event: AnyEvent) -> None:
-        """Add an event to the commit, with the current trace context if there is one."""
         trace = carried()
         self.events.append(structs.replace(event, trace=trace) if trace else event)
 

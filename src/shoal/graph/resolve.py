@@ -48,7 +48,6 @@ Owns = Callable[[int], bool]
 
 
 def every_shard(_shard: int) -> bool:
-    """Return True: the store keeps all shards."""
     return True
 
 

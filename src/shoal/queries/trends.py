@@ -218,7 +218,6 @@ async def _found(reads: Reads, now: int) -> Trending:
 
 
 async def _trending(reads: Reads, now: int) -> Trending:
-    """Compute the trending posts. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
     least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)

@@ -251,7 +251,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_words(limit: int) -> None:
-    """Raise `InvalidInput` unless `limit` is an allowed number of words for a cloud: 1 to 200."""
     if not 1 <= limit <= MAX_WORDS:
         raise InvalidInput(f"limit: must be 1 to {MAX_WORDS} (got {limit})", field="limit")
 
