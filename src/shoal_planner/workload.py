@@ -110,7 +110,7 @@ class FollowerClass(msgspec.Struct, frozen=True):
     members: float
     followers: float
     posts: float
-    """Fraction of all posts that they write."""
+    """Fraction of all posts that the members of the class write."""
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:

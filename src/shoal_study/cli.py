@@ -98,7 +98,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 _HEADINGS = {"p": "chi2 p", "its members": "members"}
-"""Headings that differ from the page's."""
+"""Column headings in the terminal that differ from those of the HTML page."""
 
 
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:

@@ -37,7 +37,7 @@ from shoal_study.statistics import (
 )
 
 EVEN = 0.10
-"""In an even level, no bucket deviates more from the mean, as a fraction of it."""
+"""Maximum deviation of a bucket from the mean in an even level, as a fraction of the mean."""
 _RANDOM_DEVIATIONS = 5.0
 """Allowed random deviation in standard deviations, for lists so small that it exceeds `EVEN`."""
 DIRECTORY_ENTRIES = 64_000
@@ -46,18 +46,17 @@ BILLION = 1_000_000_000
 _UNIFORM = 1e-6
 """Above this chi-square probability, a level is expected to stay as even as a random distribution when the list grows."""
 _FULLEST = 2.0
-"""Maximum of the fullest bucket at a billion members, as a multiple of the mean."""
+"""Maximum size of the fullest bucket at a billion members, as a multiple of the mean."""
 _DAY = 86_400.0
-"""Maximum of processor seconds to place a billion names."""
+"""Maximum processor time for placing a billion names, in seconds."""
 _LANGUAGES = 3
-"""Minimum of scripting languages that decide."""
+"""Minimum number of scripting languages that decide whether the constraint is met."""
 _MOST_MOVED = 1.5
-"""Maximum of moves when servers are added, as a multiple of the minimum: units do not divide evenly."""
+"""Maximum number of members moved when servers are added, as a multiple of the minimum. Units do not divide evenly."""
 _RELIEVED = 0.9
-"""Load of the fullest server after growing, relative to its load without any moves; above this, the new servers were no relief.
-"""
+"""Maximum load of the fullest server after growing, relative to its load without moves: above it, the new servers are no relief."""
 _MOST_HASHES = 2.0
-"""Maximum of processor time to locate a name, as a multiple of a bare loop over `hashlib.md5` in the same run."""
+"""Maximum processor time to locate a name, as a multiple of a bare loop over `hashlib.md5` in the same run."""
 _GENERATED = 10_000
 """Generated names added to the sample, so that two of them share a path in every scheme."""
 

@@ -29,7 +29,7 @@ class Level(NamedTuple):
     graph: str
     """The graph of the paper that shows the directories of all levels down to this one."""
     path: str
-    """The name of these directories."""
+    """The name of the directories of all levels down to this one."""
 
     @property
     def buckets(self) -> int:
@@ -100,7 +100,6 @@ class _Step(NamedTuple):
     constant: np.uint32
     left: np.uint32
     right: np.uint32
-    """The rotation: bits to the left, and 32 minus that."""
 
 
 def _step(number: int) -> _Step:

@@ -26,9 +26,9 @@ class Conversation(msgspec.Struct, frozen=True):
     """The position of the conversation in the list, for cursors."""
     unread: bool
     last: Entry
-    """The newest post in it that still exists."""
+    """The newest post of the conversation that still exists."""
     people: tuple[Profile, ...]
-    """The other members in it, or only the viewer if there are none."""
+    """The other members of the conversation, or only the viewer if there are none."""
 
 
 class ConversationPage(NamedTuple):

@@ -283,7 +283,7 @@ def _made(
 
 
 MOST_LOOKED_AT = 1_000
-"""Newest held notifications that are read."""
+"""Maximum number of held notifications that are read, newest first."""
 MOST_COUNTED = 100
 """Larger counts are reported as this number."""
 

@@ -36,11 +36,11 @@ NEAR_PER_LIST = 2
 """Up to this many entries before a position (in total, and per list) are read instead of counted, because counting
 costs more."""
 NEWEST_PER_LIST = 6
-"""The same for the newest entries of each list, of which `pull` reads about twice as many, from the cache."""
+"""Number of newest entries per list that are read instead of counted. `pull` reads about twice as many, from the cache."""
 _PARTS = 4
 """Parts into which the range is divided after a wrong estimate."""
 _POINTS, _NARROWINGS = 8, 6
-"""Times that are compared, and how often the range between two of them is divided again, to estimate a time."""
+"""To estimate a time: number of times compared, and number of rounds. Each round divides the range between two of these times."""
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:

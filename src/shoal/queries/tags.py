@@ -39,7 +39,7 @@ _RECENT = 200
 
 class Featured(NamedTuple):
     place: int
-    """Position in the list, which identifies it there."""
+    """Position of the tag in the member's list, which identifies the tag there."""
     name: str
     posts: int
     """Open posts of the member under the tag, among their newest 10,000 entries."""

@@ -45,13 +45,13 @@ class Reasons(NamedTuple):
 
     uses: int
     warmth: dict[str, float]
-    """By window: the number of uses made right now that its uses are worth."""
+    """Warmth by window: the number of uses made right now that would weigh as much as all uses of the tag."""
     today: int
     """Uses of the last 24 to 48 hours: today's and yesterday's, UTC."""
     members: int
-    """Members who used it in that time; an upper bound for a tag that others were merged into."""
+    """Members who used the tag today or yesterday; an upper bound for a tag that others were merged into."""
     loudest: float
-    """The fraction of those uses by the member who used it most, 0 to 1."""
+    """Fraction of the uses of today and yesterday that are by the member who used the tag most, 0 to 1."""
     surprise: float
 
 
@@ -172,11 +172,11 @@ class Counted(DailyUses, frozen=True, kw_only=True):
 
 class Word(Counted, frozen=True, kw_only=True):
     weight: float
-    """The number behind its size: uses, uses made right now, or surprise, depending on the order."""
+    """The number that determines the tag's size: uses, uses made right now, or surprise, depending on the order."""
     level: int
     """1 to 9, on a logarithmic scale between the least and the greatest weight shown."""
     why: str = ""
-    """In a member's own cloud: which of their activities brought it there."""
+    """In a member's own cloud: the activity of the member that brought the tag there."""
 
 
 class SizedTag(NamedTuple):

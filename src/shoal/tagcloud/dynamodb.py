@@ -80,7 +80,7 @@ from shoal.tagcloud.dynamodb_items import (
 )
 
 SLICE_CHANGES = 99
-"""With the deletion of the slice itself they fill a transaction."""
+"""Maximum changes in a slice. With the deletion of the slice itself they fill a transaction."""
 SLICE_BYTES = 300_000
 ALL = 10**9
 """A limit that is never reached."""

@@ -178,7 +178,7 @@ MOST_BYTES = 1_000_000
 """Largest accepted increment, in bytes. Emitters send a tenth of that at most."""
 _LOOK_SECONDS = 0.2
 _STUCK_SECONDS = 5.0
-"""A queue with waiting messages, of which no collector has any for this long, is stuck."""
+"""Seconds after which a queue with waiting messages counts as stuck if no collector has received any of them."""
 
 
 class CollectorReport(msgspec.Struct, array_like=True):

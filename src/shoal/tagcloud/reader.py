@@ -55,7 +55,7 @@ _MIN_WARMTH = 0.001
 
 _SERVES_MS = 10_000
 _UPDATED_POLL_SECONDS = 10.0
-"""How long a lost update delays a version."""
+"""Maximum time by which a lost update delays a version."""
 _UPDATE_SECONDS = 0.5
 """Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 

@@ -27,7 +27,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     begin: float
     end: float
     faults: list[str]
-    """Kinds of faults active in it."""
+    """Kinds of faults that are active in the interval."""
     posts: float
     refused: float
     pages: float
@@ -61,7 +61,7 @@ class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     left: float
     """Posts not delivered by the end."""
     drained: float | None
-    """Seconds after the end until none was left; None if that took more than an hour."""
+    """Seconds after the end until every post was delivered; None if that took more than an hour."""
     pages: float
     pages_refused: float
     deliveries: float
@@ -87,7 +87,7 @@ class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 _LEAST = 1e-6
 _RATIO = 1.01
 _BINS = 2_800
-"""Covers up to 1e-6 * 1.01 ** 2800 seconds: two weeks."""
+"""Number of bins. The last bin begins at about 1e-6 * 1.01 ** 2800 seconds: two weeks."""
 
 
 class Histogram:

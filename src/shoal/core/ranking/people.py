@@ -95,11 +95,11 @@ class FriendsOfFriends(NamedTuple):
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
-    """Number of the followees in `asked` who follow each of them."""
+    """Number of the followees in `asked` who follow each member."""
     bonds: npt.NDArray[np.float32]
-    """Sum of 1 / sqrt(follows) over the followees in `asked` who follow each of them."""
+    """Sum of 1 / sqrt(follows) over the followees in `asked` who follow each member."""
     named: npt.NDArray[np.uint16]
-    """Indices in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
+    """Indices in `asked` of the two followees with the fewest follows who follow each member: shape (ids, 2)."""
     asked: Ids
     """The followees whose follows were read, fewest follows first, and a final 0, which means none."""
 

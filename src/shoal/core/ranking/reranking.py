@@ -34,15 +34,15 @@ class Source(IntFlag):
     FRIENDS_OF_FRIENDS = 16
     TAGS_FOLLOWED = 32
     TAGS_LIKED = 64
-    """With a tag that occurs in posts which the viewer liked, shared or saved."""
+    """Posts with a tag of posts that the viewer liked, shared or saved."""
     RISING = 128
     AUTHORS_LIKED = 256
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
-    """Among the newest public posts, by any author. If this is the only source, no other one proposes the post."""
+    """The newest public posts, by any author. It is the only source of a post that no other source proposes."""
     COUNTRY = 4096
-    """From the country where the viewer lives."""
+    """Posts from the country where the viewer lives."""
 
     @property
     def key(self) -> str:
