@@ -50,7 +50,7 @@ class Slow(MemoryGraph):
         return answer
 
     async def hold_answer(self, commit: Coroutine[Any, Any, None]) -> tuple[asyncio.Task[None], asyncio.Event]:
-        """Start a commit and return its task once it is stored; it returns when the event is set. Later commits are answered."""
+        """Start a commit, and return its task once the commit is stored, with an event: once it is set, the task ends."""
         self.stored.clear()
         held = self.may_answer = asyncio.Event()
         task = asyncio.create_task(commit)
