@@ -229,7 +229,7 @@ async def test_outbox_drain_with_failing_job_times_out() -> None:
 
 
 @in_loop
-async def test_outbox_busy_drain_returns_despite_new_jobs() -> None:
+async def test_outbox_drain_of_busy_outbox_returns_despite_new_jobs() -> None:
     graph, done = MemoryGraph(), list[str]()
 
     async def spawn(done: list[str], event: PostCreated, mark: int) -> None:
@@ -685,7 +685,7 @@ async def test_outbox_job_with_several_futures_runs_all_consequences_and_complet
 
 @in_loop
 @pytest.mark.parametrize("also", [saying("pushed"), paging("page", 2), failing(1, "pushed")])
-async def test_outbox_job_with_failed_future_repeats_it_but_not_earlier_consequences(
+async def test_outbox_job_with_failed_future_restarts_at_consequence_that_returned_future(
     also: Consequence[list[str]],
 ) -> None:
     async def told(done: list[str], event: object, mark: int) -> asyncio.Future[None]:

@@ -110,7 +110,7 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. The prefix of a field names the process it is about."""
+    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. The prefix of a field names the process whose time it is."""
 
     web_post: Seconds
     web_change: Seconds

@@ -176,11 +176,18 @@ _DEFAULTS = Course()
     metavar="KIND:NAME=VALUE,...",
     help="Simulate a fault, as listed below; may be repeated.",
 )
-@click.option("--shape", type=click.Choice([ONE, SEVERAL]), help="One process or several.  [default: as planned]")
-@click.option("--web", type=_MANY, metavar="N", help="Web processes.  [default: as planned, as for the other parts]")
-@click.option("--workers", type=_MANY, metavar="N", help="Workers.")
-@click.option("--databases", type=click.IntRange(1, SHARDS), metavar="N", help="PostgreSQL servers.")
-@click.option("--redis", type=_MANY, metavar="N", help="Redis servers.")
+@click.option(
+    "--shape", type=click.Choice([ONE, SEVERAL]), help="Simulate one process or several.  [default: as planned]"
+)
+@click.option("--web", type=_MANY, metavar="N", help="Number of web processes.  [default: as planned]")
+@click.option("--workers", type=_MANY, metavar="N", help="Number of workers.  [default: as planned]")
+@click.option(
+    "--databases",
+    type=click.IntRange(1, SHARDS),
+    metavar="N",
+    help="Number of PostgreSQL servers.  [default: as planned]",
+)
+@click.option("--redis", type=_MANY, metavar="N", help="Number of Redis servers.  [default: as planned]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @click.option(
     "--plot",

@@ -23,8 +23,6 @@ _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "%": 0.01}
 
 
 class NumberOption(click.ParamType[float]):
-    """A command-line option: a number with an optional suffix, such as 10M."""
-
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -50,8 +48,6 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in KINDS}
 
 
 class FaultOption(click.ParamType[AnyFault]):
-    """A command-line option: a kind of fault, with the parameters that differ from its defaults."""
-
     name = "fault"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AnyFault:
@@ -111,7 +107,6 @@ _OPTIONS = (
 
 
 def assuming(command: F) -> F:
-    """Add the options for assumptions and calibration to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

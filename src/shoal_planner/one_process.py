@@ -163,7 +163,6 @@ def main_thread(load: Load, of: Assumptions, costs: OneProcess) -> float:
 
 
 def remembered(readers: float, follows: float) -> float:
-    """Return the fraction of a day's readers whose lists, such as followees, fit into a process's cache of default size."""
     return min(1.0, _LISTED / max(1.0, readers * (follows + _LISTS)))
 
 
@@ -173,7 +172,7 @@ def page(costs: OneProcess, known: float) -> float:
 
 
 def groups(load: Load, costs: OneProcess) -> float:
-    """Return the group commits per second: a group contains the writes that arrived during the previous one."""
+    """Return the group commits per second. A group contains the writes that arrived while the previous group was committed."""
     writes = load.posts + load.changes
     return max(0.0, min(writes, (1 - writes * costs.store) / costs.sync))
 
@@ -185,7 +184,7 @@ def writer_thread(load: Load, costs: OneProcess) -> float:
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds for checkpointing a full log, estimated as if all its posts were of one group."""
+    """Return the estimated seconds for checkpointing a full write-ahead log."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 

@@ -91,12 +91,10 @@ class Size(NamedTuple):
 
     @property
     def poll_rate(self) -> float:
-        """Statements per second with which a process asks a store for a new shard map and for events of other processes."""
         return 1 / heartbeat_seconds(self.stores) + min(_MOST_ROUNDS, 1 / round_seconds(self.stores))
 
     @property
     def polls(self) -> float:
-        """Statements per second with which all processes poll all stores."""
         return (self.web + self.workers) * self.stores * self.poll_rate
 
     @property
@@ -137,7 +135,6 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
 
 
 def broker_queues(work: BusyCores, headroom: float) -> int:
-    """Return the number of work queues: the setting `broker_queues`."""
     return max(1, math.ceil(work.broker / (BROKER_CORES * headroom)))
 
 
@@ -156,7 +153,8 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 def _sized(load: Load, of: Assumptions, costs: Shared, before: Size) -> Size:
     work = work_of(load, of, costs, before)
     headroom, polls = of.headroom, before.stores * before.poll_rate
-    # A process that polls so many stores that nothing else fits into it does not become useful by adding more of them.
+    # If polling all stores takes most of the capacity of a process, more processes do not help. Count at least a tenth of the
+    # capacity for other work.
     each = max(headroom - polls * POLL_WEB, 0.1 * headroom)
     web = max(of.copies, math.ceil((work.web - before.web * polls * POLL_WEB) / each))
     workers = max(of.copies, math.ceil((work.workers - before.workers * polls * POLL_WEB) / each))
@@ -292,7 +290,6 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
 
 
 def store_cores(busy: float) -> float:
-    """Return how many cores a database machine needs for this many busy ones: 2, 4, 8 or 16."""
     return float(min(DATABASE_CORES, 2 ** max(1, math.ceil(math.log2(max(busy, 2.0))))))
 
 
@@ -373,7 +370,7 @@ def chosen(of: Assumptions, calibration: Calibration) -> NetworkShape:
 
 
 def carried(of: Assumptions, calibration: Calibration) -> list[Carried]:
-    """Return how many members each deployment carries under the assumptions, and where each limit is reached."""
+    """Return how many members each deployment carries under the assumptions, and at which number each limit is reached."""
     shapes: list[tuple[str, Callable[[Assumptions], NetworkShape]]] = [
         (NAME, lambda given: one_process(given, calibration))
     ]
@@ -418,7 +415,10 @@ def swings(of: Assumptions, prices: Prices, calibration: Calibration) -> list[Sw
 
 
 def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest number of members for which `holds` is true; infinite if for all, 0 if for none."""
+    """Return the largest number of members for which `holds` is true.
+
+    Infinite if it is true for every number, 0 if for no number.
+    """
     if holds(_MOST):
         return math.inf
     if not holds(_LEAST):

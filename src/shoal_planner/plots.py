@@ -39,7 +39,6 @@ class Scale(NamedTuple):
     log: bool = True
 
     def at(self, value: float) -> float:
-        """Return the position of a number, clamped to the ends of the scale."""
         value = min(max(value, self.low), self.high)
         if self.log:
             return self.start + self.length * math.log(value / self.low) / math.log(self.high / self.low)
@@ -77,14 +76,12 @@ class PlotLine(NamedTuple):
 
 
 class Landmark(NamedTuple):
-    """A named value that is marked on the horizontal scale."""
-
     at: float
     name: str
 
 
 class PlotBar(NamedTuple):
-    """A bar between two numbers, with a name in front and a label behind it; or a dot, if only the position matters."""
+    """A bar between two numbers, with a name in front and a label behind it. If only the position matters, it is drawn as a dot."""
 
     name: str
     low: float
@@ -95,8 +92,6 @@ class PlotBar(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """Labels, formats and kinds of the two scales of a line plot."""
-
     across: str
     up: str
     words_across: Words
@@ -108,7 +103,6 @@ class Axes(NamedTuple):
 def lines(
     title: str, below: str, series: Sequence[PlotLine], axes: Axes, *, height: int = 420, marks: Sequence[Landmark] = ()
 ) -> Chart:
-    """Draw a line plot, each line with its name at its end."""
     across, up = _scales(series, axes, height)
     shapes = [*_page(title, below, height), *_grid(across, up, axes, height)]
     for at, mark in enumerate(marks):
@@ -159,7 +153,6 @@ def _grid(across: Scale, up: Scale, axes: Axes, height: int) -> Iterator[Shape]:
 
 
 def _names(series: Sequence[PlotLine], up: Scale, across: Scale) -> Iterator[Shape]:
-    """Draw the name of each line at its end, moved apart where names would overlap."""
     ends = sorted((up.at(line.points[-1][1]), at) for at, line in enumerate(series))
     last = -math.inf
     for y, at in ends:

@@ -19,7 +19,6 @@ from shoal_planner.plots import Axes, Landmark, PlotBar, PlotLine, bars, lines
 from shoal_planner.workload import Assumptions, Load, changed, load_of
 
 _MOST_SWINGS = 12
-"""Maximum number of assumptions shown."""
 
 
 class WordTable(NamedTuple):

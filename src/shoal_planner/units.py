@@ -17,12 +17,10 @@ _PEOPLE = ((1e9, " billion"), (1e6, " million"))
 
 
 def number(value: float) -> str:
-    """Format a number with three digits: 1.23k, 45.6M."""
     return _scaled(value, _BIG) or _digits(value)
 
 
 def people(value: float) -> str:
-    """Format a number of members: 37,700, 1.87 million."""
     return _scaled(value, _PEOPLE) or f"{value:,.0f}"
 
 
@@ -46,12 +44,11 @@ def money(value: float) -> str:
 
 
 def price(value: float, currency: str) -> str:
-    """Format a monthly price with its currency, if known: 1,240 USD a month."""
     return f"{money(value)} {currency} per month" if currency else f"{money(value)} per month"
 
 
 def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
-    """Format a number in the largest unit of which it has at least one, after rounding; empty if there is none."""
+    """Format a number in the largest unit in which its rounded value is at least 1; empty if there is no such unit."""
     if math.isinf(value):
         return "unlimited"
     return next((f"{_digits(value / unit)}{name}" for unit, name in scales if value >= unit * 0.9995), "")

@@ -21,7 +21,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Assumptions about a network. Activity is per member active on a day."""
 
     members: Annotated[int, msgspec.Meta(ge=10, le=10_000_000_000)] = 1_000_000
-    """Registered members."""
     daily: Share = 0.2
     """Fraction of the members active on a day."""
     warm: Share = 0.35
@@ -46,7 +45,6 @@ class Assumptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The exponent with which posts grow with the number of followers."""
     pictures: Share = 0.3
     picture_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 500_000.0
-    """Bytes of all files of a picture."""
     shown_bytes: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 60_000.0
     """Bytes of the copy of a picture that a page shows."""
     years: Annotated[float, msgspec.Meta(gt=0, le=100)] = 3.0
@@ -112,11 +110,11 @@ class FollowerClass(msgspec.Struct, frozen=True):
     members: float
     followers: float
     posts: float
-    """Fraction of all posts that they write."""
+    """Fraction of all posts that the members of the class write."""
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Divide all members with followers into classes by number of followers, fewest first. `cut` is between two classes."""
+    """Divide all members with followers into classes by number of followers, fewest first. A class ends at `cut`."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -168,7 +166,7 @@ def _moment(power: float, low: float, high: float) -> float:
     """Return the integral of `k ** power` between two numbers."""
     if abs(power + 1) < 1e-9:
         return math.log(high / low)
-    # Relative to the lower end, because large powers of large numbers would overflow.
+    # Compute relative to the lower end, because large powers of large numbers would overflow.
     return math.pow(low, power + 1) * (math.pow(high / low, power + 1) - 1) / (power + 1)
 
 
@@ -195,7 +193,6 @@ class Load(msgspec.Struct, frozen=True):
     """Entries written to warm timelines, without posts of high fan-out members."""
     per_post: float
     high_fan_out: float
-    """High fan-out members."""
     high_fan_out_followees: float
     """Mean number of high fan-out followees of a reader."""
     largest: float
@@ -213,7 +210,10 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. Members with more than `high_fan_out_from` followers (`warm_only`: materialized ones) have high fan-out."""
+    """Compute the load. Members with more than `high_fan_out_from` followers have high fan-out.
+
+    With `warm_only`, only followers with materialized timelines count.
+    """
     coming = of.members * of.daily
     counted = (of.warm or 1.0) if warm_only else 1.0
     found = classes(of, high_fan_out_from / counted)

@@ -98,7 +98,7 @@ def _table(first: str, *others: str) -> Table:
 
 
 _HEADINGS = {"p": "chi2 p", "its members": "members"}
-"""Headings that differ from the page's."""
+"""Column headings in the terminal that differ from those of the HTML page."""
 
 
 def _level_table(result: StudyResult, title: str, columns: Sequence[str]) -> Table:
@@ -210,7 +210,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
             type=click.FloatRange(0, MOST_ZIPF),
             default=_DEFAULTS.zipf,
             show_default=True,
-            help="Zipf exponent of activity if the source has none; 0: all members are equally active.",
+            help="Zipf exponent of the members' activity if NAMES contain no activity; 0 for equal activity.",
         ),
         _number("--seed", "Random seed of activity and generated names.", _DEFAULTS.seed, 0, MOST_SEED),
     )
@@ -228,12 +228,12 @@ def _number(name: str, words: str, default: int, least: int, most: int) -> Calla
 @click.option(
     "--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study this number of generated names."
 )
-@click.option("--column", default="", metavar="NAME", help="CSV column of the names.")
+@click.option("--column", default="", metavar="NAME", help="CSV column that contains the names.")
 @click.option(
     "--weight",
     default="",
     metavar="NAME",
-    help="CSV column of members' activity; for a network: posts.",
+    help="CSV column that contains each member's activity, or `posts` for a network.",
 )
 @_chosen
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")

@@ -37,7 +37,7 @@ from shoal_study.statistics import (
 )
 
 EVEN = 0.10
-"""In an even level, no bucket deviates more from the mean, as a fraction of it."""
+"""Maximum deviation of a bucket from the mean in an even level, as a fraction of the mean."""
 _RANDOM_DEVIATIONS = 5.0
 """Allowed random deviation in standard deviations, for lists so small that it exceeds `EVEN`."""
 DIRECTORY_ENTRIES = 64_000
@@ -46,24 +46,23 @@ BILLION = 1_000_000_000
 _UNIFORM = 1e-6
 """Above this chi-square probability, a level is expected to stay as even as a random distribution when the list grows."""
 _FULLEST = 2.0
-"""Maximum of the fullest bucket at a billion members, as a multiple of the mean."""
+"""Maximum size of the fullest bucket at a billion members, as a multiple of the mean."""
 _DAY = 86_400.0
-"""Maximum of processor seconds to place a billion names."""
+"""Maximum processor time for placing a billion names, in seconds."""
 _LANGUAGES = 3
-"""Minimum of scripting languages that decide."""
+"""Minimum number of scripting languages that decide whether the constraint is met."""
 _MOST_MOVED = 1.5
-"""Maximum of moves when servers are added, as a multiple of the minimum: units do not divide evenly."""
+"""Maximum number of members moved when servers are added, as a multiple of the minimum. Units do not divide evenly."""
 _RELIEVED = 0.9
-"""Load of the fullest server after growing, relative to its load without any moves; above this, the new servers were no relief.
-"""
+"""Maximum load of the fullest server after growing, relative to its load without moves: above it, the new servers are no relief."""
 _MOST_HASHES = 2.0
-"""Maximum of processor time to locate a name, as a multiple of a bare loop over `hashlib.md5` in the same run."""
+"""Maximum processor time to locate a name, as a multiple of a bare loop over `hashlib.md5` in the same run."""
 _GENERATED = 10_000
 """Generated names added to the sample, so that two of them share a path in every scheme."""
 
 
 class Growth(NamedTuple):
-    """What happens when servers are added: moved members, and the fullest server's load, relative to the later mean."""
+    """A change of the number of servers, and the load of the fullest server before and after, as a multiple of the later mean."""
 
     change: Change
     before: float
@@ -71,8 +70,6 @@ class Growth(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The results of a study that the checks of constraints need."""
-
     schemes: Mapping[str, LevelScheme]
     figures: Mapping[str, SchemeFigures]
     mapping: MappingFigures | None
@@ -86,7 +83,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of the studied schemes among the five of the paper, in its order."""
+        """The keys of the studied schemes that the paper has, in the order of the paper."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 
@@ -97,7 +94,6 @@ class Evidence(NamedTuple):
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:
-        """Return the directories of a scheme at each depth. Shoal's scheme has the same directories as MD5."""
         return self.figures["md5" if key == "shoal" else key].paths
 
 
@@ -132,7 +128,10 @@ def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> lis
 
 
 def _external(evidence: Evidence, key: str) -> Outcome:
-    """Check that a location depends on nothing but the name: sign up the sample in reverse, on another number of servers."""
+    """Check that a location depends only on the name.
+
+    The sample is signed up again, in reverse order and on another number of servers.
+    """
     sample = evidence.sample
     back = NameBatch(np.ascontiguousarray(sample.words[:, ::-1]), sample.lengths[::-1], sample.ordinals)
     here = np.array(_placed(evidence, key, sample, evidence.servers))
@@ -152,7 +151,7 @@ def _lightweight(evidence: Evidence, key: str) -> Outcome:
 
 def _nanoseconds(evidence: Evidence, key: str) -> float:
     """Measure the nanoseconds for locating a name, including the lookup of its number in the mapping scheme."""
-    # A batch with a name of several MD5 blocks is hashed name by name; the study keeps such names in batches of their own.
+    # A batch with a name of several MD5 blocks is hashed name by name; the study puts such names into separate batches.
     batch = batch_of([name.decode() for name in evidence.sample.encoded() if len(name) <= SHORT_BYTES])
     began = thread_time()
     _placed(evidence, key, batch, evidence.servers)
@@ -246,7 +245,10 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
 
 
 def _one_to_one(evidence: Evidence, key: str) -> Outcome:
-    """Count names of the sample with equal paths, without and with the name at the end. MD5 uses the server's own paths."""
+    """Count names of the sample with equal paths, first without and then with the name at the end of the path.
+
+    For MD5, the server's own code makes the paths.
+    """
     names = [name.decode() for name in evidence.sample.encoded()]
     placed = _placed(evidence, key, evidence.sample, evidence.servers)
     parts = np.array(placed[:2] if key == "mapping" else placed).T.tolist()
@@ -283,7 +285,7 @@ def allowed(level: LevelFigures) -> float:
 
 
 def _even_mapping(evidence: Evidence) -> Outcome:
-    """Check the evenness of the mapping scheme for all members, and just before the last range is full, when it is least even."""
+    """Check the evenness of the mapping scheme: for all members, and just before the last range is full, when it is least even."""
     mapping = evidence.mapped()
     furthest = max(mapping.furthest, mapping.next_furthest)
     return Outcome(

@@ -69,7 +69,7 @@ class StudyOptions(NamedTuple):
         return tuple(dict.fromkeys((self.servers, self.servers + 1, self.servers - 1, self.grown)))
 
     def check(self) -> None:
-        """Raise `InvalidInput` for contradicting options; each by itself is checked where it is read."""
+        """Raise `InvalidInput` for options that contradict each other. The value of a single option is checked where it is read."""
         if self.grown <= self.servers:
             raise InvalidInput(
                 f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
@@ -78,8 +78,6 @@ class StudyOptions(NamedTuple):
 
 
 class Named(NamedTuple):
-    """The name of a scheme in tables, and the unit that it moves between servers."""
-
     key: str
     title: str
     unit: str = ""
@@ -230,7 +228,7 @@ def _figures(
 
 
 def change(before: int, after: int, moved: int, total: int) -> Change:
-    """Return what a change of the number of servers moves, with the least that an even load requires."""
+    """Return how many members a change of the number of servers moves, and how many must move for an even load."""
     return Change(before, after, moved, total * abs(after - before) / max(after, before), total)
 
 
@@ -244,7 +242,6 @@ _ARCS = Named("ring", "Ring, bounded or not", "ring arc")
 
 
 def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
-    """Rebalance a scheme by buckets: assign them evenly to servers, then move some from the most active server."""
     owners = evenly_assigned(loads.members, servers)
     return _cooling(named, servers, cooled(owners, Units(loads.members, loads.activity), servers, HOT))
 
@@ -264,7 +261,7 @@ def by_arcs(ring: Ring, servers: int) -> Cooling:
 
 
 def by_ranges(ranges: Ranges, servers: int) -> Cooling:
-    """Rebalance the mapping scheme by ranges, so that a request must look up the server of its range."""
+    """Rebalance the mapping scheme by ranges. Afterwards, a request must look up the server of its range."""
     return _cooling(_RANGES, servers, cooled(ranges.owners(servers), ranges.units, servers, HOT))
 
 
@@ -300,6 +297,5 @@ def _heat(loads: Loads) -> float:
 
 
 def heats(members: Numbers, activity: NDArray[np.float64]) -> list[float]:
-    """Return the heat of each server: its activity relative to the mean."""
     total = float(activity.sum())
     return [round(float(each) * len(members) / total, 4) for each in activity] if total else []

@@ -100,7 +100,6 @@ class Rendezvous:
     title = "Rendezvous"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate."""
         found: dict[int, Placed] = {}
         best = np.zeros(len(hashes), np.uint64)
         winner = np.zeros(len(hashes), np.intp)
@@ -115,7 +114,7 @@ class Rendezvous:
 
 
 class ServerLoads:
-    """Counts the members of each server in one scheme, for several numbers of servers, and how many move between these."""
+    """Counts the members of each server in one scheme for several numbers of servers, and the members who move between these."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -155,7 +154,6 @@ class Ring:
         """Members by the next point after their hash."""
 
     def place(self, hashes: Hashes) -> NDArray[np.intp]:
-        """Return the arc of each hash; the ring wraps around after the last point."""
         return np.searchsorted(self._points, hashes) % len(self._points)
 
     def owners(self, servers: int) -> NDArray[np.intp]:
@@ -203,7 +201,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members are on another server after a change; the order of members in an arc is fixed."""
+    """Return how many members are on another server after a change, if the order of members in an arc is fixed."""
     return sum(map(_differing, before, after))
 
 

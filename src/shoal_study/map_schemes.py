@@ -70,7 +70,7 @@ def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
 
 
 def _next_unit(owners: Owners, members: Numbers, loads: Numbers, old: int, taker: int, share: float) -> int | None:
-    """Return the unit for a new server to take next: the largest that fits, from the fullest server that has one."""
+    """Return the unit that a new server should take next: the largest that fits, from the fullest server with such a unit."""
     capacity = share - loads[taker]
     for giver in np.argsort(-loads[:old], kind="stable"):
         if loads[giver] <= share:
@@ -165,7 +165,6 @@ class Ranges:
         return Units(self._members[:used], self._activity[:used])
 
     def owners(self, servers: int) -> Owners:
-        """Return the server of each range."""
         return np.arange(len(self.units.members)) % servers
 
     def full_next(self) -> int:

@@ -29,7 +29,7 @@ class Level(NamedTuple):
     graph: str
     """The graph of the paper that shows the directories of all levels down to this one."""
     path: str
-    """The name of these directories."""
+    """The name of the directories of all levels down to this one."""
 
     @property
     def buckets(self) -> int:
@@ -49,7 +49,7 @@ class LevelScheme(Protocol):
     def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the bucket of each name at each level, or `NO_BUCKET`."""
+        """Return the bucket of each name as an array for each level of directories. A name without a bucket has `NO_BUCKET`."""
 
 
 class Loads:
@@ -71,7 +71,6 @@ class Loads:
             self.activity += np.bincount(buckets, activity, minlength=len(self.members))
 
     def grouped(self, owners: NDArray[np.intp], servers: int) -> Loads:
-        """Return the load of each server, given the server of each bucket."""
         found = Loads(servers)
         found.members += np.bincount(owners, self.members, minlength=servers).astype(np.int64)
         found.activity += np.bincount(owners, self.activity, minlength=servers)
@@ -101,7 +100,6 @@ class _Step(NamedTuple):
     constant: np.uint32
     left: np.uint32
     right: np.uint32
-    """The rotation: bits to the left, and 32 minus that."""
 
 
 def _step(number: int) -> _Step:
@@ -128,7 +126,6 @@ def first_words(batch: NameBatch) -> Words:
 
 
 def _message(batch: NameBatch, begin: int, end: int) -> list[Words | None]:
-    """Return the 16 words of the MD5 block for some names; a word that is 0 in all of them is None."""
     lengths = batch.lengths[begin:end]
     mark = np.uint32(0x80) << (8 * (lengths & 3)).astype(np.uint32)
     last_word = lengths >> 2

@@ -222,7 +222,6 @@ def _line_batches(file: BinaryIO, first: int) -> Iterator[NameBatch]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines in pieces of about a mebibyte, each ending with a line break."""
     rest = b""
     while piece := file.read(_PIECE):
         lines, found, after = (rest + piece).rpartition(b"\n")
@@ -342,7 +341,7 @@ async def network_batches(
 ) -> AsyncIterator[NameBatch]:
     """Yield batches of the names of all stored members, including suspended and pending ones.
 
-    With `by_posts`, the activity of a member is their number of posts and shares; members without any are inactive.
+    With `by_posts`, the activity of a member is their number of posts and shares; members without posts and shares are inactive.
     """
     held: list[Member] = []
     read, after = 0, _LOWEST_ID

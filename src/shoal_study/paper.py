@@ -38,7 +38,6 @@ class Printed(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The deviation divided by the mean."""
         if self.stated_ratio is not None:
             return self.stated_ratio
         if self.mean is None or self.deviation is None:
@@ -47,8 +46,6 @@ class Printed(NamedTuple):
 
 
 class PaperGraph(NamedTuple):
-    """A graph of the paper."""
-
     scheme: str
     levels: int
     """Levels of directories down to the buckets of the graph."""

@@ -18,12 +18,10 @@ WIDTH = 400
 
 
 def drawing(height: float, text: str, elements: Iterable[str], width: float = WIDTH) -> str:
-    """Return a complete SVG drawing; `text` is its text alternative."""
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(text, quote=True)}">{"".join(elements)}</svg>'
 
 
 def bar(x: float, y: float, width: float, height: float, color: Color, text: str = "") -> str:
-    """Return a filled rectangle; `text` is its tooltip."""
     title = f"<title>{escape(text)}</title>" if text else ""
     return f'<rect class="{color}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}">{title}</rect>'
 
@@ -47,7 +45,6 @@ def curve(points: Sequence[tuple[float, float]], color: Color, *, dashed: bool =
 
 
 def dot(x: float, y: float, color: Color, text: str = "") -> str:
-    """Return a small filled circle; `text` is its tooltip."""
     title = f"<title>{escape(text)}</title>" if text else ""
     return f'<circle class="{color}" cx="{x:.2f}" cy="{y:.2f}" r="5">{title}</circle>'
 

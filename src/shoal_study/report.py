@@ -87,7 +87,6 @@ svg rect{stroke:none}svg line,svg polyline{fill:none;stroke-width:1.2}svg polyli
 
 
 def percent(share: float) -> str:
-    """Format a ratio in percent, or as a multiple above ten."""
     return f"{share:.1%}" if share < 10 else f"{share:,.0f} x"
 
 
@@ -106,7 +105,6 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
     "hottest": lambda level: f"{level.hottest_bucket}: {level.hottest:.2f} x" if level.hottest else "",
     "its members": lambda level: f"{level.hottest_members:,}" if level.hottest else "",
 }
-"""Columns of the level table: heading and cell."""
 
 
 def quantities(scheme: SchemeFigures) -> Iterator[LevelFigures]:
@@ -138,7 +136,6 @@ def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
 
 
 def paper_table(result: StudyResult) -> str:
-    """Return the printed and the measured figures of all graphs side by side."""
     rows = [_row(comparison_cells(each)) for each in result.paper]
     groups = '<tr><th></th><th colspan="4">the paper</th><th colspan="4">this list</th></tr>'
     return f'<div class="wide"><table>{groups}{_head(COMPARISON_HEADINGS)}{"".join(rows)}</table></div>'
@@ -407,7 +404,7 @@ def _mapping(mapping: MappingFigures | None) -> str:
 
 
 def hot_range_text(mapping: MappingFigures) -> str:
-    """Describe what relieving the hottest server costs in the mapping scheme: moved ranges, and a second lookup per request."""
+    """Describe the cost of relieving the hottest server in the mapping scheme: moved ranges, and a second lookup per request."""
     hottest = f"The hottest server has {max(mapping.heat):.2f} times the mean activity"
     if not mapping.moved_ranges:
         reason = "no range needs to move" if mapping.reached else "no range fits on another server"

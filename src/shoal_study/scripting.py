@@ -36,8 +36,6 @@ _SECONDS = 60
 
 
 class Language(NamedTuple):
-    """An interpreter with the program that it runs."""
-
     name: str
     commands: Sequence[str]
     """Executables, the first of which that exists is used."""
@@ -73,7 +71,6 @@ def expected() -> Rows:
 
 
 def agreeing(languages: Sequence[Language]) -> dict[str, dict[str, int]]:
-    """Return, for each language installed here, how many names its program places correctly, by scheme."""
     return {name: dict(found) for name, found in _compared(tuple(languages), PROGRAMS)}
 
 

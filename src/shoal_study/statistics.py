@@ -109,7 +109,10 @@ CURVE_STEPS = 100
 
 
 class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one level. Counts are members. Empty buckets are included, with a count of 0."""
+    """Figures of how evenly members are spread over the buckets of one level of directories.
+
+    A count is a number of members; an empty bucket has the count 0.
+    """
 
     name: str
     graph: str = ""
@@ -136,12 +139,12 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
     p: float
     """The probability of a chi-square at least this large under uniform distribution."""
     log10_p: float
-    """Its decimal logarithm, which may be far below what `p` can hold."""
+    """The decimal logarithm of `p`, which may be far below what `p` can hold."""
     hottest: float
     """The activity of the most active bucket divided by the mean; 0 if activity was not counted."""
     hottest_bucket: str = ""
     hottest_members: int = 0
-    """Members of that bucket, which all move with it."""
+    """Number of members of the most active bucket, who all move together."""
     counts: list[int] = []
     """Members of each bucket, in the order of `labels`; empty for a level with many."""
     labels: list[str] = []
@@ -156,7 +159,6 @@ class LevelFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def level_figures(name: str, loads: Loads, label: Callable[[int], str] = str, graph: str = "") -> LevelFigures:
-    """Return the figures of a level; `label` names a bucket."""
     counts = loads.members
     members, buckets = int(counts.sum()), len(counts)
     mean = members / buckets
@@ -213,7 +215,6 @@ def _curve(counts: Numbers) -> list[float]:
 
 
 def _random_counts(members: int, buckets: int) -> Numbers:
-    """Return random bucket sizes, always from a fixed seed."""
     if members == 0:
         return np.zeros(buckets, np.int64)
     # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.
@@ -235,9 +236,9 @@ class Change(msgspec.Struct, frozen=True):
     before: int
     after: int
     moved: int
-    """Members on another server afterwards."""
+    """Members who are on another server after the change."""
     least: float
-    """Minimum of moves for equally full servers."""
+    """Minimum number of members to move for equally full servers."""
     total: int
     """Members on all servers."""
 
@@ -253,7 +254,10 @@ class ServerFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cooling(msgspec.Struct, frozen=True, kw_only=True):
-    """What it costs to reduce the most active server to `bound` times the mean. Heat is activity divided by the mean."""
+    """The cost of moving members until no server has more than `bound` times the mean activity.
+
+    The heat of a server is its activity divided by the mean.
+    """
 
     key: str
     title: str
@@ -265,7 +269,7 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
     units: int
     members: int
     moved_activity: float
-    """Fraction of all activity that moves with them."""
+    """Fraction of all activity that moves with the members."""
     bound: float
     reached: bool
 
@@ -286,7 +290,7 @@ class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
     next_count: int
     """Number of members just before the range being filled is full."""
     next_members: list[int]
-    """Members of each server then."""
+    """Members of each server just before the range being filled is full."""
     next_furthest: float
     newest: float
     """Largest fraction of the newest hundredth of all members in one range."""
@@ -376,4 +380,4 @@ class StudyResult(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: list[str] = []
     """Titles of the schemes left out because a package is not installed."""
     needs: str = ""
-    """That package."""
+    """The package that is not installed; empty if no scheme is left out."""

@@ -90,7 +90,7 @@ class Study:
         # Titles of the schemes that cannot be computed here.
         self._unavailable = list(unavailable.values())
         self._hashing = StopWatch()
-        # The first names, for the checks of the constraints.
+        # The first names that are added, a sample for the checks of the constraints.
         self._sample: list[bytes] = []
         self._checked = 0
         self._weighted = False
@@ -121,7 +121,6 @@ class Study:
         self.names += batch.size
 
     def _compare(self, batch: NameBatch) -> None:
-        """Check some placements against the server's own code. A difference would invalidate all figures."""
         few = first_of(batch, _CHECKED)
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
@@ -192,7 +191,7 @@ class Study:
             yield self._ring.bounded_figures(hashing)
 
     def _growths(self) -> Iterator[tuple[str, Growth]]:
-        """Yield for each scheme which members move when servers are added, and the fullest server's load then."""
+        """Yield for each scheme how many members move when servers are added, and the load of the fullest server."""
         servers, grown = self._options.servers, self._options.grown
         for key, count in self._levels.items():
             members = count.alone[0].members

@@ -179,8 +179,14 @@ def test_v1_filter_update_of_multi_keyword_filter_context_is_refused(w: NetworkF
     [
         ({"context": ["home"]}, "Validation failed: Title can't be blank"),
         ({"title": "  ", "context": ["home"]}, "Validation failed: Title can't be blank"),
-        ({"title": "t"}, "Validation failed: Context None or invalid context supplied"),
-        ({"title": "t", "context": []}, "Validation failed: Context None or invalid context supplied"),
+        (
+            {"title": "t"},
+            "Validation failed: Context must be at least one of home, notifications, public, thread and account",
+        ),
+        (
+            {"title": "t", "context": []},
+            "Validation failed: Context must be at least one of home, notifications, public, thread and account",
+        ),
         (
             {"title": "t", "context": ["attic"]},
             "Validation failed: context[0] must be one of home, notifications, public, thread, account",

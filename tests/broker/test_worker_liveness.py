@@ -50,7 +50,7 @@ async def test_liveness_query_answered_by_all_processes_reports_no_silent_proces
 
 
 @in_loop
-async def test_liveness_query_omits_process_silent_for_longer_than_connection_timeout(
+async def test_liveness_query_ignores_process_silent_for_longer_than_connection_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -63,7 +63,7 @@ async def test_liveness_query_omits_process_silent_for_longer_than_connection_ti
 
 
 @in_loop
-async def test_liveness_query_times_process_silent_twice_from_second_silence(
+async def test_liveness_query_restarts_silence_period_of_process_that_answered_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):

@@ -389,7 +389,7 @@ def test_cli_on_store_locked_by_other_process_names_the_process(tmp_path: Path) 
         ):
             said = refused(run(store, *arguments))
             assert f"in use by another process, {server.process.pid} (" in said
-            assert " serve --port 0): stop that one first" in said
+            assert " serve --port 0): stop that process first" in said
         store.with_name("shoal.db.sock").unlink()
         assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
 

@@ -88,7 +88,7 @@ async def test_graph_active_follow_row_carries_no_history(backend: Backend) -> N
 
 
 @in_loop
-async def test_graph_first_follow_and_its_unfollow_store_two_rows_in_total(backend: Backend) -> None:
+async def test_graph_unfollow_replaces_both_rows_of_follow_by_tombstones(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert len(await all_links(graph)) == 2

@@ -571,7 +571,7 @@ async def test_divided_search_index_lists_members_by_prefix_then_name_then_note(
 
 
 @in_loop
-async def test_divided_search_index_is_filled_when_every_part_is() -> None:
+async def test_divided_search_index_is_complete_when_all_parts_are_complete() -> None:
     parts = [MemoryIndex(), MemoryIndex()]
     index = DividedIndex(parts, [shard % 2 for shard in range(SHARDS)])
     await index.keep_state(FillState(FORM, 7))

@@ -157,7 +157,7 @@ async def test_tag_store_lock_taken_by_another_is_not_renewed(backend: CloudBack
 
 
 @in_loop
-async def test_tag_store_write_without_lock_of_its_token_is_refused(backend: CloudBackend) -> None:
+async def test_tag_store_write_with_token_that_does_not_hold_lock_is_refused(backend: CloudBackend) -> None:
     async with backend.open() as store:
         with pytest.raises(Overtaken):
             await store.write(merge(1), b"ann")
@@ -373,7 +373,7 @@ async def test_tag_store_tag_row_round_trips(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_keeps_negative_numbers(backend: CloudBackend) -> None:
+async def test_tag_store_stores_negative_numbers(backend: CloudBackend) -> None:
     async with backend.open() as store:
         below = row("dawn", -(2**40), forms={"dawn": -3}, days={DAY: Day(-1, -1, 0)})
         cold = type(below)(REEF, "reef", 0, (Heat(-0.5, 3), Heat(-1.5e-5, -70_000), Heat(2.0**52, 2**40)))

@@ -154,7 +154,7 @@ async def test_timeline_store_timeline_accepts_writes_before_fill_and_is_readabl
 
 @on_every_backend
 @in_loop
-async def test_timeline_store_filled_timeline_stays_filled(backend: str) -> None:
+async def test_timeline_store_second_fill_merges_entries_into_timeline(backend: str) -> None:
     async with begun(backend) as timelines:
         assert await timelines.read(ANN, Cursor(limit=5)) == ([], 0)
         await push(timelines, 9)
@@ -290,7 +290,7 @@ async def test_timeline_store_dropped_timeline_is_cold_and_restarts_empty(backen
 
 @on_every_backend
 @in_loop
-async def test_timeline_store_concurrent_pushes_reach_their_own_members(backend: str) -> None:
+async def test_timeline_store_concurrent_pushes_reach_only_their_members(backend: str) -> None:
     async with begun(backend, 9, ANN, BEN, CYD) as timelines:
         sent = [(1, (ANN,)), (2, (ANN, BEN, 77)), (3, (CYD, BEN)), (4, (78,)), (5, (ANN, BEN, CYD))]
         written = await asyncio.gather(*(push(timelines, entry, *members) for entry, members in sent))

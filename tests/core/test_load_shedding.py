@@ -13,7 +13,7 @@ from shoal.outbox.runner import ExpectedWait
 _PIECE = 50
 
 
-def test_load_shedding_refuses_share_that_grows_linearly_with_wait() -> None:
+def test_load_shedding_refused_fraction_grows_linearly_with_wait() -> None:
     assert [refused_part(wait, 1.0, 3.0) for wait in (0, 0.5, 1, 1.5, 2, 3, 60)] == [0, 0, 0, 0.25, 0.5, 1, 1]
 
 

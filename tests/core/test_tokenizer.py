@@ -51,7 +51,7 @@ def test_tokenizer_splits_text_into_words(text: str, words: list[str]) -> None:
         ("日語a", Clause(("日語", "語", "a"))),
     ],
 )
-def test_search_clause_of_text_is_sequence_of_words(text: str, clause: Clause | None) -> None:
+def test_search_query_of_text_is_sequence_of_its_words(text: str, clause: Clause | None) -> None:
     assert clause_of(text) == clause
 
 
@@ -61,13 +61,13 @@ def test_tokenizer_truncates_long_words_and_caps_repeats() -> None:
 
 
 @given(st.text(), st.text(alphabet="ab 日本語ö_-", max_size=12), st.text())
-def test_search_clause_finds_separate_part_in_any_text(before: str, part: str, after: str) -> None:
+def test_search_for_words_finds_them_between_other_words(before: str, part: str, after: str) -> None:
     clause = clause_of(part)
     assert clause is None or says(words_of(f"{before[:40]} {part} {after[:40]}"), clause)
 
 
 @given(st.text(alphabet="日本語海辺の", min_size=1, max_size=20), st.data())
-def test_search_clause_finds_every_part_of_cjk_text(text: str, data: st.DataObject) -> None:
+def test_search_for_any_part_of_cjk_text_finds_text(text: str, data: st.DataObject) -> None:
     begin = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(begin + 1, len(text)))
     clause = clause_of(text[begin:end])

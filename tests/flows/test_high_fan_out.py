@@ -37,7 +37,7 @@ from tests.flows.shared_network import SharedDatabases, processes
 
 HIGH_FAN_OUT_FROM = 8
 MANY, FEW = 9, 3
-"""Followers with whom one becomes loud, and quiet: a half of `HIGH_FAN_OUT_FROM` is still enough."""
+"""Numbers of followers with which a member becomes high-fan-out, and with which the member is demoted."""
 PUSHED, PULLED = "pushed", "pulled #tide"
 
 
@@ -53,7 +53,7 @@ class HighFanOutFixture(NamedTuple):
         return Shoal(self.network)
 
     async def they_leave(self) -> list[FollowersLost]:
-        """Unfollow with all but a few followers, and return the merge events."""
+        """Let all but a few followers unfollow, and return the merge events."""
         for fan in self.fans[FEW:]:
             await fan.unfollow(self.star)
         return await self.work_off()
@@ -392,7 +392,7 @@ async def test_home_timeline_read_during_high_fan_out_demotion_is_complete(engin
 
 
 @in_loop
-async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_skipped() -> None:
+async def test_high_fan_out_mark_in_process_with_outdated_marks_is_read_again_before_push_is_skipped() -> None:
     async with a_stage() as high_fan_out:
         effects = high_fan_out.network.effects
         elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)
@@ -407,8 +407,8 @@ async def test_high_fan_out_mark_in_stale_process_is_rechecked_before_push_is_sk
 
 
 @in_loop
-async def test_upkeep_demotes_stale_high_fan_out_marks(tmp_path: Path) -> None:
-    """Marks that nobody looked at again, or a `high_fan_out_from` that was raised."""
+async def test_upkeep_demotes_high_fan_out_sources_with_few_followers(tmp_path: Path) -> None:
+    """A mark remains if no process has looked at it since, or if `high_fan_out_from` was raised."""
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with a_stage(url) as high_fan_out:
         batch = Batch(shard_of(EVERYBODY))

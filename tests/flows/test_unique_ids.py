@@ -102,7 +102,7 @@ def check_unique(ids: Iterable[int]) -> None:
 
 
 async def together(waiting: Iterable[Awaitable[object]]) -> list[object]:
-    """Run all concurrently."""
+    """Run all of these concurrently, and return their results."""
     return list(await asyncio.gather(*waiting))
 
 

@@ -50,7 +50,7 @@ class Slow(MemoryGraph):
         return answer
 
     async def hold_answer(self, commit: Coroutine[Any, Any, None]) -> tuple[asyncio.Task[None], asyncio.Event]:
-        """Start a commit and return its task once it is stored; it returns when the event is set. Later commits are answered."""
+        """Start a commit, and return its task once the commit is stored, with an event: once it is set, the task ends."""
         self.stored.clear()
         held = self.may_answer = asyncio.Event()
         task = asyncio.create_task(commit)
@@ -85,7 +85,7 @@ async def test_cached_graph_commit_with_cancelled_caller_still_invalidates_cache
 
 
 @in_loop
-async def test_cached_graph_count_read_during_a_returning_commit_is_not_cached() -> None:
+async def test_cached_graph_count_read_before_stored_commit_returns_is_not_cached() -> None:
     store = Slow()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN))

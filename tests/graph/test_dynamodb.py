@@ -190,8 +190,8 @@ async def test_dynamodb_graph_follow_changes_take_fixed_requests_and_items(
             before = graph.capacity.requests.copy()
             await (end if n % 2 else begin)(graph, ANN, FOLLOWS, BEN, moment(n))
             assert graph.capacity.requests - before == {"batch_get_item": 1, "transact_write_items": 1}
-    # Two association sides, each with a list entry and a count. An ended follower is listed; the history takes two more items,
-    # of which one is listed as well and later moves in that list.
+    # A follow is two associations, each with a list entry and a count. An ended follow is in the list of ended followers. The
+    # history takes two more items: one of them has a list entry too, which moves when the history grows.
     assert items == [6, 7, 10, 7, 11, 7]
 
 
@@ -215,7 +215,7 @@ async def test_dynamodb_graph_batch_limit_includes_derived_items() -> None:
     async with opened(new_table()) as (graph,):
         batch = Batch(shard_of(ANN))
         for n in range(17):
-            # Each takes two associations, two list entries and two counts, one of them shared by all.
+            # Each follow takes two associations, two list entries and two counts; one of the counts is shared by all follows.
             batch.assoc_add(ANN, FOLLOWS, id_on(9, n), moment(n))
         await graph.commit(batch)
         batch = Batch(shard_of(ANN))

@@ -1,4 +1,4 @@
-"""Prefetching from a store that joins reads: what follows is not read again, and is never older than its read."""
+"""Prefetching from a store that joins reads: prefetched data is not read again, and is never older than the request."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Joined(MemoryGraph):
-    """A store that joins reads, counts them, and answers when it may."""
+    """A store that joins reads, counts them, and answers them while `may_answer` is set."""
 
     joins = True
 

@@ -226,7 +226,7 @@ async def test_change_mark_of_crashed_process_expires() -> None:
             assert 0 < server.ttl(key(ONE)) <= 30
             value = server.get(key(ONE))
             assert isinstance(value, bytes)
-            # Its deadline has passed.
+            # Write the change mark with a deadline that has passed.
             server.set(key(ONE), value[:9] + bytes(8))
         assert (await versions.read([ONE])).keys() == {ONE}
         with Redis.from_url(redis.server().url) as server:

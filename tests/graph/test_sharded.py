@@ -470,7 +470,7 @@ async def test_sharded_graph_commit_that_a_new_shard_map_overtakes_is_repeated_o
 
 
 class Keeper:
-    """The copy of a map in a store, which records the calls of a process."""
+    """The side of a store that has a shard map, which records the calls of a process."""
 
     def __init__(self, url: str, newest: ShardMap, calls: list[tuple[str, str]]) -> None:
         self._url = url
@@ -552,7 +552,7 @@ async def test_sharded_graph_reads_ignore_rows_of_data_sources_owned_elsewhere()
 
 
 class Wary:
-    """Treats a place as fresh only after `renew`, which may replace the shard map."""
+    """Treats the map of a store as current only after `renew`, which may replace the map."""
 
     def __init__(self, renewed: Callable[[], None]) -> None:
         self._sure: set[int] = set()

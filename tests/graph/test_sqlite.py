@@ -173,7 +173,7 @@ except Unavailable as refusal:
             [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
         )
     assert answer.stdout.startswith(f"the store shoal.db is in use by another process, {os.getpid()} (")
-    assert answer.stdout.endswith("): stop that one first\n")
+    assert answer.stdout.endswith("): stop that process first\n")
     # With parallel test runs, the command line of a worker does not contain pytest.
     assert " ".join(sys.orig_argv[1:3]) in answer.stdout
     async with opened(path) as graph:

@@ -27,11 +27,9 @@ class _NeverNew:
         return dict.fromkeys(ids, b"stamp")
 
     async def begin(self, ids: Sequence[int], *, reading: bool = False) -> MarkedChange:
-        """Nothing changes."""
         return await LocalVersionTokens().begin(ids, reading=reading)
 
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
-        """Nothing has changed."""
         return {}
 
 

@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "dynamodb-use-cases.
 
 
 class Case(NamedTuple):
-    """A use case with its costs for a visitor, if they have it, and for a member."""
+    """A use case with its costs for a member and, if visitors may use it, for a visitor."""
 
     use_case: UseCase
     visitor: Costs | None
@@ -45,7 +45,7 @@ class Counts(NamedTuple):
 
 
 async def counted() -> Counts:
-    """Run all use cases on a new table, and the alternatives."""
+    """Run all use cases and their alternatives on a new table."""
     url = new_table()
     filled = await fill(url, PEOPLE)
     cases: list[Case] = []

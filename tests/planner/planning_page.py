@@ -29,7 +29,7 @@ _COSTS = re.compile(r"(?<=<!-- costs -->\n\n).*?(?=\n<!-- end of costs -->\n)", 
 _PLAIN = {"contention"}
 _WIDTH = "96"
 _MOST_SECONDS = 3_600
-"""Maximum of a time. A cost with a higher maximum is a number of bytes."""
+"""Maximum of a cost in seconds. A cost with a higher maximum is a number of bytes."""
 
 
 def with_outputs(text: str) -> str:

@@ -57,7 +57,7 @@ def test_cluster_plan_carries_its_load_unless_engines_reach_their_limits(of: Ass
 
 @settings(max_examples=examples(15, full=30))
 @given(NETWORKS)
-def test_plan_with_more_load_lowers_use_of_no_limit(of: Assumptions) -> None:
+def test_plan_with_more_load_never_lowers_use_of_any_limit(of: Assumptions) -> None:
     def uses(given: Assumptions) -> dict[str, float]:
         fixed = cluster(given, COSTS, Size(8, 4, 2, 2))
         return {limit.what: limit.use for shape in (one_process(given, COSTS), fixed) for limit in shape.limits}

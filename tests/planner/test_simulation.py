@@ -155,7 +155,7 @@ def test_simulation_with_lost_timelines_delivers_to_them_only_after_a_read(of: A
 
 
 @pytest.mark.parametrize(("of", "shape"), [(SMALL, ONE), (LARGE, SEVERAL)])
-def test_simulation_of_celebrity_post_delivers_to_configured_share_of_members(of: Assumptions, shape: str) -> None:
+def test_simulation_of_celebrity_post_delivers_to_configured_fraction_of_members(of: Assumptions, shape: str) -> None:
     whole, famous = run(of, shape=shape), run(of, Celebrity(at=1, lasting=3, part=0.2), shape=shape)
     assert famous.came - whole.came == pytest.approx(3, abs=8)
     assert famous.deliveries - whole.deliveries == pytest.approx(3 * 0.2 * of.members * of.warm, rel=0.15)
@@ -174,7 +174,7 @@ def test_simulation_results_match_plan_of_equal_network() -> None:
     assert found.busy["Redis"] == pytest.approx(work.redis / size.redis, rel=0.15)
 
 
-def test_simulation_with_fewer_workers_is_busier_and_with_too_few_never_drains() -> None:
+def test_simulation_with_fewer_workers_is_busier_and_with_too_few_never_empties_its_queue() -> None:
     tenth = [simulate(LARGE, COSTS, Course(seconds=10), given=GivenSize(workers=workers)) for workers in (8, 2)]
     assert tenth[1].busy["workers"] == pytest.approx(4 * tenth[0].busy["workers"], rel=0.1)
     much = replace(LARGE, posts=500)

@@ -444,7 +444,7 @@ async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(ca
 
 
 @in_loop
-async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_follows() -> None:
+async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_follows_channel() -> None:
     async with hub_fixture() as fixture:
         await fixture.tell(updates.TagCloudMerged(1))
         assert fixture.merged == []

@@ -44,7 +44,7 @@ def test_placement_conformance_file_covers_every_kind_of_name() -> None:
     assert max(len(name.encode()) for name in NAMES) >= 200
 
 
-def test_python_placement_matches_conformance_file() -> None:
+def test_name_placement_in_python_matches_conformance_file() -> None:
     placed = [(name, *place(name), place(name).shard, media_path(name)) for name in NAMES]
     assert [",".join(map(str, line)) for line in placed] == LINES
 
@@ -57,9 +57,7 @@ def test_python_placement_matches_conformance_file() -> None:
         ("node", "--version", "place.mjs"),
     ],
 )
-def test_placement_program_in_another_language_matches_conformance_file(
-    language: str, check: str, program: str
-) -> None:
+def test_name_placement_in_another_language_matches_conformance_file(language: str, check: str, program: str) -> None:
     command = [interpreter(language, check), str(PROGRAMS / program)]
     typed = "".join(f"{name}\n" for name in NAMES)
     done = subprocess.run(command, input=typed.encode(), capture_output=True, timeout=60, check=False)
@@ -68,8 +66,8 @@ def test_placement_program_in_another_language_matches_conformance_file(
 
 
 @in_loop
-async def test_sql_placement_matches_conformance_file() -> None:
-    url = await postgres.database(test_sql_placement_matches_conformance_file)
+async def test_name_placement_in_sql_matches_conformance_file() -> None:
+    url = await postgres.database(test_name_placement_in_sql_matches_conformance_file)
     connection = await asyncpg.connect(url)
     try:
         transaction = connection.transaction()

@@ -111,7 +111,7 @@ async def test_tag_collector_large_increment_is_merged_in_parts_of_configured_si
 
 
 @in_loop
-async def test_tag_collector_divides_increments_between_posts() -> None:
+async def test_tag_collector_never_divides_tags_of_one_post() -> None:
     store = RecordedMerges()
     collector = collector_of(store, changes=10)
     collector.take([tagged(1, HUNDRED[:18], posts=3), tagged(2, HUNDRED[18:58], posts=2), tagged(3, ["last"], posts=1)])

@@ -182,7 +182,7 @@ async def test_tag_cloud_rule_without_effect_creates_no_version() -> None:
 
 
 @in_loop
-async def test_tag_cloud_rule_keeps_completeness_time() -> None:
+async def test_tag_cloud_rule_does_not_change_completeness_time() -> None:
     store = MemoryCloud()
     await count_into(store, uses("a", 1))
     clouds = TagCloud(store, clock=lambda: NOW + 5_000)

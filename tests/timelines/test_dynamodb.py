@@ -132,7 +132,7 @@ async def test_dynamodb_timelines_second_push_to_cold_timeline_costs_no_write_un
 
 
 @in_loop
-async def test_dynamodb_timelines_push_below_floor_is_not_written_but_the_rest_of_its_group_is() -> None:
+async def test_dynamodb_timelines_push_below_floor_is_skipped_and_other_pushes_of_its_group_are_written() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, [], FIRST)
@@ -388,7 +388,7 @@ async def test_dynamodb_timelines_table_is_created_once_by_concurrent_processes(
 async def test_dynamodb_timelines_in_table_of_the_graph_are_refused() -> None:
     url = dynamodb.new_table()
     await (await DynamoGraph.open(url)).close()
-    with pytest.raises(Unavailable, match="is not a table of home timelines: name another table in timelines"):
+    with pytest.raises(Unavailable, match="has another purpose: set timelines to the URL of another table"):
         await DynamoTimelines.open(url.replace("&spread=2", ""), 800, idle_seconds=DAY)
 
 
@@ -397,7 +397,7 @@ async def test_dynamodb_timelines_in_table_of_the_graph_are_refused() -> None:
     [
         ("dynamodb://", "expected dynamodb://table"),
         ("dynamodb://table?regions=x", "expected dynamodb://table"),
-        ("dynamodb://table?region=local&spread=8", "spread applies to the table of the store only: remove it"),
+        ("dynamodb://table?region=local&spread=8", "the option spread is only for the table of the store: remove it"),
     ],
 )
 @in_loop

@@ -178,11 +178,11 @@ async def test_redis_cluster_slot_migration_applies_all_pushes(
         await warm_up(timelines, (one, two))
         begin_move(source, target, slot)
         move(source, target, one)
-        # One has moved, two has not moved yet, three is created on the target of the slot.
+        # The timeline of `one` has moved, that of `two` has not, and that of `three` is created on the target of the slot.
         await warm_up(timelines, (three,))
         assert await timelines.push(entry(1), slots) == 3
         assert await ids(timelines, two) == await ids(timelines, three) == [entry(1)]
-        # After moving back, one has the entry that was pushed in between.
+        # After moving back, the timeline of `one` has the entry that was pushed in between.
         source.ask("CLUSTER", "SETSLOT", slot, "STABLE")
         move(target, source, one)
         assert await ids(timelines, one) == [entry(1)]

@@ -29,7 +29,6 @@ _MEMORY = "an in-memory store cannot be backed up"
 
 
 def repository_url(text: str) -> str:
-    """Return the URL of a backup repository given as a directory or a URL."""
     return text if "://" in text else Path(text).absolute().as_uri()
 
 

@@ -27,7 +27,6 @@ def open_mail(settings: Settings) -> MailSender | None:
 
 
 def stationery_of(settings: Settings) -> Stationery:
-    """Return the data that all mails of a network contain."""
     return Stationery(settings.title, base_url(settings))
 
 
@@ -74,7 +73,6 @@ def open_key(settings: Settings) -> ServerKey | None:
 
 
 def open_push_sender(settings: Settings, key: ServerKey) -> PushSender:
-    """Return the push sender. Raises `InvalidInput` for invalid settings."""
     return PushSender(key, base_url(settings), _networks(settings))
 
 

@@ -133,11 +133,10 @@ class Network:
         return self.counting.store
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Change tag counts or rules."""
         await amend(self.counting.store, lambda _: amendment, self.counting.updates)
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Wait until all events so far are processed, here or in workers.
+        """Wait until all events so far are processed, by this process or by workers.
 
         Raises `TimeoutError` after `patience` seconds.
         """

@@ -55,7 +55,6 @@ def refusal_limit(settings: Settings) -> float:
 
 
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Return the `Pressure` that refuses posts while fan-out or the search index is behind (load shedding)."""
     return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), refusal_limit(settings))
 
 

@@ -18,7 +18,6 @@ _MEDIA = "shoal.media"
 
 
 def store_urls(settings: Settings) -> list[str]:
-    """Return the distinct URLs of the stores, in the order of the shard map."""
     return distinct_urls(settings.store)
 
 
@@ -28,7 +27,6 @@ def distinct_urls(setting: str | Mapping[str, str]) -> list[str]:
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file of `sqlite:///relative` or `sqlite:////absolute`."""
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
@@ -41,7 +39,6 @@ def sibling_file(settings: Settings, url: str, suffix: str) -> Path:
 
 
 def store_files(settings: Settings) -> list[Path]:
-    """Return the SQLite files of the stores, in the order of the shard map."""
     return [sqlite_path(url) for url in store_urls(settings) if urlsplit(url).scheme == "sqlite"]
 
 

@@ -87,7 +87,6 @@ _SWITCH_SECONDS = 0.0001
 ten times per commit.
 """
 _MMAP_THRESHOLD = -3
-"""glibc's M_MMAP_THRESHOLD."""
 _LARGE_BYTES = 1 << 20
 _CHECK_SECONDS = 1.0
 _COLLECT_SECONDS = 60.0
@@ -105,7 +104,6 @@ def prepare() -> None:
 
 
 def settle() -> None:
-    """Freeze current objects and collect garbage rarely. Call it once the network is open."""
     collect_seldom()
 
 
@@ -139,7 +137,6 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
 
 
 def _resident() -> int:
-    """Return the resident bytes of this process; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

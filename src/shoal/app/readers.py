@@ -61,8 +61,6 @@ Continue = Callable[[socket.socket, bytes], Coroutine[Any, Any, None]]
 
 
 class _Tasks:
-    """Background tasks, limited in number."""
-
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
 
@@ -152,7 +150,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Keep a reader registered in its slot until it disconnects, which cancels this request."""
+        """Keep a reader registered in its slot until the reader disconnects, which cancels this request."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return
@@ -196,7 +194,6 @@ class StoreReader:
         self._tasks = _Tasks()
 
     def alive(self) -> bool:
-        """Return whether the owner is connected: only then is the change log complete."""
         return self._client is not None and self._client.link.open
 
     def passing(self, routes: ReadableRoutes) -> Passing:

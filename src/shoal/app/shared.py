@@ -61,7 +61,6 @@ class Sharing:
 
     @property
     def round_trips(self) -> int:
-        """Number of scripts (Redis) or requests (DynamoDB) sent so far."""
         return self.sent()
 
 
@@ -157,7 +156,7 @@ class HostProcess:
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, which are read-only in a reader process. A new owner discards those of the previous owner."""
+        """Return the timelines, which a reader process can only read. A new owner discards the timelines of the previous owner."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)

@@ -86,7 +86,6 @@ async def newest_map(settings: Settings) -> ShardMap:
 
 
 def spans_stores(settings: Settings) -> bool:
-    """Return whether the graph is in several stores, or may be distributed over several while it is open."""
     known = map_of(settings)
     return len(known.stores) > 1 or _lives(known)
 
@@ -131,7 +130,6 @@ async def open_side(url: str, *, joins: bool) -> Side:
 async def open_one(
     url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool, histories: Histories | None = None
 ) -> Store:
-    """Open one store with the shards selected by `owns`."""
     scheme = scheme_of(url, "store", STORES, _SHOWN)
     backend = STORES[scheme].load()
     store: Store
@@ -155,8 +153,6 @@ def _owner(at: list[int], index: int) -> Owns:
 
 
 class Upgradable(Protocol):
-    """A store or an index that can be upgraded."""
-
     async def plan(self) -> list[PendingStep]:
         """Return the pending steps. Raises `Unavailable` if the store or index cannot be opened."""
 
@@ -165,8 +161,6 @@ class Upgradable(Protocol):
 
 
 class NamedUpgrade(NamedTuple):
-    """An upgrade and a name for it, without passwords."""
-
     name: str
     upgrade: Upgradable
 

@@ -158,7 +158,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> AccountDeletion:
-    """Return the account deletion that a receipt text belongs to. Raises `NotFound` if there is none."""
+    """Return the account deletion of a receipt, given the text of the receipt. Raises `NotFound` if there is none."""
     id_, secret = opened(text)
     deletion = await get_object(writes.graph, AccountDeletion, id_)
     if not fits(deletion.secret_hash, secret):
@@ -167,7 +167,7 @@ async def receipt(writes: Writes, text: str) -> AccountDeletion:
 
 
 async def _access(writes: Writes, member_id: int) -> Member:
-    """Return a member in any state except pending. Raises `NotFound` for an unknown or pending member."""
+    """Return a member whatever their state. Raises `NotFound` for an unknown or pending member."""
     member = await get_object(writes.graph, Member, member_id)
     if member.pending:
         raise NotFound("Record not found")
@@ -175,7 +175,6 @@ async def _access(writes: Writes, member_id: int) -> Member:
 
 
 def _hide(batch: Batch, member: Member, deletion: AccountDeletion, now: int) -> None:
-    """Hide a member, and invalidate their tokens and authorization codes, in the batch."""
     gone = replace(
         member,
         departure_id=deletion.id,
@@ -288,7 +287,7 @@ async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
 
 
 async def _page(writes: Writes, member: int) -> int:
-    """Delete a page of the member's remaining data, one kind after another. Return the number of items; 0 if none are left."""
+    """Delete a page of the member's remaining data, one kind after another. Return the number of deleted items; 0 at the end."""
     for step in _STEPS:
         if found := await step(writes, member):
             return found
@@ -314,7 +313,6 @@ def _each(atype: schema.AssocType, end: Callable[[Writes, int, Assoc], Awaitable
 
 
 def _by_verb(atype: schema.AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
-    """Return a deletion step that calls the command `verb`, which undoes an action, for each association of a type."""
     return _each(atype, lambda writes, member, assoc: verb(writes, member, assoc.id2))
 
 
@@ -364,7 +362,6 @@ async def _media(writes: Writes, member: int) -> int:
 
 
 async def _logins(writes: Writes, member: int) -> int:
-    """Delete tokens, authorization codes and browser sessions."""
     found = [
         assoc.id2
         for atype in (schema.LOGGED_IN, schema.EXPIRING)

@@ -115,7 +115,9 @@ async def take_out(writes: Writes, member_id: int, album_id: int, media_ids: Seq
 
 
 async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequence[int]) -> None:
-    """Move photos to the front of an album, in the given order; the other photos keep their order. Unknown ids are ignored.
+    """Move photos to the front of an album, in the given order; the other photos keep their order.
+
+    Ids of media outside the album are ignored.
 
     Raises `NotFound` for another member's album.
     """

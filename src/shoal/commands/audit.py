@@ -92,7 +92,7 @@ async def drop_old(writes: Writes, before: int) -> None:
 
 
 async def end_addresses(writes: Writes, member_id: int) -> int:
-    """Delete a page of the member's own list of audit entries, which stores IP addresses. Return the number of deletions."""
+    """Delete a page of the member's own list of audit entries, which has IP addresses. Return the number of deleted entries."""
     batch = Batch(shard_of(member_id))
     for assoc in await writes.graph.assoc_range(member_id, AUDITED, Cursor(limit=_DROPPED_AT_ONCE)):
         batch.assoc_del(member_id, AUDITED, assoc.id2, writes.new_id(batch.shard))

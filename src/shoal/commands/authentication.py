@@ -347,9 +347,9 @@ async def _begin(
 
 
 def prefixes_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the address prefixes known after a password change: only the one from which the member changed it.
+    """Return the address prefixes that are known after a password change: only the prefix from which the member changed it.
 
-    With a second factor there are none: the password does not prove that the owner uses an address.
+    For a member with a second factor no prefix is known: the password does not prove that the owner uses an address.
     """
     if login.second is not None:
         return ()

@@ -197,7 +197,7 @@ async def check_email(writes: Writes, address: str, client: str) -> None:
     """
     block_id = await domain_block_of(writes.graph, address)
     if block_id:
-        # The response matters more than the statistics.
+        # A failure to count the attempt must not change the response.
         with contextlib.suppress(ShoalError):
             await _count_attempt(writes, block_id, client)
         raise Disallowed("Email uses a disallowed e-mail provider", field="email")
@@ -385,7 +385,6 @@ def _checked(before: IpBlock, changes: IpBlockChanges) -> IpBlock:
 
 
 def _changing(writes: Writes) -> Batch:
-    """Create a batch that makes every process reload the IP blocks."""
     batch = Batch(_SHARD)
     batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
     return batch

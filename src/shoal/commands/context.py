@@ -113,7 +113,7 @@ class Pressure:
     """Posts and shares refused so far."""
 
     def check(self) -> None:
-        """Raise `Unavailable` at random, with the probability that the current delay calls for."""
+        """Raise `Unavailable` at random: the longer the current delay, the more often."""
         if (refusal := self.refusal()) is not None:
             raise refusal
 
@@ -214,7 +214,6 @@ class Writes:
     """Runs tasks that no response waits for; None for callers inside the process, which wait for the tasks themselves."""
 
     def by(self, actor: Actor) -> Writes:
-        """Return a copy of these dependencies, bound to another acting member."""
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:

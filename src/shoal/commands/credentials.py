@@ -130,7 +130,10 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
 
 
 async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
-    """Return the email token of a link. Raises `Gone` if the token is unknown, used, expired, or of none of these `kinds`."""
+    """Return the email token of a link.
+
+    Raises `Gone` if the token is unknown, used, expired, or of a kind that is not in `kinds`.
+    """
     id_, secret = opened(text)
     proof = await find_object(writes.graph, EmailToken, id_)
     if proof is None or not any(fits(hash_, secret) for hash_ in proof.secret_hashes) or proof.kind not in kinds:
@@ -190,7 +193,7 @@ async def _access_as_is(writes: Writes, member_id: int) -> Member:
 
 
 async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
-    """Send the confirmation mail (again); the link is valid for its full lifetime."""
+    """Send the confirmation mail, for the first time or again. The link in this mail is valid for the full lifetime."""
 
     async def attempt() -> None:
         now = await _access_as_is(writes, member.id)
@@ -272,7 +275,7 @@ async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
 
 
 async def set_email(writes: Writes, member_id: int, address: str) -> Member:
-    """Set or remove ("") a member's address without a mail, for operators.
+    """Set a member's address without a mail, for operators. An empty `address` removes it.
 
     Links that would restore another address become invalid. Raises `InvalidInput` for a malformed address, `Taken` for an address
     in use, `NotFound` for an unknown member, and `Conflict` for a member without a login.

@@ -56,7 +56,9 @@ async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter
     if change.title is None:
         raise InvalidInput("Title can't be blank", field="title")
     if change.contexts is None:
-        raise InvalidInput("Context None or invalid context supplied", field="context")
+        raise InvalidInput(
+            "Context must be at least one of home, notifications, public, thread and account", field="context"
+        )
     shard = shard_of(member_id)
     empty = Filter(id=0, owner_id=member_id, title="")
     apply = _checked_change(writes, change)
@@ -166,7 +168,9 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
     title = None if change.title is None else _required_text(change.title, "title", "Title can't be blank")
     contexts = None if change.contexts is None else tuple(dict.fromkeys(change.contexts))
     if contexts == ():
-        raise InvalidInput("Context None or invalid context supplied", field="context")
+        raise InvalidInput(
+            "Context must be at least one of home, notifications, public, thread and account", field="context"
+        )
     words = [_checked(word) for word in change.words]
     expires_at = None
     if change.lasts is not None:

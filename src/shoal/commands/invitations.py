@@ -248,7 +248,7 @@ def _lock(writes: Writes, invitation_id: int) -> AbstractAsyncContextManager[Non
 
 
 async def _offer(writes: Writes, code: str) -> Offer:
-    """Return the invitation with this code and its owner, even if it is used up."""
+    """Return the invitation with this code and its owner, even if no uses are left."""
     id_, secret = opened(code)
     invitation = await find_object(writes.graph, Invitation, id_)
     if invitation is None or not fits(hash_of(invitation.secret), secret):

@@ -126,7 +126,6 @@ async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequenc
 
 
 def _changed(member_id: int, list_id: int) -> Batch:
-    """Create a batch with the event that the list was changed, on the owner's shard, which stores the list."""
     batch = Batch(shard_of(member_id))
     batch.emit(ListChanged(list_id=list_id, owner_id=member_id))
     return batch

@@ -115,7 +115,6 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
 
 
 def check_quota(writes: Writes, owner: Member, more: int) -> None:
-    """Raise `Unfit` if `more` bytes would exceed the member's storage quota."""
     used, most = owner.media_bytes, writes.limits.member_bytes
     if used + more > most:
         raise Unfit(
@@ -216,7 +215,6 @@ async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
 
 
 def check_takes_thumbnail(media: Media) -> None:
-    """Raise `InvalidInput` for a picture, whose thumbnail is always generated."""
     if media.kind is MediaKind.IMAGE:
         raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
 

@@ -74,7 +74,6 @@ async def members_named(writes: Writes, text: str) -> tuple[Mention, ...]:
 
 
 def _with_mentions(member: Member, named: tuple[Mention, ...], domain: str) -> Member:
-    """Return a member with the mentions in the profile text. Names are resolved by the former mentions and by `named`."""
     text = "\n".join((member.note, *(field.value for field in member.fields)))
     names = set(mentions_of(text, domain))
     found = dict.fromkeys((*member.mentions, *named))
@@ -267,7 +266,10 @@ def imported(
 
 
 async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
-    """Commit a member with their login. The member's id is `login.member_id` if an invitation reserved one, or a new id."""
+    """Commit a member with their login.
+
+    The member's id is `login.member_id` if an invitation reserved an id, or a new id.
+    """
     theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
     if login.email:
         await hold_address(writes, login.email, theirs.member_id, milliseconds_of(theirs.member_id))
@@ -362,7 +364,6 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def find_login(writes: Writes, typed: str) -> Member | None:
-    """Return the member with the user name, email address or handle on this server that was typed into a login form."""
     return await member_called(writes.graph, typed, writes.domain)
 
 

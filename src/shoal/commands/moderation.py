@@ -148,7 +148,7 @@ async def sensitize(writes: Writes, member_id: int) -> Member:
 
 
 async def unsensitize(writes: Writes, member_id: int) -> Member:
-    """Undo `sensitize`: the member's own flag on each post applies again."""
+    """Undo `sensitize`: media are sensitive again only in posts that the member marks as sensitive."""
     return await _become(writes, member_id, AuditVerb.MEMBER_UNSENSITIZED, sensitized=False)
 
 

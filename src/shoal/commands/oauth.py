@@ -448,13 +448,11 @@ class TokenUses:
             self._task = asyncio.create_task(self._run(), name="shoal-token-uses")
 
     async def flush(self) -> None:
-        """Write all pending uses now."""
         while self._pending:
             uses = [self._pending.pop(id_) for id_ in list(self._pending)[:_AT_ONCE]]
             await asyncio.gather(*(self._write(token, use) for token, use in uses))
 
     async def close(self) -> None:
-        """Discard pending uses: the next request with each token records its use again."""
         await cancel(self._task)
 
     async def _run(self) -> None:

@@ -43,13 +43,11 @@ _REFUSED = "The device did not make a passkey for this account in time; please t
 
 
 async def of_member(writes: Writes, member_id: int) -> tuple[Passkey, ...]:
-    """Return a member's passkeys, oldest first."""
     login = await login_of(writes.graph, await access_member(writes.graph, member_id))
     return login.passkeys if login else ()
 
 
 async def options(writes: Writes, site: Site, member: Member) -> dict[str, object]:
-    """Return the WebAuthn creation options for a new passkey."""
     challenge = await authentication.make_challenge(writes, Purpose.ADD, member.id)
     known = await of_member(writes, member.id)
     return making_options(site, challenge, known, member.id, member.name, member.display_name)

@@ -141,7 +141,6 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 
 
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
-    """Return the number of votes of the member, and the chosen options."""
     keys = [vote_key(member_id, shard_of(member_id), poll.id, ordinal) for ordinal in range(len(poll.options))]
     # Read the keys first. If another vote is committed between the two reads, its choices are known, and this vote fails because
     # the key is taken.

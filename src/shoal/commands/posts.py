@@ -71,7 +71,6 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
 
 
 def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    """Return the key that leads from the id of a scheduled post to the post that was published from it."""
     return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
 
 
@@ -247,7 +246,6 @@ async def _mentions(writes: Writes, draft: Draft) -> tuple[Mention, ...]:
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
-    """Return the author, and the parent post if the draft has one. Raises `NotFound` if the author may not see the parent."""
     author = await access_member(writes.graph, author_id)
     return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
@@ -466,7 +464,7 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
 
 
 def _terms(draft: Draft, usual: Member | Post) -> dict[str, Any]:
-    """Return the license and whether downloads are allowed: as drafted, or else as in the edited post or the author's defaults.
+    """Return the license and whether downloads are allowed. The edited post or the author's defaults replace missing values.
 
     A post without media has neither.
     """
@@ -502,6 +500,5 @@ def _written(made: Post | ScheduledPost) -> Post:
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:
-    """Return whether an import has already created this record."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))

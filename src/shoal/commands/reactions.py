@@ -212,7 +212,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event if the association is a like. Other marks are private, and emit none."""
+    """Emit an event if `atype` is the type of likes. Other marks are private and emit no event."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -267,7 +267,6 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
 
 
 async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> bool:
-    """Remove an emoji reaction of the member, and return whether there was one."""
     chosen = await _chosen(writes, member_id, post.id)
     left = [position for position in chosen if position.emoji != emoji]
     if len(left) == len(chosen):

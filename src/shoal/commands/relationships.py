@@ -179,7 +179,7 @@ async def _begin_follow(
 
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
-    """Add a follow of the inviter to the batch that admits a member, unless the inviter is deleted or suspended."""
+    """Add to the batch that admits a member a follow of their inviter, unless the inviter is deleted or suspended."""
     inviter = await find_object(writes.graph, Member, member.invited_by)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)
@@ -311,7 +311,7 @@ async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Relation:
-    """Store a private note about the other member; an empty text deletes it."""
+    """Store a private note about another member. An empty text deletes the note."""
     text = check_text(text, field="comment", maximum=writes.limits.private_note)
     if text:
         await access_member(writes.graph, other_id)
@@ -332,7 +332,6 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Stop featuring the other member on the member's profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

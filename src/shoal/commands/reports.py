@@ -145,7 +145,10 @@ async def sort(
 
 
 async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
-    """Return a report. Raises `NotFound` if it does not exist, or if it is not about the member `about` (0: any member)."""
+    """Return a report.
+
+    Raises `NotFound` if the report does not exist, or if it is not about the member `about` (0: any member).
+    """
     report = await get_object(graph, Report, report_id)
     if about not in {0, report.target_id}:
         raise NotFound("Record not found")

@@ -101,7 +101,6 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
 
 
 async def leave(writes: Writes, text: str) -> None:
-    """End the browser session of this token."""
     try:
         token, member = await check_token(writes, text)
     except Unauthenticated:

@@ -96,7 +96,7 @@ class Activity:
         await asyncio.gather(*puts, self._end(graph, {id_: pending[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, pending: Mapping[int, _PendingEntry]) -> None:
-        """Write the list entries of one shard's posts, skipping posts that were deleted concurrently."""
+        """Add posts of one shard to the list of active posts `public`, skipping posts that were deleted concurrently."""
         batch = Batch(shard_of(public))
         for id_, post in pending.items():
             batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
@@ -121,7 +121,7 @@ class Activity:
             self._finish(id_, post)
 
     async def _end(self, graph: Graph, pending: Mapping[int, _PendingEntry]) -> None:
-        """Delete the list entries of posts that are not public: an earlier call that failed may have written them."""
+        """Remove posts that are not public from the lists of active posts: an earlier call that failed may have added them."""
         try:
             await _end_entries(graph, list(pending))
         except BaseException as error:  # noqa: BLE001  # as above
@@ -137,7 +137,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """Delete the list entries of posts that must not be listed. Such posts are few, so each is read separately."""
+    """Remove posts from the lists of active posts. Such posts are few, so the list entry of each is read separately."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))
@@ -160,9 +160,9 @@ def _fail(pending: Iterable[_PendingEntry], error: BaseException) -> None:
 
 
 async def forget_inactive(graph: Graph, now: int) -> None:
-    """Delete the list entries of posts without a recent reaction; `now` is in Unix milliseconds.
+    """Remove posts without a recent reaction from the lists of active posts; `now` is in Unix milliseconds.
 
-    Entries that are renewed concurrently are kept.
+    A post that gets a reaction concurrently stays in its list.
     """
     old = Cursor(before=oldest_active(now), limit=_FORGOTTEN_AT_ONCE, oldest_first=True)
     while pages := await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, old):

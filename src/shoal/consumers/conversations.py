@@ -27,7 +27,6 @@ async def go_on(effects: Effects, event: events.PostCreated | events.PostNarrowe
 
 
 async def draw_in(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Add the members whom an edit of a direct post newly mentions to the conversation of the post."""
     if event.visibility is Visibility.DIRECT and event.mentions_added:
         await _tell(effects, event.post_id, event.mentions_added)
 

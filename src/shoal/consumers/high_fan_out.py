@@ -87,7 +87,6 @@ class HighFanOutSources:
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:
-        """Return whether the demotion that began at the time `since` is still in progress."""
         mark = await self._mark(source)
         return mark is not None and mark.time == since and mark.data == _DEMOTED
 

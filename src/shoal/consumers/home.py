@@ -132,7 +132,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-    """Return the ids of a source's newest entries above `floor`, and the id above which none is missing."""
+    """Return the ids of a source's newest entries above `floor`, and an id above which no entry of the source is missing."""
     limit = effects.merge
     found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
     complete_above = found[-1].time - 1 if len(found) == limit else floor
@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return those ids that belong to entries by a followed author or with a followed tag. Takes two reads."""
+    """Return those ids whose entries are still by a followed author or with a followed tag. Takes two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
@@ -169,7 +169,6 @@ async def _still_brought(effects: Effects, member: int, ids: Collection[int]) ->
 
 
 async def begin_demotion(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Demote a high-fan-out source that has lost most of its followers."""
     await effects.high_fan_out_sources.ease(event.source_id)
 
 
@@ -193,7 +192,6 @@ async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int
 
 
 async def _merge_into_active(effects: Effects, source: int, members: list[int]) -> None:
-    """Merge the source's entries into the active timelines of its followers."""
     if not len(effects.timelines.slots(members)):
         return
     ids, complete_above = await newest(effects, source, 0)

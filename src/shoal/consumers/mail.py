@@ -90,7 +90,7 @@ async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue
 
 
 async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
-    """Return the recipient of a mail; None if there is none, there is no address, or the mail is no longer needed."""
+    """Return the recipient of a mail; None if there is no recipient or address, or if the mail is no longer needed."""
     if event.member_id:
         member = await find_object(graph, Member, event.member_id)
     else:

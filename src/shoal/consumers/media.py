@@ -52,7 +52,7 @@ async def _make(effects: Effects, media_id: int) -> None:
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
     """Apply a change to media that are still processing, and return them; None if they were deleted.
 
-    Media that another run has already converted are returned unchanged, because its files are identical.
+    Media that another run has already converted are returned unchanged, because both runs make identical files.
     """
 
     async def attempt() -> Media | None:
@@ -94,5 +94,4 @@ def _ready(media: Media, clip: StoredClip) -> Media:
 
 
 async def remove_files(effects: Effects, event: events.FilesReleased, mark: int) -> None:
-    """Delete the files of the event from the media store, ignoring missing ones."""
     await effects.workshop.library.remove(event.keys)

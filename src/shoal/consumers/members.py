@@ -77,12 +77,10 @@ _TOKEN_PAGE = 200
 
 
 async def clear_tokens(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
-    """Delete the tokens from before the last password change."""
     return await _clear(effects, event, LOGGED_IN, mark) if event.every else None
 
 
 async def clear_authorization_codes(effects: Effects, event: events.SessionsEnded, mark: int) -> int | None:
-    """Delete the authorization codes from before the last password change."""
     return await _clear(effects, event, EXPIRING, mark) if event.every else None
 
 

@@ -127,7 +127,7 @@ async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> 
 async def _meeting(
     effects: Effects, member_id: int, actor_id: int, post: Post | None
 ) -> tuple[Member, Member, Relation] | None:
-    """Return the member, the actor and the member's relation to them; None if the member must not get the notification."""
+    """Return the member, the actor and the member's relation to the actor; None if the member must not get the notification."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
@@ -286,7 +286,6 @@ async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: 
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
-    """Delete these notifications of a member, with one read and at most one commit."""
     await _end(effects, member_id, await _stored_notices(effects, member_id, notices))
 
 
@@ -376,7 +375,10 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionStat
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Notify each member except the actor; but the notification of a closed poll is sent to its actor, the owner, too."""
+    """Notify each member except the actor.
+
+    A closed poll is an exception: its owner, who is the actor of the notification, is notified too.
+    """
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 
@@ -390,12 +392,10 @@ async def forget_mentions(effects: Effects, event: events.PostDeleted, mark: int
 
 
 async def forget_likes(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of likes, before the list of likes is cleared."""
     return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
 
 
 async def forget_shares(effects: Effects, event: events.PostDeleted, mark: int) -> int | None:
-    """Retract the author's notifications of shares, before the list of shares is cleared."""
     return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
 
 

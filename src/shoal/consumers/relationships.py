@@ -56,7 +56,6 @@ async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int
 
 
 async def settle_request(effects: Effects, event: events.RequestChanged, mark: int) -> None:
-    """Make both halves of a follow request agree, because either may be written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
 
 
@@ -69,7 +68,6 @@ async def settle_tags(effects: Effects, event: events.PostCreated, mark: int) ->
 
 
 async def settle_added_tags(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Add an edited post to the lists of the added tags before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
 
 

@@ -38,7 +38,6 @@ async def review_reported(effects: Effects, event: events.ReportFiled, mark: int
 
 
 async def review_closed(effects: Effects, event: events.ReportOutcomeChanged, mark: int) -> None:
-    """Update the review state of the reported posts after a report was closed or reopened."""
     await _review_posts(effects, event.report_id)
 
 

@@ -49,13 +49,11 @@ async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> 
 
 
 def _facts(post: Post) -> tuple[int, int, Visibility, tuple[int, ...], tuple[int, ...]]:
-    """Return the fields of an update about a post."""
     mentions = tuple(mention.id for mention in post.mentions)
     return post.id, post.author_id, post.visibility, tuple(map(tag_id, post.tags)), mentions
 
 
 async def tell_narrowing(effects: Effects, event: events.PostNarrowed, mark: int) -> None:
-    """Publish a narrowed visibility to all who could see the post before. Receivers check whether they may still see the post."""
     update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
     await _tell(effects, update)
 
@@ -65,7 +63,6 @@ async def tell_share(effects: Effects, event: events.ShareCreated, mark: int) ->
 
 
 async def tell_unshare(effects: Effects, event: events.ShareDeleted, mark: int) -> None:
-    """Publish that a share or its post was deleted."""
     await _tell(effects, updates.ShareDeleted(event.share_id, event.author_id))
 
 

@@ -30,7 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
-    """Return an event unknown to this version to the queue. It does not count as an attempt, and may repeat without limit."""
+    """Put an event that this version does not know back into the outbox.
+
+    This does not count as an attempt, and may be repeated without limit.
+    """
     _warn_once()
     raise NewerNeeded("this event requires a newer Shoal")
 
@@ -52,7 +55,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
         indexing.count_comment,
     ),
-    # Imported posts enter timelines at their date and are indexed; they send no notifications and make no post active.
+    # An imported post appears in timelines at its own date and is found by search. It causes no notifications, and an imported
+    # comment does not count as a recent reaction to its parent.
     events.PostImported: (relationships.settle_tags, home.push_post, indexing.look_at_post),
     events.PostUpdated: (
         relationships.settle_added_tags,
@@ -64,7 +68,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the entry, because readers filter it, as when a post loses a tag.
+        # Home timelines keep the entry of the post. Readers filter it out, as they do after a post has lost a tag.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

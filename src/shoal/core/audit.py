@@ -18,7 +18,6 @@ from shoal.core.signup import Invitation
 from shoal.core.text import check_text
 
 MAX_REASON = 5_000
-"""Maximum characters of a reason."""
 MAX_NAME = 255
 """Maximum characters of a target's name; a longer name is truncated."""
 MAX_ADDRESS = 45
@@ -101,7 +100,7 @@ class TargetKind(StrEnum):
 
 
 class AuditTarget(NamedTuple):
-    """The target of an action, with its name when the action was recorded."""
+    """The object that an audited action concerns, with the name that the object had then."""
 
     kind: TargetKind
     id: int = 0
@@ -112,8 +111,6 @@ class AuditTarget(NamedTuple):
 
 
 class Actor(NamedTuple):
-    """The acting member, with the client's address and the reason for the action."""
-
     member_id: int = 0
     """0 for the command line, and for an anonymous client."""
     name: str = ""
@@ -122,11 +119,10 @@ class Actor(NamedTuple):
     reason: str = ""
 
     def because(self, reason: str) -> Actor:
-        """Return a copy of this actor with a reason. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of this actor with a reason for the action. Raises `InvalidInput` if the reason is too long."""
         return self._replace(reason=check_text(reason, field="reason", maximum=MAX_REASON))
 
     def proved(self, member: Member) -> Actor:
-        """Return a copy of this actor whose member is `member`, who has just authenticated."""
         return self._replace(member_id=member.id, name=member.name)
 
 
@@ -177,7 +173,10 @@ def member_target(member: Member) -> AuditTarget:
 
 
 def post_target(post: Post) -> AuditTarget:
-    """Return a post as a target. It has no name, and its owner is not recorded, because the owner is not the actor."""
+    """Return a post as the target of an audited action.
+
+    The target has no name. The post's owner is not recorded, because the owner is not the actor.
+    """
     return AuditTarget(TargetKind.POST, post.id)
 
 
@@ -186,7 +185,7 @@ def report_target(report: Report) -> AuditTarget:
 
 
 def invitation_target(invitation: Invitation) -> AuditTarget:
-    """Return an invitation as a target, without a name, since its code is secret."""
+    """Return an invitation as the target of an audited action, without a name, since its code is secret."""
     return AuditTarget(TargetKind.INVITATION, invitation.id, member_id=invitation.owner_id)
 
 
@@ -195,7 +194,7 @@ def ip_target(block: IpBlock) -> AuditTarget:
 
 
 def verb_of(text: str) -> AuditVerb:
-    """Parse a verb of the audit log. Raises `InvalidInput`, which lists the verbs, for any other text."""
+    """Parse the name of an audited action. Raises `InvalidInput`, which lists the known names, for any other text."""
     try:
         return AuditVerb(text)
     except ValueError:
@@ -222,7 +221,10 @@ class RepeatCounter:
         self._beyond = 0
 
     def count(self, what: str, now: int) -> Repeat | None:
-        """Count an event with the key `what` at `now` (Unix ms). Returns the count if it should be logged, otherwise None."""
+        """Count an event with the key `what` at `now`, in Unix milliseconds.
+
+        Returns the number of events with this key if the event should be logged, otherwise None.
+        """
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0
         together = what not in self._counts and len(self._counts) >= self._most

@@ -85,7 +85,6 @@ def ascii_domain(text: str) -> str:
 
 
 def domains_of(address: str) -> list[str]:
-    """Return the domain of an email address and all its parent domains, most specific first."""
     labels = ascii_domain(address.rpartition("@")[2].removesuffix(".")).split(".")
     return [".".join(labels[start:]) for start in range(len(labels))]
 
@@ -137,7 +136,7 @@ def check_digest(text: str) -> str:
 
 
 def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
-    """Return the block with one more refused attempt, from a client address at `now` (Unix milliseconds)."""
+    """Return the block of an email domain after one more refused sign-up, by the address `client` at `now` (Unix milliseconds)."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
     by_day = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}
@@ -148,7 +147,7 @@ def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBloc
 
 
 def history(block: EmailDomainBlock, now: int) -> list[AttemptDay]:
-    """Return the refused attempts of the last days, today first, including days without attempts."""
+    """Return how many sign-ups the block has refused on each of the last days, today first, including days without any."""
     today = now // _DAY_MS
     by_day = {day.day: day for day in block.days}
     return [by_day.get(day, AttemptDay(day, 0, b"")) for day in range(today, today - HISTORY_DAYS, -1)]
@@ -187,7 +186,6 @@ class IpBlock(Node, frozen=True, tag="ip_block"):
     """Id of the schedule entry of its expiry; 0 for a block that does not expire."""
 
     def in_force(self, now: int) -> bool:
-        """Return whether the block has not expired at `now` (Unix milliseconds)."""
         return not self.expires_at or now < self.expires_at
 
 
@@ -201,7 +199,6 @@ def check_network(text: str) -> str:
 
 
 def contains(network: str, address: str) -> bool:
-    """Return whether a client's IP address is in a range that `check_network` returned."""
     parsed = parse_address(address)
     return parsed is not None and parsed in ipaddress.ip_network(network)
 
@@ -269,7 +266,6 @@ class NameBlock(Node, frozen=True, tag="name_block"):
 
 
 def plain(text: str) -> str:
-    """Return the plain form of a user name: lower case, with digits that look like letters replaced by these letters."""
     return text.strip().lower().translate(_PLAIN)
 
 
@@ -284,7 +280,6 @@ def check_word(text: str, *, part: bool) -> str:
 
 
 def key_text(word: str, *, part: bool) -> str:
-    """Return the key text under which the block of a word in plain form is stored."""
     return f"{'*' if part else '='}{word}"
 
 

@@ -98,7 +98,6 @@ def _mac(secret: bytes, head: bytes, purpose: Purpose, member_id: int) -> bytes:
 MOST_CHARACTERS = 8_000
 """Maximum characters of a device's response, as JSON."""
 MOST_NAME = 50
-"""Maximum characters of a passkey's name."""
 _MOST_CREDENTIAL = 1_023
 """Maximum bytes of a credential id, as limited by WebAuthn."""
 _MOST_KEY = 1_024
@@ -181,12 +180,10 @@ def _in_ascii(host: str) -> str:
 
 
 def handle_of(member_id: int) -> bytes:
-    """Return the user handle that a device stores with a passkey."""
     return member_id.to_bytes(_HANDLE_BYTES)
 
 
 def is_answer(text: str) -> bool:
-    """Return whether a text is the response of a passkey device, and not a code that a member typed."""
     return text.startswith("{")
 
 
@@ -336,8 +333,6 @@ _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
-    """A TOTP secret, and the remaining recovery codes."""
-
     key: bytes
     """The secret shared with the authenticator app; empty if the member has only passkeys."""
     used: int = 0
@@ -348,12 +343,11 @@ class SecondFactor(msgspec.Struct, frozen=True, array_like=True):
 
 
 def new_key() -> str:
-    """Return a new TOTP secret for an authenticator app: 32 characters of base32."""
     return base64.b32encode(secrets.token_bytes(_KEY_BYTES)).decode()
 
 
 def key_of(text: str) -> bytes:
-    """Decode a TOTP secret from base32; empty if the text is not one."""
+    """Decode a TOTP secret from base32; empty for an invalid text."""
     try:
         found = base64.b32decode(text)
     except ValueError:
@@ -362,12 +356,10 @@ def key_of(text: str) -> bytes:
 
 
 def address_of(key: str, name: str, title: str) -> str:
-    """Return the `otpauth` URI of a TOTP secret, for a QR code, with the names of the account and the site."""
     return pyotp.TOTP(key, name=name, issuer=title).provisioning_uri()
 
 
 def new_recovery_codes() -> tuple[list[str], tuple[bytes, ...]]:
-    """Return ten recovery codes and their hashes; the codes are shown only once."""
     codes = ["".join(secrets.choice(_ALPHABET) for _ in range(_RECOVERY_CHARACTERS)) for _ in range(RECOVERY_CODES)]
     return [f"{code[:5]}-{code[5:]}" for code in codes], tuple(_hash(code) for code in codes)
 
@@ -397,7 +389,10 @@ def _hash(code: str) -> bytes:
 
 
 class Login(Node, frozen=True, tag="login"):
-    """A member's credentials: email address (may be empty) and argon2id password hash (empty: the member cannot log in)."""
+    """A member's email address and argon2id password hash.
+
+    The address may be empty. A member with an empty password hash cannot log in.
+    """
 
     member_id: int
     email: str = ""

@@ -22,7 +22,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """The kinds of mail. The first four have a single-use link."""
+    """A kind of mail. Mails of the kinds `RESET`, `CONFIRM`, `CHANGE` and `UNDO` contain a single-use link."""
 
     RESET = "reset"
     """Sets another password."""

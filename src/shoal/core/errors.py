@@ -96,7 +96,7 @@ class NotFound(ShoalError):
 
 
 class Gone(ShoalError):
-    """The object existed, and was removed permanently (a suspended member)."""
+    """The object existed and was removed permanently, such as the profile of a suspended member."""
 
 
 class Conflict(ShoalError):
@@ -165,12 +165,11 @@ def of_other_version(found: int, ours: int) -> str:
 
 
 def missing_package(package: str, extra: str) -> str:
-    """Describe a missing optional dependency, and how to install it."""
     return f"needs the package {package}: run `pip install -e '.[{extra}]'` in the directory with Shoal's source"
 
 
 def with_cause(error: Exception) -> str:
-    """Describe an error to the operator; if something is unavailable, with the operating system's message."""
+    """Describe an error to the operator. The description of `Unavailable` includes the operating system's message."""
     words = in_words(error)
     cause: BaseException | None = error
     while isinstance(cause, ShoalError):

@@ -160,7 +160,7 @@ class PollEnded(Event, frozen=True, tag="poll_ended"):
 
 
 class PollRemoved(Event, frozen=True, tag="poll_removed"):
-    """A poll was deleted with its post, or replaced by another: its votes are removed."""
+    """A poll was deleted with its post or replaced by another poll, so its votes must be removed."""
 
     poll_id: int
     option_ids: tuple[int, ...]
@@ -214,7 +214,10 @@ class FilesReleased(Event, frozen=True, tag="files_released"):
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member were revoked: those in `token_ids` or, if `every` is true, all; then `token_ids` has only the newest."""
+    """Tokens of a member were revoked: all of them if `every` is true, otherwise those in `token_ids`.
+
+    If `every` is true, `token_ids` contains only the newest tokens.
+    """
 
     member_id: int
     token_ids: tuple[int, ...]
@@ -228,21 +231,27 @@ class ProfileChanged(Event, frozen=True, tag="profile_changed"):
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """A member registered with an email address. The key of the address is on another shard, and reserved only for a time."""
+    """A member registered with an email address.
+
+    The address is a unique key on another shard, where it is reserved for a limited time.
+    """
 
     member_id: int
     address: str
 
 
 class MemberRemoved(Event, frozen=True, tag="member_rejected"):
-    """A member was rejected or deleted. The key of the member's email address is on another shard."""
+    """A member was rejected or deleted. The member's email address is a unique key on another shard, to be released."""
 
     member_id: int
     address: str
 
 
 class EmailChanged(Event, frozen=True, tag="email_changed"):
-    """A member changed their email address. The key of the new address is on another shard, and reserved only for a time."""
+    """A member changed their email address.
+
+    The new address is a unique key on another shard, where it is reserved for a limited time.
+    """
 
     member_id: int
     address: str
@@ -305,7 +314,7 @@ class InverseOp(NamedTuple):
 
 
 class InversePending(Event, frozen=True, tag="inverse_owed"):
-    """An operation belongs to another store and may not have been written there yet."""
+    """The write `op` belongs to another store, where it may not have been made yet."""
 
     op: InverseOp
 

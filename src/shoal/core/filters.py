@@ -80,7 +80,7 @@ class Text:
         self._starts: list[int] | None = None
 
     def next_word(self, at: int) -> int:
-        """Return the start of the first word at or after a position; -1 after the last."""
+        """Return the position of the first word at or after the position `at`; -1 if there is none."""
         if self._starts is None:
             self._starts = _starts(self.folded)
         index = bisect_left(self._starts, at)
@@ -121,7 +121,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def compiled(filter_: Filter) -> Compiled:
-    """Prepare a filter for matching. Of keywords that match the same texts, only one is kept."""
+    """Prepare a filter for matching. If several of its keywords match the same texts, all but one are left out."""
     words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
     return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
 
@@ -138,7 +138,6 @@ def _word(keyword: FilterKeyword) -> _Word:
 
 
 def _is_word(character: str) -> bool:
-    """Return whether a character is part of a word: a letter, digit or mark, or a connector such as the underscore."""
     return character.isalnum() or category(character) in {"Mn", "Mc", "Me", "Pc"}
 
 

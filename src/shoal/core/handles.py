@@ -104,7 +104,7 @@ def handles_in(text: str) -> Iterator[ForeignHandle]:
 
 
 def _of_link(link: str) -> ForeignHandle | None:
-    """Return the account that a link to a profile page belongs to."""
+    """Return the account whose profile page a link opens."""
     match = _LINK.fullmatch(link.partition("#")[0].partition("?")[0])
     if match is None:
         return None
@@ -189,7 +189,7 @@ class _FollowRecord(msgspec.Struct, frozen=True):
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    """An entry of a follow list: of X (`following`), a record of Bluesky (`value`), or an account of Bluesky (`handle`, `did`)."""
+    """An entry of a follow list. X sets `following`. Bluesky sets `value` for a record, and `handle` and `did` for an account."""
 
     following: _XAccount | None = None
     value: _FollowRecord | None = None

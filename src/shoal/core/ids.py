@@ -44,17 +44,14 @@ def compose(milliseconds: int, shard: int, sequence: int = 0) -> int:
 
 
 def shard_of(id_: int) -> int:
-    """Return the logical shard, 0..8191, of the object with this id."""
     return id_ >> SEQUENCE_BITS & _SHARD_MASK
 
 
 def milliseconds_of(id_: int) -> int:
-    """Return the creation time of an id, in Unix milliseconds."""
     return (id_ >> _TIME_SHIFT) + EPOCH_MS
 
 
 def moment_of(id_: int) -> datetime:
-    """Return the creation time of an id, in UTC."""
     return datetime.fromtimestamp(milliseconds_of(id_) / 1000, UTC)
 
 
@@ -90,7 +87,8 @@ class IdMaker:
 
     def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:
         self._clock = clock
-        # The sequence starts with this number in each millisecond, so that makers with different starts rarely generate equal ids.
+        # The sequence starts with this number in each millisecond, so that id makers with different starts rarely generate equal
+        # ids.
         self._first = first
         # The last id of each shard, as milliseconds since the epoch * 1024 + sequence.
         self._last: dict[int, int] = {}
@@ -109,7 +107,7 @@ class IdMaker:
         """Reserve `BLOCK` consecutive ids and return the first.
 
         Blocks are aligned, so two of them are equal or disjoint. If the caller creates an object with the first id, the store
-        rejects another one with that id, so no other caller can use the same block.
+        rejects a second object with that id, so no other caller can use the same block.
         """
         ticks = -(-self._next(shard) // BLOCK) * BLOCK
         self._last[shard] = ticks + BLOCK - 1

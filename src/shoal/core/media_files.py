@@ -31,7 +31,6 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these file keys with those of their smaller copies and first frames, without duplicates and empty keys."""
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
 
 
@@ -44,7 +43,7 @@ def files_of_member(member: Member) -> tuple[str, ...]:
 
 
 def lasting_files_of(media: Media) -> tuple[str, ...]:
-    """Return the file keys that a media object has now. The uploaded file is deleted after its conversion or failure."""
+    """Return the keys of the files of a media object, except an upload that is deleted after its conversion or failure."""
     if media.state is MediaState.FAILED:
         return with_copies(media.preview_key)
     if media.kind is MediaKind.IMAGE or media.state is MediaState.PROCESSING:

@@ -106,7 +106,6 @@ class Role(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order of roles: a role includes the permissions of lower ranks."""
         return list(Role).index(self)
 
 
@@ -172,7 +171,6 @@ class Member(Node, frozen=True, tag="member"):
     location: Location | None = None
     """Where the member lives, for the ranking of their feed."""
     shows_location: bool = False
-    """Whether the profile shows the location to others."""
     rankable: bool = True
     """Whether their posts may appear in ranked feeds."""
     shows_replies: bool = False
@@ -180,7 +178,6 @@ class Member(Node, frozen=True, tag="member"):
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
     shows_photo_details: bool = False
-    """Whether new photos show their details."""
     default_license: License = License.RESERVED
     allows_downloads: bool = False
     """Whether the photos of new posts may be downloaded."""
@@ -210,13 +207,10 @@ class Member(Node, frozen=True, tag="member"):
 
     @property
     def findable_by_email(self) -> bool:
-        """Whether others who know the member's email address can find them."""
         return self.email_hash != ""
 
 
 class Mention(NamedTuple):
-    """A member who is mentioned in a text, as resolved when the text was written."""
-
     id: int
     name: str
 
@@ -271,7 +265,6 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def open(self) -> bool:
-        """Whether every viewer may find the post: it is public or unlisted, and not hidden. Public counts cover only such posts."""
         return self.visibility in OPEN and not self.hidden
 
     @property
@@ -367,7 +360,6 @@ class Media(Node, frozen=True, tag="media"):
 
     @property
     def shown_details(self) -> PhotoDetails | None:
-        """The details that everyone who sees the photo may see."""
         return self.details if self.shows_details else None
 
     @property
@@ -410,7 +402,7 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. It is deleted at the time of its ticket in the schedule, unless `kept`, as a token or code was issued to it."""
+    """A client app. The schedule deletes it at a given time, unless a token or code was issued to it, which sets `kept`."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -507,7 +499,6 @@ class MemberList(Node, frozen=True, tag="member_list"):
 
 DAY_MS = 86_400_000
 RECEIPT_DAYS = 365
-"""Days for which a receipt is kept after the deletion."""
 
 
 class AccountDeletion(Node, frozen=True, tag="departure"):
@@ -521,7 +512,6 @@ class AccountDeletion(Node, frozen=True, tag="departure"):
     """When the deletion is to begin; until then it can be canceled."""
     ticket_id: int
     secret_hash: bytes
-    """Hash of the secret in the URL of the receipt."""
     counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Number of objects of each kind when the deletion began, and the bytes of files; empty before that."""
     begun_at: int = 0

@@ -17,7 +17,7 @@ import msgspec
 _READ = 1_000
 """Characters of a text that are examined; the rest is ignored."""
 _KEPT = 100
-"""Characters of a text that are kept."""
+"""Maximum characters of a text that are stored."""
 _MOST_ISO = 10_000_000
 _FIRST_YEAR = 1826  # the year of the oldest photograph
 
@@ -33,7 +33,6 @@ class License(StrEnum):
 
     @property
     def url(self) -> str:
-        """The address of the license; empty for `RESERVED`."""
         return _URLS.get(self, "")
 
 

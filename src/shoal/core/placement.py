@@ -24,12 +24,10 @@ class Placement(NamedTuple):
 
     @property
     def shard(self) -> int:
-        """The logical shard, 0..8191: `a * 128 + c`."""
         return self.a * SHARDS_PER_SOURCE + self.c
 
 
 def place(name: str) -> Placement:
-    """Return the placement of a name, ignoring case."""
     # MD5 only distributes the names evenly; it protects nothing.
     first, second, third = md5(name.lower().encode(), usedforsecurity=False).digest()[:3]
     return Placement(first % DATA_SOURCES, second % 64, third % SHARDS_PER_SOURCE)
@@ -42,5 +40,4 @@ def media_path(user_name: str) -> str:
 
 
 def source_of(shard: int) -> int:
-    """Return the data source (0..63) of a logical shard."""
     return shard // SHARDS_PER_SOURCE

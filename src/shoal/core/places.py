@@ -119,7 +119,6 @@ def rounded(place: Place | None, precision: PlacePrecision) -> Place | None:
 
 
 def distance_km(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
-    """Return the great-circle distance of two places (the haversine formula)."""
     north, other_north = math.radians(latitude), math.radians(other_latitude)
     by_latitude = math.sin((other_north - north) / 2) ** 2
     by_longitude = math.sin(math.radians(other_longitude - longitude) / 2) ** 2
@@ -128,7 +127,6 @@ def distance_km(latitude: float, longitude: float, other_latitude: float, other_
 
 
 MOST = 40
-"""Maximum number of cells that cover a disk."""
 _REACH_KM = {6: 11.0, 4: 77.0, 2: 500.0}
 """The cell sizes (resolutions of H3), and the largest radius for which each is used."""
 _MARGIN = 1.02

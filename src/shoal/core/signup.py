@@ -40,8 +40,6 @@ HOLD_MS = 120_000
 
 
 class Hold(NamedTuple):
-    """The reservation of one use of an invitation for a sign-up in progress."""
-
     member_id: int
     """The id that the new member will have."""
     name: str
@@ -51,8 +49,6 @@ class Hold(NamedTuple):
 
 
 class Invitation(Node, frozen=True, tag="invitation"):
-    """A link that allows sign-ups."""
-
     owner_id: int
     secret: bytes
     """The unguessable part of the code, stored unencrypted so that the owner can copy the link again."""
@@ -68,7 +64,6 @@ class Invitation(Node, frozen=True, tag="invitation"):
 
     @property
     def code(self) -> str:
-        """The code at the end of the invitation link."""
         return text_of(self.id, self.secret)
 
     @property
@@ -79,14 +74,12 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return 0 < self.expires_at <= now
 
     def is_used_up(self) -> bool:
-        """Return whether no use is left, counting reserved uses (holds)."""
         return 0 < self.most <= self.used + len({hold.name for hold in self.holds})
 
     def is_open(self, now: int) -> bool:
         return not self.is_over(now) and not self.is_used_up()
 
     def admits(self, name: str) -> bool:
-        """Return whether a sign-up with this user name is possible: a use is left, or one is reserved for this name."""
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:

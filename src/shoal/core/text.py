@@ -124,7 +124,7 @@ class Span(NamedTuple):
     domain: str = ""
 
 
-@lru_cache(maxsize=64)  # The length, mentions and tags of a new text are read one after another.
+@lru_cache(maxsize=64)  # Cached, because the length, mentions and tags of a new text are computed one after the other.
 def parse(text: str) -> tuple[Span, ...]:
     """Return the mentions, tags and links of a text, in order, without overlaps. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
@@ -200,7 +200,7 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
-@lru_cache(maxsize=64)  # The tags of a new post and their spellings are read one after another.
+@lru_cache(maxsize=64)  # Cached, because the tags of a new post and their spellings are computed one after the other.
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """Return a text's distinct tags as (canonical, displayed) pairs, in order, displayed as first typed."""
     tags: dict[str, str] = {}
@@ -220,7 +220,7 @@ def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
 
 
 def addressed(text: str, names: Sequence[str], domain: str = "") -> str:
-    """Return the text with mentions of all these members. Missing ones are added at the start."""
+    """Return the text with a mention of each of these members. Missing mentions are added at the start."""
     mentioned = mentions_of(text, domain)
     missing = [f"@{name}" for name in names if name.lower() not in mentioned]
     return " ".join([*missing, text] if text else missing) if missing else text
@@ -243,7 +243,7 @@ def character_count(text: str) -> int:
 
 
 def text_length(text: str) -> int:
-    """Return the length in characters as Mastodon clients count: a link is 23, and `@user@domain` counts as `@user`."""
+    """Return the length in characters as Mastodon clients count: a link counts as 23, and `@user@domain` as `@user`."""
     length = character_count(text)
     for span in parse(text):
         if span.kind == "link":
@@ -403,7 +403,7 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """Return the tag at the start of a run of characters that tags may contain, or that are not ASCII; "" if there is none."""
+    """Return the tag at the start of `run`, which contains only tag characters and non-ASCII characters; "" if there is none."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
     # Read only one character more than the maximum: that shows whether the tag is too long, however long the run is.
@@ -425,7 +425,6 @@ def _tag_characters(run: str) -> str:
 
 
 def _may_follow(before: str, character: str) -> bool:
-    """Return whether a mark or separator may follow the character `before` in a tag."""
     # Allow a joiner only after a virama: elsewhere it is invisible, and two different tags could look alike.
     if character == _JOINER:
         return combining(before) == _VIRAMA

@@ -53,7 +53,7 @@ _LETTERS = _Letters(
 
 
 class Clause(NamedTuple):
-    """Consecutive words to search for. If `open`, the last one may be only the beginning of a word."""
+    """Consecutive words to search for. If `open` is true, the last word may be only the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False

@@ -39,7 +39,6 @@ def hash_of(secret: bytes) -> bytes:
 
 
 def fits(stored: bytes, secret: bytes) -> bool:
-    """Return whether a secret has the stored hash, in constant time."""
     return hmac.compare_digest(stored, hash_of(secret))
 
 
@@ -72,9 +71,7 @@ def decoded(text: str) -> bytes:
 
 _DAY_MS = 86_400_000
 _MOST_READ = 512
-"""Maximum characters of a `User-Agent` that are read."""
 _MAX_PROGRAM_NAME = 40
-"""Maximum characters of a program name."""
 _MOST_ADDRESS = 64
 
 # The first match is used: browsers based on Chromium also name Chrome, and Chrome also names Safari.
@@ -116,23 +113,23 @@ class TokenUse(msgspec.Struct, frozen=True, array_like=True):
     used_from: str = ""
 
     def is_due(self, now: int) -> bool:
-        """Return whether to record a use at `now`: the last recorded one is at least a day old."""
         return now - self.at >= _DAY_MS
 
 
 class Origin(NamedTuple):
-    """The client of a request."""
-
     address: str = ""
     program: str = ""
     system: str = ""
 
     def first(self, now: int) -> TokenUse:
-        """Return the first recorded use of a token that this request creates."""
+        """Return the first use of a token that this request creates: the time, the program and the address of this request."""
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the recorded use of a token after this request, given the previously recorded one."""
+        """Return the use of a token by this request.
+
+        If the request names no program, the program is that of the previous use `before`.
+        """
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)
 
@@ -161,7 +158,6 @@ FOR_EVER = TokenLifetime()
 
 
 def origin_of(address: str, user_agent: str) -> Origin:
-    """Return the origin of a request, given its IP address and `User-Agent`, either of which may be empty."""
     return Origin(address[:_MOST_ADDRESS], *_program_of(user_agent[:_MOST_READ]))
 
 

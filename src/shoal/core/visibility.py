@@ -33,7 +33,6 @@ class Relation(msgspec.Struct, frozen=True):
 
     @property
     def severed(self) -> bool:
-        """Whether one of the two members has blocked the other."""
         return self.blocking or self.blocked_by
 
 
@@ -94,10 +93,10 @@ def is_sensitive(post: Post, author: Member) -> bool:
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the options of a follow (shares, languages) allow a post in a home timeline or list.
+    """Return whether the options of a follow, its shares and languages, allow a post in a home timeline or list.
 
-    `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. A post without a language
-    is allowed.
+    `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. A post without a language is
+    allowed.
     """
     if share is not None and not relation.shares:
         return False
@@ -132,7 +131,6 @@ _ORDER = tuple(Visibility)
 
 
 def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
-    """Return the visibilities to which a post with this visibility can be narrowed, such as from public to followers."""
     return _ORDER[_ORDER.index(visibility) + 1 :]
 
 

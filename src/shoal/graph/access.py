@@ -72,7 +72,7 @@ def prefetches(graph: Reader) -> bool:
 
 
 async def get_object(graph: Reader, kind: type[N], id_: int) -> N:
-    """Return the object with this id. Raises `NotFound` if there is none of this kind."""
+    """Return the object with this id. Raises `NotFound` if no object of this kind has the id."""
     node = await find_object(graph, kind, id_)
     if node is None:
         raise NotFound("Record not found")
@@ -91,7 +91,6 @@ async def own_object(graph: Reader, kind: type[Owned], owner_id: int, id_: int) 
 
 
 async def objects_of(graph: Reader, kind: type[N], ids: Sequence[int]) -> list[N]:
-    """Return the objects of this kind among these ids, in the order of the ids."""
     found = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := found.get(id_), kind)]
 
@@ -275,7 +274,7 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the relationships (see `relations`), or None if the viewer reported the post, in one read."""
+    """Return the viewer's relationship to each member (see `relations`); None if the viewer reported the post."""
     targets = dict.fromkeys(members, STRANGER)
     others = [member for member in targets if member != viewer]
     if viewer is None or not others:
@@ -321,7 +320,6 @@ async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
-    """Return the members among these ids, by id; other ids are absent."""
     found = await graph.obj_get(ids)
     return {id_: node for id_, node in found.items() if isinstance(node, Member)}
 

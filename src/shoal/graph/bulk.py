@@ -65,7 +65,6 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def by_store(self, store_of: Callable[[int], int]) -> dict[int, Rows]:
-        """Return the rows of each store; `store_of` returns the store of a shard."""
         objects = grouped(self.objects, lambda node: store_of(shard_of(node.id)))
         assocs = grouped(self.assocs, lambda row: store_of(shard_of(row.id1)))
         counts = grouped(self.counts, lambda row: store_of(shard_of(row[0])))
@@ -108,14 +107,13 @@ class Movable(Protocol):
 
 @runtime_checkable
 class Spreading(Protocol):
-    """A store that knows the size of its shards without returning every row."""
+    """A store that can report the size of its shards without returning their rows."""
 
     async def spread(self) -> dict[int, Spread]:
         """Return the size of each shard; empty shards may be missing."""
 
 
 def weigh(node: AnyNode) -> Spread:
-    """Return the contribution of one object to a `Spread`: a member, a post or neither, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))
 
 
@@ -142,7 +140,6 @@ class LoadPart(NamedTuple):
     """Lengths of complete lists, as id1, type, length."""
 
     def by_store(self, owners: NDArray[np.int64]) -> dict[int, LoadPart]:
-        """Return the rows of each store; `owners` has the store of each shard."""
         objects = grouped(self.objects, lambda row: int(owners[shard_of(row[0])]))
         keys = grouped(self.keys, lambda row: int(owners[row.shard]))
         links, counts = (owners[shards_of(table[:, 0])] for table in (self.links, self.counts))
@@ -152,7 +149,6 @@ class LoadPart(NamedTuple):
         }
 
     def changed(self) -> list[int]:
-        """Return the ids of the objects whose cached data becomes outdated when these rows are stored."""
         return [*(row[0] for row in self.objects), *np.unique(self.counts[:, 0]).tolist()]
 
 

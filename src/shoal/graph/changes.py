@@ -95,6 +95,5 @@ def put_on(batch: Batch, ticket: int, at: int, id_: int) -> None:
 
 
 def take_off(batch: Batch, ticket: int, now: int) -> None:
-    """Remove a ticket from the schedule. Idempotent."""
     if ticket:
         batch.assoc_del(ticket, DUE_ON, AGENDA, now)

@@ -35,7 +35,7 @@ class ListChanges:
         """Time and data of each changed entry, by `(id1, atype)` and then `id2`; None for a deleted entry."""
 
     def judge(self, id1: int, atype: int, by: int = 0) -> None:
-        """Record that the list was evaluated by the commit, and that its length changes by `by`."""
+        """Record that the commit depends on this list, and changes its length by `by`."""
         pair = (id1, atype)
         self.counts[pair] = self.counts.get(pair, 0) + by
 
@@ -45,7 +45,6 @@ class ListChanges:
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
     def forget(self) -> None:
-        """Discard all recorded changes, because the store evaluates the commit again."""
         self.counts.clear()
         self.entries.clear()
 
@@ -97,7 +96,7 @@ def frozen_refusal() -> Frozen:
 
 
 class Assoc(Struct, frozen=True, gc=False):
-    """A list entry: the id of the object that the association leads to, its time, and a few bytes of data.
+    """A list entry: the id of the object to which the association leads, the association's time, and a few bytes of data.
 
     The time is a snowflake, which is the cursor of the list.
     """
@@ -120,9 +119,9 @@ class AssocRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """A stored block in the rank index of a list.
+    """A stored block of the rank index of a list: `n` live entries in sequence, the last of which has the time `upto`.
 
-    `n` entries are alive between the end of the previous block and the time `upto`.
+    The block begins after the last entry of the previous block.
     """
 
     id1: int
@@ -267,7 +266,6 @@ class Batch:
     def assoc_del(
         self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, aggregate_id: int = 0
     ) -> None:
-        """Delete an association, if it is alive."""
         self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, data=data, aggregate_id=aggregate_id))
 
     def put(self, op: AssocOp) -> None:
@@ -286,7 +284,6 @@ class Batch:
         self.keys.append(KeyOp(key, id_, alive=False))
 
     def emit(self, event: AnyEvent) -> None:
-        """Add an event to the commit, with the current trace context if there is one."""
         trace = carried()
         self.events.append(structs.replace(event, trace=trace) if trace else event)
 
@@ -308,7 +305,6 @@ class Cursor(NamedTuple):
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
     def of(self, limit: int) -> Cursor:
-        """Return the same range with another limit."""
         before, after, _, oldest_first = self
         return Cursor(before, after, limit, oldest_first)
 
@@ -362,17 +358,20 @@ async def find_object(graph: Reader, kind: type[N], id_: int) -> N | None:
 
 @runtime_checkable
 class Joining(Protocol):
-    """A store that sends concurrent point reads as one request if `joins` is true. For a sharded store, all its stores must.
+    """A store that sends concurrent point reads as one request if `joins` is true.
 
-    Point reads are `obj_get`, `key_get`, `assoc_get`, `assoc_ended` and `assoc_count`. With such a store, prefetching costs no
-    requests if it is done together with another read.
+    Point reads are `obj_get`, `key_get`, `assoc_get`, `assoc_ended` and `assoc_count`. `joins` is true for a sharded store if it is
+    true for each of its stores. With such a store, prefetching costs no requests if it is done together with another read.
     """
 
     @property
     def joins(self) -> bool: ...
 
     def counted_with(self, atypes: Sequence[AssocType]) -> Sequence[AssocType]:
-        """Return these types, and all types whose counts are stored with theirs, which `assoc_count` reads at no extra cost."""
+        """Return these types, and all other types whose counts are stored with the counts of these types.
+
+        `assoc_count` reads the counts of all returned types at no extra cost.
+        """
 
 
 class RememberingReader(Reader, Protocol):
@@ -485,7 +484,7 @@ whether it may repeat the call.
 
 
 async def announce() -> None:
-    """Announce a change, if this context has set `pre_commit_hook`. Raises `Unavailable` if the change could not be announced."""
+    """Report an imminent change to the `pre_commit_hook` of this context, if it has one. Raises `Unavailable` if that fails."""
     tell = pre_commit_hook.get()
     if tell is not None:
         await tell()

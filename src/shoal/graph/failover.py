@@ -113,5 +113,4 @@ class HistoryTokens:
 
 
 def _marked(version: bytes, mark: bytes) -> bytes:
-    """Return a version token with the failover mark appended; an empty token stays empty."""
     return version + mark if version else b""

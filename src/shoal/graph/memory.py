@@ -50,7 +50,6 @@ class Leases:
         return ready
 
     def done(self, seqs: Sequence[int]) -> None:
-        """Remove finished jobs, whether leased or delayed."""
         ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
         if ended and self._waiting:
             self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
@@ -63,8 +62,6 @@ class Leases:
 
 
 class _Lists:
-    """Lists of associations, each sorted by time and `id2`."""
-
     def __init__(self) -> None:
         self._entries: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._times: dict[Triple, int] = {}
@@ -73,7 +70,7 @@ class _Lists:
         return self._entries.get((id1, atype), [])
 
     def set_time(self, triple: Triple, moment: int | None) -> None:
-        """Set the time of an association in its list, and with it its position; None removes it from the list."""
+        """Set the time of an association, which determines its position in the list; None removes the association."""
         id1, atype, id2 = triple
         if (old := self._times.pop(triple, None)) is not None:
             entries = self._entries[id1, atype]

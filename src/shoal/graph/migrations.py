@@ -34,7 +34,6 @@ class TableIndex(NamedTuple):
 
     @property
     def table(self) -> str:
-        """The table name, including its database schema."""
         return self.on.split()[0]
 
     @property

@@ -48,7 +48,6 @@ Owns = Callable[[int], bool]
 
 
 def every_shard(_shard: int) -> bool:
-    """Return True: the store keeps all shards."""
     return True
 
 
@@ -59,7 +58,10 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of the rows that a group of batches touches; missing rows have no entry. `decide` updates the state."""
+    """The stored state of the rows that a group of batches touches.
+
+    A row that is not stored has no entry. `decide` updates the state.
+    """
 
     __slots__ = ("keys", "links", "versions")
 

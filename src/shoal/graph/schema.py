@@ -284,7 +284,6 @@ USER_NAME = "user_name"
 
 
 def user_name_key(name: str) -> Key:
-    """Return the key of a user name. Its shard is derived from the name, and is also the shard of the member."""
     return Key(place(name).shard, USER_NAME, name)
 
 
@@ -310,7 +309,6 @@ def contact_salt_key() -> Key:
 
 
 def challenge_key_key() -> Key:
-    """Return the key of the secret with which the network verifies that it issued a challenge."""
     return Key(shard_of(EVERYBODY), "challenge_key", "")
 
 
@@ -375,12 +373,10 @@ def backup_key() -> Key:
 
 
 def tags_folded_key() -> Key:
-    """Return the key whose existence records that all tags are stored case-folded."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folded")
 
 
 def tags_folding_key() -> Key:
-    """Return the expiring key that a process claims while it upgrades all tags to case-folded form."""
     return Key(shard_of(EVERYBODY), "upgrade", "tags_folding")
 
 

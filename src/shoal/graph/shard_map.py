@@ -33,7 +33,6 @@ class ShardMap(NamedTuple):
     left: Mapping[int, int] = {}
 
     def by_store(self) -> list[list[int]]:
-        """Return the shards of each store."""
         shards: list[list[int]] = [[] for _ in self.stores]
         for shard, owner in enumerate(self.owners):
             shards[owner].append(shard)
@@ -56,7 +55,6 @@ class ShardMap(NamedTuple):
         return new._replace(moved={**moved, **chosen})
 
     def plain(self) -> dict[str, Any]:
-        """Return the map in its stored form, without the version."""
         return {
             "stores": list(self.stores),
             "shards": _by_text(dict(enumerate(self.owners))),
@@ -100,7 +98,6 @@ _encoded = _Encoded()
 
 
 def to_json(known: ShardMap) -> str:
-    """Return the map as JSON, in the form in which stores keep it next to its version."""
     return _encoded.of(known)
 
 
@@ -264,7 +261,6 @@ class RowNames:
         return RowNames({kind: names - other._parts[kind] for kind, names in self._parts.items()})
 
     def columns(self) -> Iterator[tuple[RowKind, list[list[Any]]]]:
-        """Yield the sorted keys of each kind as columns; empty kinds are absent."""
         for kind, names in self._parts.items():
             if names:
                 yield kind, [list(column) for column in zip(*sorted(names), strict=True)]
@@ -341,7 +337,10 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these shards, except rows in the journal of pending changes, and the keys in it."""
+        """Return a digest of the rows of these shards, and the names of the rows that the journal of pending changes names.
+
+        The digest excludes these named rows.
+        """
 
     async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
         """Return the digest of the rows of these shards, except the rows with the keys in `names`."""

@@ -178,7 +178,7 @@ class SharingSession:
                 self._broken = error
                 self._found.set()
                 return
-            # Random, so that the processes do not all try to take the lock at once.
+            # The pause is random, so that the processes do not all try to take the lock at once.
             pause = min(0.5, pause * 2 + 0.01)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311  # not a secret

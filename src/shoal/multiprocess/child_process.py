@@ -58,7 +58,6 @@ class ChildProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is known to be running and can receive messages."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
     async def send(self, message: object) -> None:
@@ -70,7 +69,10 @@ class ChildProcess:
             raise ChildDied(repr(error)) from error
 
     async def receive(self, decoder: msgspec.msgpack.Decoder[T], most: int) -> T:
-        """Return the next message. Raises `ChildDied`, also for a malformed message or one of more than `most` bytes."""
+        """Return the next message.
+
+        Raises `ChildDied` if the process ended, or sent a malformed message or a message of more than `most` bytes.
+        """
         try:
             size = int.from_bytes(await self._stdout.readexactly(PREFIX), "big")
             if size > most:
@@ -86,7 +88,7 @@ class ChildProcess:
             raise ChildDied(repr(error)) from error
 
     def kill(self) -> None:
-        """Kill the process. The caller must call `end` afterwards."""
+        """Kill the process. The caller must call `end` afterwards, which reaps it."""
         if not self._killed:
             # A second signal would reap the process that asyncio waits for, and cause a warning.
             self._killed = True

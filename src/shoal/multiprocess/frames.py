@@ -10,7 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 PREFIX = 4
-"""Bytes of the big-endian length."""
+"""Number of bytes in front of a message that contain its length, big-endian."""
 _ENCODER = msgspec.msgpack.Encoder()
 
 

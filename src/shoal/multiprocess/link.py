@@ -50,7 +50,6 @@ def at(path: Path) -> Iterator[str]:
 
 
 def remove(path: Path) -> None:
-    """Delete a socket file if it exists."""
     path.unlink(missing_ok=True)
 
 
@@ -105,7 +104,6 @@ def is_trusted(sock: socket.socket) -> bool:
 
 
 def user_of(sock: socket.socket) -> int:
-    """Return the operating-system user id of the process at the other end."""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 
@@ -132,7 +130,10 @@ class LinkClosed(Unavailable):
 
 
 def frame(message: msgspec.Struct, most: int, *, attached: bool = False) -> bytes:
-    """Return a message as a frame. Raises `TooLarge` if it has more than `most` bytes, or a number of more than 64 bits."""
+    """Return a message as a frame.
+
+    Raises `TooLarge` if the message has more than `most` bytes, or contains an integer of more than 64 bits.
+    """
     try:
         body = _encode(message)
     except OverflowError as error:

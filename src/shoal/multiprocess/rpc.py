@@ -130,8 +130,6 @@ def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
 
 
 class ServedCall:
-    """A request as the server handles it."""
-
     def __init__(self, id_: int, peer: Peer) -> None:
         self.peer = peer
         self._id = id_
@@ -358,7 +356,6 @@ class _Waiting:
         self.expect()
 
     def expect(self) -> None:
-        """Prepare to wait for the next message."""
         self.reply: asyncio.Future[Response | Failure | End] = asyncio.get_running_loop().create_future()
 
 
@@ -431,7 +428,6 @@ class Client:
         self.link.send(Request(next(self._ids), msgspec.Raw(body)))
 
     async def close(self) -> None:
-        """Close the connection to the peer."""
         self.link.shut()
         await asyncio.shield(self.ended)
         await asyncio.gather(self._watching, return_exceptions=True)

@@ -19,12 +19,10 @@ _READY_SECONDS = 5.0
 
 
 def ready(environ: Mapping[str, str] = os.environ) -> None:
-    """Tell the service manager (systemd) that the service has started."""
     _tell("READY=1", environ, timeout=_READY_SECONDS)
 
 
 def lives(environ: Mapping[str, str] = os.environ) -> None:
-    """Send a watchdog heartbeat to the service manager."""
     _tell("WATCHDOG=1", environ)
 
 

@@ -29,7 +29,6 @@ _SET_PARENT_DEATH_SIGNAL = 1
 
 
 def is_child(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a supervisor started this process."""
     return VARIABLE in environ
 
 
@@ -79,7 +78,7 @@ async def _beat(heartbeat: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Make the kernel kill this process when its supervisor exits, for whatever reason."""
+    """Make the kernel kill this process when its supervisor exits for any reason."""
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != parent:
         # The supervisor had exited before the call of `prctl`.
@@ -95,7 +94,7 @@ _HEALTHY_SECONDS = 60.0
 
 
 class _Child:
-    """A slot for a child process; `process` is None while none runs. Slots are numbered from 0."""
+    """A slot for a child process. `process` is None while the slot is empty. Slots are numbered from 0."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
@@ -182,7 +181,6 @@ class Supervisor:
         self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
 
     def _read_heartbeats(self) -> None:
-        """Read the heartbeats that have arrived, waiting for at most `_POLL_SECONDS`."""
         for key, _ in self._selector.select(_POLL_SECONDS):
             child: _Child = key.data
             with contextlib.suppress(BlockingIOError):
@@ -220,7 +218,6 @@ class Supervisor:
         os.close(child.heartbeat)
 
     def _stop_children(self) -> None:
-        """Send SIGTERM to the children, and wait for them."""
         for child in self._children:
             if child.process is not None:
                 child.process.send_signal(signal.SIGTERM)
@@ -237,7 +234,6 @@ class Supervisor:
 
     @contextmanager
     def _handling_signals(self) -> Iterator[None]:
-        """Handle SIGTERM and SIGINT during the block: stop the loop, and wake it."""
         ours, theirs = os.pipe()
         os.set_blocking(theirs, False)
 

@@ -168,7 +168,6 @@ class InFlight:
         return min((at for tags in self._open.values() for at in tags.values()), default=0)
 
     def clear(self) -> None:
-        """Forget everything, because the connection has ended."""
         self.arrived.clear()
         self._open.clear()
         self._claimed.clear()

@@ -80,7 +80,7 @@ class Relay:
                 claimed = await self.run_once()
                 if claimed:
                     pause = self._poll_seconds
-                # After less than a full batch nothing is left, except for events that wake the relay.
+                # A batch that is not full has emptied the outbox, so wait for an event of this process or for the next poll.
                 if claimed < self._batch and not await set_within(self._work, pause):
                     pause = max(self._poll_seconds, min(2 * pause, _LONGEST_POLL_SECONDS))
             except Unavailable as error:

@@ -66,7 +66,6 @@ class ExpectedWait:
         return more and now >= self._next_count
 
     def counted(self, length: int, began: float, now: float) -> None:
-        """Record the length of the queue, which was counted between these times."""
         self.seconds = max(0, length) * self._each
         self._next_count = now + max(_COUNT_SECONDS, (now - began) / _COUNTING_SHARE)
 
@@ -367,7 +366,6 @@ class Runner(Generic[E]):
         return outcome == "done"
 
     async def _run_job(self, job: Job) -> str:
-        """Run one job, and return its outcome as in `LoggedJob.outcome`."""
         if job.attempt >= self._attempts:
             return await self._park(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
@@ -440,7 +438,7 @@ class Runner(Generic[E]):
             await self._outbox.put_back(job._replace(attempt=0), error.backoff_seconds)
             return "later"
         if isinstance(error, Unavailable):
-            # A store is down, which is not the job's fault: it is retried without counting attempts.
+            # A store is down, which is not the job's fault: the job is retried without counting attempts.
             self._outage.warning("%s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
@@ -492,7 +490,6 @@ class WorkerFigures(msgspec.Struct, array_like=True):
 
 
 def summed(reports: Collection[WorkerFigures], silent: int) -> WorkerFigures:
-    """Add up the reports of workers."""
     return WorkerFigures(
         workers=sum(report.workers for report in reports),
         silent=silent,

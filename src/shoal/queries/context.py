@@ -39,7 +39,6 @@ class ExpiringCache(Generic[Key, Answer]):
         self._cached: dict[Key, tuple[int, Answer]] = {}
 
     def get(self, key: Key, now: int) -> Answer | None:
-        """Return the cached result; None if it is missing or expired."""
         do_not_cache()
         cached = self._cached.get(key)
         return cached[1] if cached is not None and abs(now - cached[0]) < self._keep_ms else None
@@ -91,7 +90,7 @@ class Renewed(Generic[Answer]):
     def _is_made(self, done: asyncio.Task[Answer]) -> None:
         self._making = None
         if not done.cancelled():
-            # Callers that wait get the error too; this marks it as retrieved if there are none.
+            # Mark the error as retrieved, in case no caller waits for it.
             done.exception()
 
 

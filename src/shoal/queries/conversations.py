@@ -26,9 +26,9 @@ class Conversation(msgspec.Struct, frozen=True):
     """The position of the conversation in the list, for cursors."""
     unread: bool
     last: Entry
-    """The newest post in it that still exists."""
+    """The newest post of the conversation that still exists."""
     people: tuple[Profile, ...]
-    """The other members in it, or only the viewer if there are none."""
+    """The other members of the conversation, or only the viewer if there are none."""
 
 
 class ConversationPage(NamedTuple):
@@ -54,7 +54,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
-    """Return a conversation by its root post. Raises `NotFound`."""
+    """Return a conversation, given the id of its root post. Raises `NotFound` if the viewer has no such conversation."""
     conversation = await association(reads.graph, viewer, CONVERSES, talk_id(root_id))
     found = await _shown(reads, viewer, [conversation]) if conversation is not None else []
     if not found:
@@ -63,7 +63,10 @@ async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
 
 
 async def begun(reads: Reads, viewer: int, post_id: int) -> Conversation:
-    """Return the conversation that began with a direct post of the viewer, whether or not their list has it. Raises `NotFound`."""
+    """Return the conversation that began with a direct post of the viewer, even if the viewer has removed it.
+
+    Raises `NotFound` if there is no such post.
+    """
     found = await _posts(reads, viewer, (post_id,))
     talk = Talk(post_id, unread=False, post_ids=(post_id,))
     last = _last(viewer, talk, found)

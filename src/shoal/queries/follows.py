@@ -86,7 +86,7 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix ms) from which on every end of a follow is recorded and may be shown."""
     retained_since = now_ms() - int(reads.history_days * _DAY_MS)
-    # A server that was upgraded stores when it began to keep histories. Any other has kept them from its first day.
+    # A server that was upgraded stores when it began to keep histories. Any other server has kept them from its first day.
     mark = await association(reads.lasting, EVERYBODY, HISTORY_START, EVERYBODY)
     return retained_since if mark is None else max(retained_since, milliseconds_of(mark.time))
 

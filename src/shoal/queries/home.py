@@ -114,8 +114,6 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool 
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, settings: _HomeSettings, *, direct: bool = True) -> Folds:
-    """Return the `Folds` of the home timeline: its rows, with the rules that select its entries and fold shares."""
-
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
         return _belonging(seen, viewer, rows, settings)
 
@@ -219,7 +217,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
     """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
 
-    Returns the first read of the timeline, or None if it was too early or failed.
+    Returns the first read of the timeline, or None if that read was too early or failed.
     """
     graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
     newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))
@@ -238,8 +236,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago. This is
-        # before the timeline was read, if that is less than `MARKED_SECONDS` ago.
+        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago, and so
+        # before the timeline was read, unless the timeline was read earlier than that.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)
@@ -288,7 +286,6 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
-    """Return whether the page extends below the floor of the materialized timeline."""
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
@@ -313,7 +310,6 @@ async def _unpushed(reads: Reads, viewer: int, high_fan_out: Sources, at: Cursor
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
-    """Return all sources of the viewer's home timeline, as lists to merge."""
     members = [viewer] if own else []
     async for follows in pages_of(graph, viewer, FOLLOWS, _FOLLOWS_PAGE):
         members += [followee.id2 for followee in follows]
@@ -330,7 +326,7 @@ async def _settings_of(graph: Reader, viewer: int) -> _HomeSettings:
 
 
 def _belonging(seen: ViewerState, viewer: int, rows: Sequence[Row], settings: _HomeSettings) -> list[Row]:
-    """Keep only entries from members and tags that the viewer follows now, even if consumers have not processed an unfollow yet."""
+    """Return the entries from members and tags that the viewer follows now, whether or not an unfollow has been processed."""
     relationships = seen.relationships
     return [row for row in rows if _belongs(viewer, row, relationships, settings)]
 

@@ -227,11 +227,9 @@ class ViewerState:
         return rows
 
     def media(self, post: Post) -> tuple[Media, ...]:
-        """Return the media of a post that `look` has read."""
         return _media(post, self._nodes)
 
     def poll(self, post: Post) -> Poll | None:
-        """Return the poll of a post that `look` has read, without votes."""
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:
@@ -265,7 +263,7 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """Return an entry for the response after the member removed their own reaction from it; None if it no longer exists.
+    """Return an entry after the member removed their own reaction from the entry; None if the entry no longer exists.
 
     An entry that they reported or may no longer see is reduced to its id and author, without content and counts.
     """
@@ -311,7 +309,10 @@ def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int,
 
 
 async def prefetch_shown(graph: Reader, viewer: int, ids: Sequence[int]) -> None:
-    """Prefetch what `ViewerState` reads for entries that were prefetched with their counts. One request, except for lists."""
+    """Prefetch the data that `ViewerState` reads for these entries, whose posts and counts are cached already.
+
+    Reads take one request if the store joins concurrent reads, and more for lists.
+    """
     nodes = (await graph.obj_get(ids)).values()
     posts = [node for node in nodes if isinstance(node, Post)]
     shares = [node for node in nodes if isinstance(node, Share)]

@@ -43,7 +43,6 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int], *, direct: bool = True) -> Folds:
-    """Return the `Folds` of the list: its rows, with the rules that select its entries and fold shares."""
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
@@ -60,7 +59,6 @@ async def members_of(graph: Reader, shown: MemberList) -> list[int]:
 
 
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
-    """Return the member's lists, oldest first."""
     listed = await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
     return await objects_of(graph, MemberList, [assoc.id2 for assoc in listed])
 

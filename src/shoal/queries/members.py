@@ -59,7 +59,6 @@ _FOLLOWEES = 5_000
 _RECEIVED = (LIKED_BY, SHARED_BY)
 _NOT_OPEN = (POSTED_RESTRICTED, POSTED_TO_FOLLOWERS)
 _MOST_NOT_OPEN = 2_000
-"""Maximum number of posts in each list of `_NOT_OPEN` whose likes and shares are subtracted."""
 _FAMILIAR = 80
 
 
@@ -152,9 +151,10 @@ async def _people(
 
 
 async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
-    """Return for each of these members which of the viewer's followees follow them; none if they hide their connections.
+    """Return for each of these members which of the viewer's followees follow them.
 
-    Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
+    For a member who hides connections there are none. Only the viewer's newest 5,000 followees are considered, and at most 80 are
+    returned for each member.
     """
     followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWEES))]
     members = await members_by_id(reads.graph, ids)

@@ -62,7 +62,10 @@ def is_in(member: Member, state: MemberState) -> bool:
 
 
 async def members_page(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
-    """Return a page of matching members, with ids in the cursor's range: the newest, or the oldest with `oldest_first`."""
+    """Return a page of matching members, with ids in the cursor's range.
+
+    The page has the newest members or, with `oldest_first`, the oldest.
+    """
     return await (_oldest if cursor.oldest_first else _newest)(scanner, cursor, filter_)
 
 
@@ -110,7 +113,7 @@ async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
 
 
 async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:
-    """Read all objects with ids above `after` and below `high`, a range that is too short to be halved."""
+    """Read all objects with ids above `after` and below `high`, a range too short to be halved."""
     found: list[AnyNode] = []
     while scanned := [node for node in await scanner.obj_scan(after, SCANNED) if node.id < high]:
         found += scanned

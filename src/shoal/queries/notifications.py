@@ -73,7 +73,7 @@ class Grouped(msgspec.Struct, frozen=True):
 
 
 class GroupedPage(NamedTuple):
-    """A page of notification groups, the one with the newest notification first. `items` has all notifications in them."""
+    """A page of notification groups, the group with the newest notification first. `items` has all notifications in the groups."""
 
     groups: list[Grouped]
     items: list[Notification]
@@ -164,7 +164,7 @@ async def page(
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
-    """Return a page of the viewer's notifications, read in steps of `at_once` until it is full.
+    """Return a page of the viewer's notifications, reading `at_once` notifications at a time.
 
     `fitting` returns how many of the notifications read so far fit on the page. Raises `InvalidInput` for a limit below 1.
     """
@@ -257,7 +257,7 @@ def _still_so(
     nodes: Mapping[int, AnyNode],
     relation: Relation,
 ) -> bool:
-    """Return whether the notified action is still in effect: a mention may have been edited out, a share deleted."""
+    """Return whether the notified action is still in effect. A mention may have been removed by an edit, and a share deleted."""
     if notice.kind is Kind.MENTION:
         return any(mention.id == viewer for mention in post.mentions)
     if notice.kind is Kind.SHARE:
@@ -283,7 +283,7 @@ def _made(
 
 
 MOST_LOOKED_AT = 1_000
-"""Newest held notifications that are read."""
+"""Maximum number of held notifications that are read, newest first."""
 MOST_COUNTED = 100
 """Larger counts are reported as this number."""
 
@@ -315,7 +315,7 @@ class HeldBack(NamedTuple):
 
 
 async def requests_page(reads: Reads, viewer: int, cursor: Cursor) -> NoticeRequests:
-    """Return a page of the senders with held notifications. The cursor is the time of each sender's newest one."""
+    """Return a page of the senders with held notifications. The cursor is the time of a sender's newest held notification."""
     check_limit(cursor)
     groups = [
         group for group in (await _by_sender(reads, viewer)).values() if cursor.after < group[0][0].time < cursor.before
@@ -341,7 +341,10 @@ async def held_back(reads: Reads, viewer: int) -> HeldBack:
 
 
 async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
-    """Return the held notifications by sender, newest first. The sender of the newest notification comes first."""
+    """Return the held notifications by sender, newest first.
+
+    The sender of the newest notification comes first.
+    """
     groups: dict[int, list[Held]] = {}
     for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
         if notice := notice_of(assoc):

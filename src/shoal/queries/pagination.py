@@ -112,11 +112,11 @@ async def look_through(
     sift: Callable[[Sequence[Assoc]], Awaitable[Sequence[Item]]],
     position_of: Callable[[Item], int],
 ) -> tuple[list[Item], int | None]:
-    """Return a page of the items that `sift` keeps, newest first, and the `before` parameter of the next page; None at the end.
+    """Return a page of the items that `sift` returns, newest first, and the `before` parameter of the next page; None at the end.
 
     `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `position_of` returns the position
-    of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue
-    there. Raises `InvalidInput` for a limit below 1.
+    of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue there.
+    Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found: list[Item] = []
@@ -159,7 +159,7 @@ class Taking(Protocol[Row]):
 
     @property
     def ended(self) -> bool:
-        """Whether the list is exhausted."""
+        """Whether all rows were read and taken."""
 
     @property
     def drained(self) -> bool:
@@ -171,7 +171,7 @@ class Taking(Protocol[Row]):
 
     @property
     def at(self) -> Cursor:
-        """The cursor at which reading would continue: after the rows that were read."""
+        """The cursor at which reading would continue, after the rows that were read."""
 
 
 class RowReader(Generic[Raw, Row]):
@@ -246,12 +246,11 @@ class RowReader(Generic[Raw, Row]):
 
 
 def read_by_page(cursor: Cursor) -> Cursor:
-    """Return the range that `read_items` reads first from a `RowReader`."""
+    """Return the first range that `read_items` reads from a `RowReader`."""
     return cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
 
 
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
-    """Return the rows unchanged: the `sift` of an unfiltered list."""
     return rows
 
 

@@ -137,7 +137,6 @@ class ContentFilters:
 
 
 NO_CONTENT_FILTERS = ContentFilters(0, ())
-"""The filter of a viewer without filters."""
 
 
 async def content_filters_of(graph: Reader, viewer: int | None, context: FilterContext | None = None) -> ContentFilters:
@@ -155,7 +154,7 @@ async def content_filters_of(graph: Reader, viewer: int | None, context: FilterC
 async def filtered(
     graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext | None = None
 ) -> list[Entry]:
-    """Return the entries with the viewer's matching filters: all of them in `matches`, and those for this context in `filtered`."""
+    """Return the entries with the viewer's matching filters: all in `matches`, and those for this context in `filtered`."""
     return await (await content_filters_of(graph, viewer, context)).marked(entries) if entries else []
 
 
@@ -204,14 +203,16 @@ class Folds(NamedTuple):
         return author == self.seen.viewer or self.seen.relationships[author].following or bool(self.tags and post.tags)
 
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
-        """Return how many members shared each post."""
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
 
 
 def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
-    """Return the `Folds` of a timeline. `skeleton` proposes ids, which `keep` filters; direct messages are optional."""
+    """Return the `Folds` of a timeline.
+
+    `skeleton` proposes ids, and `keep` filters them. Without `direct`, direct messages are excluded.
+    """
     seen = viewer_state(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
@@ -225,10 +226,10 @@ def folds_of(
 
 
 class Folding:
-    """The rows of a timeline without folded shares, from a cursor on.
+    """The rows of a timeline from a cursor on, without folded shares.
 
-    Rows beyond the page are read only if a row of the page may be folded, or may represent a folded share: if its post may be
-    in the timeline a second time. With `thorough`, they are always read.
+    Rows beyond the page are read only if a post of the page may be in the timeline a second time, because only then may a share be
+    folded. With `thorough`, they are always read.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
@@ -280,9 +281,9 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page, and return whether any is a share.
+        """Read the first rows of the newest page, and return whether any of them is a share.
 
-        If none is, as usual, no further read is needed.
+        Without a share, as usual, no further read is needed.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
@@ -302,7 +303,6 @@ class Folding:
 
     @property
     def _decided(self) -> bool:
-        """Whether every row of the page has been checked for folding."""
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
@@ -333,7 +333,6 @@ class Folding:
         return self._on
 
     async def _shared_by_others(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows whose post was also shared by another member."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
@@ -356,7 +355,10 @@ class Folding:
             self._earlier += more
 
     def _stays(self, at: int) -> bool:
-        """Return whether the row at this position is not folded, and record the sharers of rows folded into it in `shared_by`."""
+        """Return whether the row at this position is not folded.
+
+        Records in `shared_by` the sharers of the rows that are folded into this row.
+        """
         id_, post, share = self._rows[at]
         near = self._rows[max(0, at - REACH) : at][::-1]
         before = near + self._earlier[: REACH - len(near)]
@@ -370,7 +372,6 @@ class Folding:
 
 
 def _duplicates(rows: Iterable[Row]) -> set[int]:
-    """Return the posts that occur in more than one row."""
     known, several = set[int](), set[int]()
     for _, post, _ in rows:
         (several if post.id in known else known).add(post.id)

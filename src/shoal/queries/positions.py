@@ -36,11 +36,11 @@ NEAR_PER_LIST = 2
 """Up to this many entries before a position (in total, and per list) are read instead of counted, because counting
 costs more."""
 NEWEST_PER_LIST = 6
-"""The same for the newest entries of each list, of which `pull` reads about twice as many, from the cache."""
+"""Number of newest entries per list that are read instead of counted. `pull` reads about twice as many, from the cache."""
 _PARTS = 4
 """Parts into which the range is divided after a wrong estimate."""
 _POINTS, _NARROWINGS = 8, 6
-"""Times that are compared, and how often the range between two of them is divided again, to estimate a time."""
+"""To estimate a time: number of times compared, and number of rounds. Each round divides the range between two of these times."""
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
@@ -94,14 +94,13 @@ class _Density:
         self._low, self._high = np.array(oldest, np.float64), np.array(newest, np.float64)
 
     def cut(self, time: int, counts: Counts, position: int) -> None:
-        """Refine the estimate around a position by exact counts: how many entries of each list are not older than a time."""
+        """Refine the estimate around a position. `counts` are the exact numbers of entries not older than `time`, by list."""
         if counts.sum() > position:
             self._not_older, self._low = counts, np.maximum(self._low, time)
         else:
             self._newer, self._high = counts, np.minimum(self._high, time)
 
     def time_of(self, position: int) -> int:
-        """Return the estimated time of the entry at a position."""
         entries = (self._not_older - self._newer) / np.maximum(self._high - self._low, 1.0)
         sought = position - self._newer.sum()
         low, high = float(self._low.min()), float(self._high.max())
@@ -133,7 +132,6 @@ async def _density(graph: Reader, sources: Sources) -> tuple[Sources, _Density]:
 
 
 async def _not_older(graph: Reader, sources: Sources, times: Sequence[int]) -> list[tuple[int, Counts]]:
-    """Count for each time the entries of each list that are not older than that time."""
     counts: list[list[int]] = []
     for atype, id1s in sources.items():
         if id1s:

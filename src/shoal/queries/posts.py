@@ -39,7 +39,10 @@ class MemberFeedQuery:
     no_direct: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether a row matches the query. A comment on the author's own post counts as a post, since it continues it."""
+        """Return whether a row matches the query.
+
+        An author's comment on their own post counts as a post, since it continues that post.
+        """
         _, post, share = row
         if self.no_shares and share is not None:
             return False

@@ -45,13 +45,11 @@ class _Asked(NamedTuple):
     near: tuple[Disk, ...]
 
     def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
-        """Return whether a post, with its row for the index, matches. `shy` means that its author is not indexable."""
+        """Return whether a post matches. `row` is its row in the search index, and `shy` means that its author is not indexable."""
         return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
 
 
 class ResultRange(NamedTuple):
-    """The range of search results to return, by position."""
-
     limit: int
     offset: int = 0
 
@@ -109,7 +107,7 @@ async def _followees(reads: Reads, viewer: int | None) -> list[int]:
 def _rank(
     member: Member, clauses: Sequence[Clause], text: str, relation: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
-    """Return a member's rank among the results: -1 for the exact name, then from 0, lower is better; None to omit the member."""
+    """Return a member's rank among the results: -1 for the exact name, then 0 (best) and higher; None to omit the member."""
     if exact is not None and member.id == exact.id:
         return -1
     if member.suspended or not (is_listed(member) or anybody) or relation.severed:
@@ -188,7 +186,6 @@ async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
-    """Return the viewer's newest posts; two reads."""
     listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
     return await objects_of(reads.graph, Post, [entry.id2 for entry in listed])
 

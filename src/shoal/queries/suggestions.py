@@ -166,7 +166,7 @@ async def _found(reads: Reads, viewer: int, interests: Interests) -> _Found:
 
 
 def _proposed(interests: Interests, found: _Found) -> Iterable[int]:
-    """Yield the candidates for this viewer, which do not include the most followed members of the network."""
+    """Yield the candidates for this viewer, except the most followed members of the network."""
     followed = set(interests.followees)
     near = [id_ for id_ in found.near.ids.tolist() if id_ not in followed][:FRIENDS_OF_FRIENDS]
     followers = sorted(found.followers - followed, reverse=True)[:_FOLLOWERS]
@@ -222,7 +222,10 @@ MOST = 80
 
 
 class SuggestionReason(NamedTuple):
-    """One reason for a suggestion, from `core.ranking.people.REASONS`. Its contribution to the score is value times weight."""
+    """One reason for a suggestion, from `core.ranking.people.REASONS`.
+
+    The reason contributes its value times its weight to the score.
+    """
 
     source: str
     number: float
@@ -350,7 +353,6 @@ async def portfolios(reads: Reads, viewer: int, member_ids: Sequence[int], each:
 
 
 def _first(rows: Sequence[Row], each: int) -> list[Row]:
-    """Return the first `each` rows of each author."""
     selected: list[Row] = []
     counts = Counter[int]()
     for row in rows:

@@ -39,7 +39,7 @@ _RECENT = 200
 
 class Featured(NamedTuple):
     place: int
-    """Position in the list, which identifies it there."""
+    """Position of the tag in the member's list, which identifies the tag there."""
     name: str
     posts: int
     """Open posts of the member under the tag, among their newest 10,000 entries."""
@@ -56,12 +56,10 @@ class FollowedTags(NamedTuple):
 
 
 async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
-    """Return a page of the tags that a member follows, newest follow first."""
     return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
 
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
-    """Return the tags that a member features, most recently featured first."""
     assocs = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
     return await counted(graph, member_id, assocs)
 
@@ -218,7 +216,7 @@ class TagOffer(NamedTuple):
 
 
 async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
-    """Return the tags that the member picked as interests, then popular ones, until there are `limit`; all picked ones count.
+    """Return the tags that the member picked as interests, followed by popular tags up to a total of `limit`.
 
     Five graph reads. Raises `InvalidInput` for a limit outside 1 to 200.
     """

@@ -147,7 +147,6 @@ async def _descendants(
 
 
 async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """Return the comments on these posts that are missing from the list of their thread."""
     counts = await reads.graph.assoc_count(ids, _LISTS)
     lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
     if not lacking:
@@ -180,7 +179,6 @@ async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPosition]) -> dic
 
 
 async def _by_likes(reads: Reads, ids: Sequence[int]) -> list[int]:
-    """Return the comments, the most liked first. Costs one read."""
     likes = (await reads.graph.assoc_count(ids, (LIKED_BY,)))[LIKED_BY]
     return sorted(ids, key=lambda id_: -likes.get(id_, 0))
 

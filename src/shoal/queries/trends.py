@@ -70,15 +70,12 @@ class Reactions(NamedTuple):
     times: Column
 
     def only(self, chosen: npt.NDArray[np.bool_ | np.int64]) -> Reactions:
-        """Return the reactions selected by a mask or by indexes."""
         return Reactions(self.posts[chosen], self.members[chosen], self.times[chosen])
 
     def active(self) -> int:
-        """Return the number of members who reacted to any of the posts."""
         return len(np.unique(self.members))
 
     def members_of(self) -> dict[int, int]:
-        """Return the number of members who reacted to each post."""
         ids, counts = np.unique(self.posts, return_counts=True)
         return dict(zip(ids.tolist(), counts.tolist(), strict=True))
 
@@ -132,7 +129,7 @@ def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequenc
 
 
 def _newest(found: Reactions) -> Reactions:
-    """Keep the newest reaction of each member to each post."""
+    """Return the newest reaction of each member to each post."""
     order = np.lexsort((-found.times, found.members, found.posts))
     posts, members = found.posts[order], found.members[order]
     first = np.ones(len(order), np.bool_)
@@ -141,7 +138,6 @@ def _newest(found: Reactions) -> Reactions:
 
 
 def _by_others(found: Reactions, posts: Collection[Post]) -> npt.NDArray[np.bool_]:
-    """Return for each reaction whether it is by a member other than the post's author."""
     authors = {post.id: post.author_id for post in posts}
     by: Column = np.fromiter((authors[id_] for id_ in found.posts.tolist()), np.int64, len(found.posts))
     others: npt.NDArray[np.bool_] = found.members != by
@@ -222,7 +218,6 @@ async def _found(reads: Reads, now: int) -> Trending:
 
 
 async def _trending(reads: Reads, now: int) -> Trending:
-    """Compute the trending posts. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
     least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)
@@ -257,7 +252,7 @@ def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
 
 
 async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
-    """Return those of these posts that are allowed to trend. Two reads."""
+    """Return the posts with these ids that are allowed to trend. Two reads."""
     posts = await objects_of(reads.graph, Post, ids)
     authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
     return [post for post in posts if _is_for_everybody(post, authors)]
@@ -305,7 +300,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def rising(reads: Reads, limit: int, offset: int = 0) -> list[DailyUses]:
-    """Return the tags that `trending` returns, with their uses per day."""
+    """Return the tags that `trending` returns, each with its uses per day."""
 
     async def ask() -> list[DailyUses]:
         return [uses_of(word) for word in await trending(reads, limit, offset)]
@@ -383,7 +378,7 @@ def _tags(posts: Sequence[Post]) -> Counter[str]:
 
 
 def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Merge two sets of interests: the strengths for a tag add up, and the reason of the stronger one is kept."""
+    """Merge two sets of interests: the strengths for a tag add up, and the stronger interest determines the reason."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first = max(one[name], other[name], key=lambda interest: interest.strength)
@@ -392,12 +387,11 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """Return a factor of at least 1 that grows with the uses of a tag, to rank equally interesting tags."""
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Keep only the first entry of each tag, because merged tags have several."""
+    """Return the tags without repetition: the first of the entries of each tag. A merged tag has several entries."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)

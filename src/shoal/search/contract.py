@@ -28,17 +28,14 @@ Order = Literal["active", "new"]
 
 
 def by(member_id: int) -> str:
-    """Return the index term that marks posts by a member."""
     return f":by:{member_id}"
 
 
 def within(cell: str) -> str:
-    """Return the index term that marks posts in a map cell."""
     return f":cell:{cell}"
 
 
 def to(member_id: int) -> str:
-    """Return the index term that marks posts that mention a member."""
     return f":to:{member_id}"
 
 

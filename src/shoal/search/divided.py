@@ -98,7 +98,6 @@ class DividedIndex:
         return sorted(chain(*await self._all(lambda part: part.ids(after, limit))))[:limit]
 
     async def state(self) -> FillState:
-        """Return the state of the part that is least complete."""
         states = await self._all(lambda part: part.state())
         return min(states, key=lambda state: (state.form, state.filled_to))
 

@@ -41,7 +41,6 @@ def written_in(language: str) -> str:
 
 
 def related_ids(post: Post) -> tuple[int, ...]:
-    """Return the ids of objects whose words belong to a post: its poll and its media."""
     return (post.poll_id, *post.media) if post.poll_id else post.media
 
 
@@ -89,7 +88,6 @@ def _marks(post: Post) -> Iterator[str]:
 
 
 def is_listed(member: Member) -> bool:
-    """Return whether a member may appear in searches and the directory: they allow it, and are neither suspended nor silenced."""
     return member.discoverable and not member.suspended and not member.silenced
 
 
@@ -207,7 +205,6 @@ class Filler:
         return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
 
     async def _pause(self, ended: float) -> None:
-        """Wait until the time `ended`, or until enough requests are pending."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ended):
                 await self._enough.wait()

@@ -124,7 +124,6 @@ class MemoryIndex:
         self._uses.subtract(row.tags)
 
     def _having(self, group: Sequence[str]) -> list[int]:
-        """Return the posts with any of these index terms, sorted by id."""
         return sorted({id_ for mark in group for id_ in self._ids_by_word.get(mark, ())})
 
     def _is_shy(self, row: PostRow) -> bool:
@@ -149,7 +148,6 @@ class NoIndex(MemoryIndex):
 
 
 def _is_loose(clause: Clause) -> bool:
-    """Return whether a clause is the beginning of a single word."""
     return clause.open and len(clause.words) == 1
 
 

@@ -37,8 +37,8 @@ _PLANNED = {
     "enable_seqscan": "on",
     "enable_hashjoin": "on",
     "enable_mergejoin": "on",
-    # For names that hundreds of thousands of members have: with less, the bitmap becomes lossy, and all rows of its pages are
-    # rechecked.
+    # Needed for names that hundreds of thousands of members have: with less memory, the bitmap becomes lossy, and all rows of its
+    # pages are rechecked.
     "work_mem": "32MB",
 }
 
@@ -198,7 +198,6 @@ def _vector(words: Sequence[str], marks: Iterable[str] = ()) -> str:
 
 
 def _match(ask: Ask, marks: Sequence[str]) -> str:
-    """Return the query as a tsquery."""
     groups = map(_either, (marks, *ask.some))
     return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
 

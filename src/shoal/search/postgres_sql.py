@@ -46,8 +46,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         filled_to bigint NOT NULL
     );
     """),
-    # Searches exclude posts of shy authors, who opted out of search. Without this index they would read all members, which takes
-    # two seconds for ten million.
+    # Searches exclude posts of shy authors, who opted out of search. Without this index the searches would read all members, which
+    # takes two seconds for ten million.
     Migration((TableIndex("search_member_shy", "shoal.search_member (id) WHERE shy"),)),
     Migration((TableIndex("search_member_name", "shoal.search_member (name)"),)),
 )

@@ -68,7 +68,6 @@ class _Candidates(NamedTuple):
 
 
 def found_members(read: sqlite3.Connection, question: MemberQuestion) -> list[int]:
-    """Return the members that match, as specified by `SearchIndex.members`."""
     closed = tuple(clause._replace(open=False) for clause in question.clauses)
     bio_clauses = question._replace(clauses=closed, name="")
     if question.among is None:
@@ -125,12 +124,10 @@ def _have(words: Sequence[str], clauses: Sequence[Clause]) -> bool:
 
 
 def every(clauses: Iterable[Clause]) -> str:
-    """Return an FTS5 query that requires all clauses."""
     return " AND ".join(map(one, clauses))
 
 
 def one(clause: Clause) -> str:
-    """Return an FTS5 query for a clause. Words contain no quotation marks."""
     return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
 
 
@@ -276,7 +273,6 @@ def _text(row: PostRow) -> str:
 
 
 def _match(ask: Ask, marks: Sequence[str]) -> str:
-    """Return the query in FTS5 syntax. Words contain no quotation marks."""
     every = " AND ".join((*map(_either, (marks, *ask.some)), *map(one, ask.every)))
     return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
 

@@ -40,14 +40,14 @@ class Channel(Protocol):
         ...
 
     async def end(self, back: int = 0) -> Position:
-        """Return the position after the newest message, or up to `back` messages before it. Raises `Unavailable`.
+        """Return the position after the newest message, or the position up to `back` messages earlier. Raises `Unavailable`.
 
         A follower from the end receives every message whose publishing starts after this call.
         """
         ...
 
     def reached(self, mark: Position, at: Position) -> bool:
-        """Return whether the position `at` is `mark` or later; False if they belong to different logs."""
+        """Return whether the position `at` equals `mark` or is later. False if the two positions belong to different logs."""
         ...
 
     def follow(self, after: Position) -> AsyncGenerator[ChannelMessage, None]:

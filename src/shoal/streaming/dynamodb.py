@@ -152,7 +152,6 @@ class DynamoChannel:
                         yield ChannelMessage(_position(name, at), message["B"])
 
     async def _wait(self, published: asyncio.Event) -> None:
-        """Wait until this process publishes a message, or until it is time to poll for those of other processes."""
         try:
             async with asyncio.timeout(self._poll_seconds):
                 await published.wait()

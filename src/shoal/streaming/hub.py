@@ -92,7 +92,7 @@ class UpdateHistory:
     def of(
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
-        """Yield the updates that concern followers of these sources, or that name this viewer and match the interest; each once."""
+        """Yield each update once that concerns followers of these sources, or that names this viewer and matches the interest."""
         named = self._heard_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
         found |= {number for number, heard in named if interest.hears(heard.update)}
@@ -121,7 +121,10 @@ class Missed(NamedTuple):
 
 @dataclass(eq=False)
 class Connection:
-    """A connected viewer. At most `capacity` updates wait; for a slower viewer, one `Missed` replaces them."""
+    """A connected viewer.
+
+    At most `capacity` updates wait for the viewer; if there are more, one `Missed` replaces them.
+    """
 
     viewer: int
     interest: Interest
@@ -148,7 +151,7 @@ class Connection:
             self._wake.set()
 
     def miss(self, position: Position) -> None:
-        """Replace the waiting updates by `Missed`: the viewer has to reload, and gets later updates."""
+        """Replace the waiting updates by `Missed`, so that the viewer reloads the timeline. Later updates are delivered."""
         self._waiting.clear()
         self._missed = Missed(position)
         self._wake.set()
@@ -166,7 +169,6 @@ class Connection:
         return found
 
     def end(self) -> None:
-        """End the connection after the waiting updates."""
         self.ended = True
         self._wake.set()
 
@@ -193,7 +195,7 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return the connections, each once, that follow a source of the update or want it because it names their viewer."""
+        """Return each connection once that follows a source of the update, or whose viewer the update names and concerns."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [
@@ -276,7 +278,6 @@ class Hub:
 
     @property
     def connected(self) -> int:
-        """Number of connections whose sources are loaded."""
         return sum(1 for connection in self._matching.all_connections() if connection.loaded)
 
     @asynccontextmanager
@@ -327,7 +328,6 @@ class Hub:
             self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._refresh_outdated())]
 
     async def _follow(self) -> None:
-        """Follow the channel until closed, and retry after any error."""
         while True:
             try:
                 await self._listen()

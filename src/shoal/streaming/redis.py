@@ -153,7 +153,6 @@ class RedisChannel:
             await line.close()
 
     async def _wait(self, line: ShardConnection, after: str) -> None:
-        """Wait until there may be a message after this entry."""
         milliseconds = int(self._block_seconds * 1000)
         try:
             await line.ask("XREAD", "BLOCK", milliseconds, "COUNT", 1, "STREAMS", _KEY, after)

@@ -46,7 +46,7 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """Which updates a connected viewer wants. The base class matches none."""
+    """The updates that a connected viewer receives. The base class receives no updates."""
 
     def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
         """Return whether a viewer gets an update that names them, even if they follow none of its sources."""
@@ -61,7 +61,10 @@ class Interest(msgspec.Struct, frozen=True):
         return {source: since for source, since in found.items() if source in sources}
 
     def outdated_by(self, change: SubscriptionChange) -> Collection[int] | None:  # noqa: ARG002  # the same
-        """Return the sources to read again after a change that concerns the viewer: all if empty, none if None."""
+        """Return the sources to read again after a change that concerns the viewer.
+
+        An empty collection means all sources, and None means no source.
+        """
         return None
 
 

@@ -91,7 +91,7 @@ class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
 
 
 class FollowChanged(Update, frozen=True, array_like=True, tag=6):
-    """A member followed or unfollowed a source; receivers read from the graph which of the two it was."""
+    """A member followed or unfollowed a source. Receivers read the current follow from the graph."""
 
     follower_id: int
     source_id: int
@@ -125,7 +125,7 @@ class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
 
 
 class ListChanged(Update, frozen=True, array_like=True, tag=10):
-    """The members of a list changed, or it was deleted; receivers read its current members from the graph."""
+    """The members of a list changed, or the list was deleted. Receivers read the current members from the graph."""
 
     list_id: int
     owner_id: int

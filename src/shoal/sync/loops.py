@@ -62,7 +62,7 @@ class LoopThread:
         return opened
 
     def call(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return the result of the coroutine, or raise its exception."""
+        """Run the coroutine in the thread, and return its result or raise its exception."""
         future = self._submit(call, waited_for=True)
         try:
             return future.result()
@@ -139,7 +139,7 @@ class LoopThread:
         return future
 
     def _ask(self, asked: asyncio.Queue[Future[T]], reply: Future[T]) -> bool:
-        """Request the next item of a stream. Return False if the loop has ended."""
+        """Request the next item of a stream, which is set in `reply`. Return False if the loop has ended."""
         self._check_process()
         with self._lock:
             if not self._ended:
@@ -169,7 +169,6 @@ class LoopPerProcess(LoopThread):
         _per_process.add(self)
 
     def call(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return the result of the coroutine, or raise its exception."""
         try:
             loop = self._here()
         except BaseException:
@@ -178,7 +177,6 @@ class LoopPerProcess(LoopThread):
         return loop.call(call)
 
     def each(self, stream: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Yield the items of the stream, each computed when it is requested."""
         return (yield from self._here().each(stream))
 
     def end(self) -> None:

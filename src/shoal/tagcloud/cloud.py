@@ -45,13 +45,13 @@ class Reasons(NamedTuple):
 
     uses: int
     warmth: dict[str, float]
-    """By window: the number of uses made right now that its uses are worth."""
+    """Warmth by window: the number of uses made right now that would weigh as much as all uses of the tag."""
     today: int
     """Uses of the last 24 to 48 hours: today's and yesterday's, UTC."""
     members: int
-    """Members who used it in that time; an upper bound for a tag that others were merged into."""
+    """Members who used the tag today or yesterday; an upper bound for a tag that others were merged into."""
     loudest: float
-    """The fraction of those uses by the member who used it most, 0 to 1."""
+    """Fraction of the uses of today and yesterday that are by the member who used the tag most, 0 to 1."""
     surprise: float
 
 
@@ -60,7 +60,6 @@ _decode = msgspec.msgpack.Decoder(Cloud).decode
 
 
 def decode(data: bytes) -> Cloud:
-    """Decode a cloud; empty bytes are an empty cloud."""
     return _decode(data) if data else Cloud()
 
 
@@ -91,7 +90,6 @@ def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
 
 
 def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
-    """Return the uses and members of today and yesterday, and the fraction of uses by the most active member."""
     today = now // DAY_MS
     recent = [counts for day in (today, today - 1) if (counts := days.get(day)) is not None]
     uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
@@ -137,7 +135,6 @@ def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
 
 
 def leader(name: str, rules: Mapping[str, TagRule]) -> str:
-    """Return the tag under which a tag counts: itself, or the tag it is merged into."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name
 
@@ -175,11 +172,11 @@ class Counted(DailyUses, frozen=True, kw_only=True):
 
 class Word(Counted, frozen=True, kw_only=True):
     weight: float
-    """The number behind its size: uses, uses made right now, or surprise, depending on the order."""
+    """The number that determines the tag's size: uses, uses made right now, or surprise, depending on the order."""
     level: int
     """1 to 9, on a logarithmic scale between the least and the greatest weight shown."""
     why: str = ""
-    """In a member's own cloud: which of their activities brought it there."""
+    """In a member's own cloud: the activity of the member that brought the tag there."""
 
 
 class SizedTag(NamedTuple):
@@ -224,7 +221,6 @@ class TagSummary(DailyUses, frozen=True, kw_only=True):
 
 
 def uses_of(tag: DailyUses) -> DailyUses:
-    """Return only those figures of a tag that change with its uses."""
     return DailyUses(name=tag.name, form=tag.form, uses=tag.uses, days=tag.days)
 
 
@@ -255,7 +251,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_words(limit: int) -> None:
-    """Raise `InvalidInput` unless `limit` is an allowed number of words for a cloud: 1 to 200."""
     if not 1 <= limit <= MAX_WORDS:
         raise InvalidInput(f"limit: must be 1 to {MAX_WORDS} (got {limit})", field="limit")
 

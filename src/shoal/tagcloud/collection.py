@@ -146,11 +146,10 @@ class Inbox:
         self._came.set()
 
     async def look(self) -> list[Parcel]:
-        """Return the increments in the store's inbox, up to a fixed number."""
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        # A merge deletes its own increments; increments sent again after it remain.
+        # Delete these increments: a merge deletes its increments, but not copies that were sent after it.
         if parcels:
             with contextlib.suppress(Unavailable):
                 await self._store.discard([parcel.id for parcel in parcels])
@@ -174,7 +173,7 @@ _ACTIVE_MS = 10_000
 
 
 class _Portion(NamedTuple):
-    """Increments to merge: the `whole` ones and, if the next one is too large, a `part` of it; `rest` has its other uses."""
+    """Increments to merge: all of `whole` and, if the next increment is too large, a `part` of it; `rest` has its other uses."""
 
     whole: dict[bytes, Increment]
     part: Increment | None = None
@@ -231,7 +230,6 @@ class Collector:
 
     @property
     def pending(self) -> int:
-        """Number of received increments that are not merged."""
         return len(self._pending)
 
     def start(self) -> None:
@@ -314,7 +312,10 @@ class Collector:
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
 
     async def merge(self) -> bool:
-        """Merge received increments. Returns False if another collector has the lock; its increments are dropped later."""
+        """Merge received increments.
+
+        Returns False if another collector has the lock. The increments that it merges are dropped here later.
+        """
         try:
             async with locked(self._store, self._lock_seconds) as holder:
                 if holder:
@@ -370,7 +371,7 @@ class Collector:
         return _Portion(whole)
 
     async def _forget(self, ids: Collection[bytes]) -> None:
-        """Acknowledge increments, and delete them here."""
+        """Acknowledge increments, and remove them from this collector."""
         parcels = [self._unreadable.pop(id_) if id_ in self._unreadable else self._pending.pop(id_)[0] for id_ in ids]
         await self._transport.done(parcels)
 
@@ -388,7 +389,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many uses, from the first on, have at most `capacity` tag changes together."""
+    """Return how many of the first uses together have at most `capacity` tag changes."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

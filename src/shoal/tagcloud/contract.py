@@ -17,9 +17,9 @@ from shoal.core.errors import Conflict
 from shoal.tagcloud.heat import COLD, Heat
 
 LOCK_SECONDS = 3.0
-"""How long a dead collector keeps others from merging. A live one renews its lock (`lease.locked`)."""
+"""How long a dead collector keeps others from merging. A live collector renews its lock (`lease.locked`)."""
 CLOCK_SLACK = 1.5
-"""A lock that expires later than this multiple of its duration from now was taken before the clock was set back: it is free."""
+"""A lock that has more time left than this multiple of its duration counts as free: since it was taken, the clock was set back."""
 
 
 _NOISE = 1e-9
@@ -44,9 +44,9 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
     id: int
     name: str
     n: int = 0
-    """Live uses: posts with it that are public and not hidden."""
+    """Number of public posts with the tag that are not hidden."""
     heats: tuple[Heat, Heat, Heat] = (COLD, COLD, COLD)
-    """In the windows of `heat`: hour, day, week."""
+    """The heats in the windows of `heat`: hour, day, week."""
     forms: dict[str, int] = {}
     days: dict[int, Day] = {}
     """The last days, by days since 1970-01-01 UTC."""
@@ -59,7 +59,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TagRule(msgspec.Struct, frozen=True, array_like=True):
-    """An admin's rule on a tag: it is hidden (`denied`), or counts as another one (`target`, canonical)."""
+    """An admin's rule on a tag: the tag is hidden if `denied`, and counts as the canonical tag `target` if that is not empty."""
 
     name: str
     denied: bool = False
@@ -75,7 +75,7 @@ class Head(msgspec.Struct, frozen=True):
 
     version: int = 0
     at: int = 0
-    """When it was merged (Unix ms)."""
+    """When the version was merged (Unix ms)."""
     complete_to: int = 0
     """Uses before this time (Unix ms) are included, as far as emitters had received them."""
     cloud: bytes = b""
@@ -96,11 +96,11 @@ class Merge(msgspec.Struct, frozen=True):
     rows: Sequence[TagRow]
     """New rows; a `blank` one is deleted."""
     authors: Mapping[AuthorKey, int]
-    """How often a member used a tag on a day; 0 is deleted."""
+    """Number of uses of a tag by a member on a day. An entry of 0 is deleted."""
     before_day: int
     """Authors of days before this one are deleted. It never decreases."""
     rules: Sequence[TagRule] = ()
-    """Rules that this version sets; one without effect (neither denied nor a target) is deleted."""
+    """Rules that this version sets. A rule without effect (neither denied nor a target) is deleted."""
 
 
 class CloudStore(Protocol):
@@ -117,7 +117,7 @@ class CloudStore(Protocol):
         ...
 
     async def renew(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
-        """Extend the lock; return False if it was released or another holder has taken it since, even if it is free again."""
+        """Extend the lock. Return False if it was released, or if another holder has had it in between."""
         ...
 
     async def unlock(self, holder: bytes) -> None:
@@ -319,17 +319,14 @@ def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
 
 
 def rows_of(found: Iterable[Any]) -> list[TagRow]:
-    """Decode rows from the columns id, name, uses and the encoded other fields."""
     return [TagRow(id_, name, n, *_decode_rest(rest)) for id_, name, n, rest in found]
 
 
 def rank_in(row: TagRow, window: int) -> tuple[float, int]:
-    """Return the sort key of a row for `CloudStore.top`."""
     return (-row.n if window < 0 else -row.heats[window].rank, row.id)
 
 
 def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
-    """Return counts by tag, day and member, from rows of these and the count."""
     return {(tag, day, member): n for tag, day, member, n in found}
 
 
@@ -357,5 +354,4 @@ class Parts:
 
 
 def says_something(rule: TagRule) -> bool:
-    """Return whether a tag rule has an effect: it denies the tag or merges it."""
     return rule.denied or bool(rule.target)

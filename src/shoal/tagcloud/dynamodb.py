@@ -80,7 +80,7 @@ from shoal.tagcloud.dynamodb_items import (
 )
 
 SLICE_CHANGES = 99
-"""With the deletion of the slice itself they fill a transaction."""
+"""Maximum changes in a slice. With the deletion of the slice itself they fill a transaction."""
 SLICE_BYTES = 300_000
 ALL = 10**9
 """A limit that is never reached."""
@@ -102,11 +102,10 @@ class Intents:
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
-        """Return the newest completed version, and the intent of the next one."""
         return stored_in(await self._service.get([STATE]))
 
     async def settled(self) -> State:
-        """Complete any intent, and return the newest version."""
+        """Complete the next version if its changes are already stored, and return the newest version."""
         while True:
             stored = await self.stored()
             if stored.next is None:
@@ -152,7 +151,6 @@ class Intents:
         return changes
 
     async def inbox_pieces(self, increments: Sequence[bytes]) -> list[ItemKey]:
-        """Return the item keys of all pieces of these increments in the inbox."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
 
@@ -194,7 +192,6 @@ class Intents:
         return any(typed(item, "holder") == holder for item in await self._service.get([LOCK]))
 
     async def _finish(self, intent: str, after: State) -> None:
-        """Apply the remaining slices of an intent, and make its version the newest."""
         await self._each(self._apply, await self._slices_of(f"{digits(after.version)}#{intent}#"))
         transaction = self._transaction()
         transaction.put(state_item(StoredVersion(after)), _is(after.version - 1, intent))
@@ -229,7 +226,7 @@ class Intents:
         await self._commit(transaction, is_applied)
 
     async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Run a transaction until it succeeds while others interfere, or until one of them has done its work (`is_done`)."""
+        """Repeat a transaction until it succeeds, or until `is_done` shows that another process has done its work."""
         patience = Backoff(self._service.patience)
         while True:
             try:
@@ -289,7 +286,6 @@ class Intents:
 
 
 def _is(version: int, intent: str = "") -> Condition:
-    """Return the condition that the state has this version, and this intent or none."""
     if intent:
         return still(version=version, intent=intent)
     if not version:
@@ -359,7 +355,6 @@ class DynamoCloud:
 
     @property
     def round_trips(self) -> int:
-        """Number of requests answered so far."""
         return self._service.capacity.requests.total()
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
@@ -559,5 +554,4 @@ class DynamoCloud:
             await self._service.close()
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
-        """Return all items with the partition key `id_` whose sort key begins with `beginning`."""
         return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)

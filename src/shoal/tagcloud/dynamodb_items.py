@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version without its data. `days` are those with stored authors, including expired ones."""
+    """The newest version without its data. `days` are the days with stored authors, including expired days."""
 
     version: int = 0
     at: int = 0
@@ -64,7 +64,7 @@ class StoredVersion(NamedTuple):
 
 
 class ItemChange(msgspec.Struct, frozen=True, array_like=True):
-    """The new state of an item; None as values deletes it."""
+    """The new state of an item. If `values` is None, the item is deleted."""
 
     id: str
     sort: str
@@ -92,7 +92,6 @@ def state_item(stored: StoredVersion) -> Item:
 
 
 def stored_in(items: Iterable[Item]) -> StoredVersion:
-    """Decode the state from its item; the initial state if there is none."""
     for item in items:
         version, at, complete_to, before_day = (typed(item, name) for name in _NUMBERS)
         days = msgspec.msgpack.decode(typed(item, "days"), type=tuple[int, ...])
@@ -103,16 +102,14 @@ def stored_in(items: Iterable[Item]) -> StoredVersion:
     return StoredVersion(State())
 
 
-# Values that may be too large for an item
+# Large values
 
 
 def pieces(data: bytes) -> list[bytes]:
-    """Split an encoded value into pieces that fit into one item each; at least one."""
     return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
 
 
 def piece_at(id_: str, before: str, number: int) -> ItemKey:
-    """Return the item key of one piece of a value. `before` is the prefix of the value's sort keys."""
     return ItemKey(id_, f"{before}#{number:04d}")
 
 
@@ -160,7 +157,6 @@ def day_at(tag: int, day: int, spread: int) -> str:
 
 
 def author_at(key: AuthorKey, spread: int) -> ItemKey:
-    """Return the item key of the count of a member's uses of a tag on a day."""
     tag, day, member = key
     return ItemKey(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
 
@@ -182,7 +178,6 @@ def rule_in(item: Item) -> TagRule:
 
 
 def done_at(id_: bytes) -> ItemKey:
-    """Return the item key of the record that an increment was merged."""
     return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 

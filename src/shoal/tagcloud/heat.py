@@ -100,11 +100,10 @@ class Ranking(msgspec.Struct, array_like=True):
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
     def runs_dry(self, count: int) -> bool:
-        """Return whether dropped tags may belong to the first `count`."""
+        """Return whether dropped tags may belong to the first `count` tags."""
         return len(self.ranks) < count and self.floor > NEVER
 
     def first(self, most: int) -> list[int]:
-        """Return the ids with the greatest ranks, in descending order, ties by id."""
         return heapq.nsmallest(most, self.ranks, key=lambda id_: (-self.ranks[id_], id_))
 
 
@@ -120,5 +119,4 @@ _decode = msgspec.msgpack.Decoder(Rankings).decode
 
 
 def decode(data: bytes) -> Rankings:
-    """Decode rankings; empty bytes are empty rankings."""
     return _decode(data) if data else Rankings()

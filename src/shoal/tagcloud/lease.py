@@ -41,7 +41,6 @@ async def locked(store: CloudStore, seconds: float = LOCK_SECONDS) -> AsyncItera
 
 
 async def _renew(store: CloudStore, token: bytes, seconds: float, released: asyncio.Event) -> None:
-    """Renew the lock until `released`, or until another process has taken it."""
     while not released.is_set():
         await set_within(released, seconds / _RENEWALS)
         with contextlib.suppress(Unavailable):

@@ -72,7 +72,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # Equal steps are the common case, and adding the values then is faster than `joined`.
+            # The steps are usually equal, and then adding the values is faster than `joined`.
             for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
                 if use_heat.step == stored.step:
                     heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)
@@ -197,7 +197,10 @@ class MergedTags:
 
 
 class Amendment(NamedTuple):
-    """An operator's change: tag rules, and recounted rows with all their authors on the days that these cover."""
+    """An operator's change: tag rules and recounted rows.
+
+    `authors` has all uses by author on the days that the recounted rows contain.
+    """
 
     rules: Sequence[TagRule] = ()
     rows: Sequence[TagRow] = ()
@@ -329,7 +332,6 @@ class _State:
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
-        """Return the cloud as it is shown after a merge, and the encoded rankings."""
         rankings = heat.decode(head.state)
         before = clouds.decode(head.cloud)
         await self._join(touched)

@@ -51,7 +51,6 @@ class PostgresCloud(DerivedStore):
 
     @property
     def round_trips(self) -> int:
-        """Statements sent so far, each a round trip."""
         return self._reading.asked + (self._writing.asked if self._writing else 0)
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
@@ -115,8 +114,8 @@ class PostgresCloud(DerivedStore):
                 for statement, values in _statements(merge):
                     connections.asked += 1
                     await connection.execute(statement, *values)
-                # Check the lock last: the check locks its row, and another process must be able to take over from a writer that
-                # was paused earlier.
+                # Check the lock last: the check locks the row of the lock, and another process must be able to take over from a
+                # writer that was paused earlier.
                 if holder:
                     connections.asked += 1
                     if await connection.fetchval(sql.HELD, holder) is None:

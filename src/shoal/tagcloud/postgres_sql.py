@@ -70,8 +70,8 @@ MIGRATIONS: tuple[Migration, ...] = (
 """Schema versions in order, append-only; the greatest number in `shoal.tag_version` is the number of applied ones."""
 
 
-# By the server's clock, so clocks of the processes may differ. A lock that ends later than it can have been taken for means that
-# the clock was set back (`contract.CLOCK_SLACK`).
+# Uses the server's clock, because clocks of processes may differ. If a lock ends later than any lock taken now would, the clock was
+# set back, and the lock is free (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO shoal.tag_lock AS held (holder, until, seconds)
     VALUES ($1, clock_timestamp() + make_interval(secs => $2::double precision), $2)
@@ -118,8 +118,8 @@ INBOX = "SELECT id, body FROM shoal.tag_inbox ORDER BY seq LIMIT $1"
 INBOX_PUT = "INSERT INTO shoal.tag_inbox (id, body) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING"
 INBOX_SIZE = "SELECT count(*) FROM shoal.tag_inbox"
 
-# Creates or locks the row: of two writers of a version, one waits here for the other. If a writer is paused in its transaction,
-# the server ends it after $1 ms, so that it does not keep others waiting for longer than its lock does.
+# Creates or locks the row of the version, so a second writer of the version waits here for the first. The server terminates a
+# transaction that is idle for $1 ms, so a paused writer does not keep other writers waiting any longer.
 VERSION_LOCK = """
     INSERT INTO shoal.tag_state (one) VALUES (true) ON CONFLICT (one) DO UPDATE SET one = true
     RETURNING version, set_config('idle_in_transaction_session_timeout', $1, true)"""

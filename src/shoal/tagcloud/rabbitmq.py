@@ -75,7 +75,6 @@ class QueuePosition:
         """The order number at which this became the first consumer; 0 if it may not be first."""
 
     async def stand(self) -> None:
-        """Subscribe to the queue, behind its other consumers."""
         self._ticket, self.first_since = f"{self.queue}.{next(_numbers)}", 0
         await self.channel.basic_consume(self.queue, self._came, consumer_tag=self._ticket)
 
@@ -85,7 +84,6 @@ class QueuePosition:
         self._ticket = ""
 
     async def give_back(self) -> None:
-        """Requeue unacknowledged deliveries. All delivery tags become invalid."""
         await self.channel.basic_recover(requeue=True)
 
     async def _came(self, delivered: DeliveredMessage) -> None:
@@ -166,7 +164,6 @@ class Deliveries:
                 del self._receipts[id_], self._parcels[id_]
 
     def clear(self) -> None:
-        """Forget all deliveries of a connection that ended."""
         self._parcels.clear()
         self._receipts.clear()
         self.arrived.clear()
@@ -181,7 +178,7 @@ MOST_BYTES = 1_000_000
 """Largest accepted increment, in bytes. Emitters send a tenth of that at most."""
 _LOOK_SECONDS = 0.2
 _STUCK_SECONDS = 5.0
-"""A queue with waiting messages, of which no collector has any for this long, is stuck."""
+"""Seconds after which a queue with waiting messages counts as stuck if no collector has received any of them."""
 
 
 class CollectorReport(msgspec.Struct, array_like=True):
@@ -271,7 +268,7 @@ class RabbitTransport:
                 await position.channel.basic_ack(tag, wait=False)
 
     async def waiting(self) -> int:
-        """Count the increments that are sent but not merged. A collector that does not answer counts as having one."""
+        """Count the increments that are sent but not merged. For a collector that does not answer, one increment is assumed."""
         return await self._putting.ask(self._count())
 
     async def _count(self) -> int:
@@ -345,7 +342,7 @@ class RabbitTransport:
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
-        """Leave one queue if this collector is the active consumer of more than its share."""
+        """Leave one queue if this collector is the active consumer of more than its fair share of the queues."""
         if self._look_channel is None:
             return
         given_up = too_many(self._positions, await self._names.collectors(self._look_channel))

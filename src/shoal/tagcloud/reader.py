@@ -55,7 +55,7 @@ _MIN_WARMTH = 0.001
 
 _SERVES_MS = 10_000
 _UPDATED_POLL_SECONDS = 10.0
-"""How long a lost update delays a version."""
+"""Maximum time by which a lost update delays a version."""
 _UPDATE_SECONDS = 0.5
 """Minimum time between two checks, so that a collector with a backlog does not cause more reads than polling."""
 
@@ -162,7 +162,10 @@ class TagCloud:
         return day
 
     async def counted(self, names: Collection[str]) -> dict[str, Counted]:
-        """Return these tags (canonical) by the requested names, in one read of the store; unused and denied ones are absent."""
+        """Return the figures of tags by canonical name, in one read of the store; merged tags have those of their target.
+
+        Unused and denied tags are absent.
+        """
         cached = await self._latest()
         groups = cached.groups.of(names)
         rows = await self._store.tags({tag_id(name) for lead, others in groups.values() for name in (lead, *others)})
@@ -213,7 +216,7 @@ class TagCloud:
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def rule(self, decide: ruling.Decide) -> TagRule:
-        """Set the tag rule that `decide` derives from the current rules. Raises the `InvalidInput` of `decide`."""
+        """Set the tag rule that `decide` derives from the current rules. Raises `InvalidInput` if `decide` does."""
         rule = await ruling.set_rule(self._store, decide, self._updates, self.clock, self._sizes)
         # A read that began before the rule was stored must not be cached after it.
         async with self._looking:
@@ -280,7 +283,10 @@ def _check(order: str, limit: int) -> None:
 
 
 def _checked(cached: _CachedCloud, now: int, update: VersionUpdate | None, *, confirmed: bool = True) -> _CachedCloud:
-    """Record that the cached version was checked. Words computed from it are kept for a while, as warmth hardly changes."""
+    """Record when the cached version was checked.
+
+    The time for which warmth is computed advances only now and then, because warmth changes slowly.
+    """
     cached = cached._replace(looked=now, update=update, confirmed=confirmed)
     return cached if abs(now - cached.now) < _SERVES_MS else cached._replace(now=now, shown={}, sized={})
 

@@ -74,7 +74,10 @@ def allowing(name: str) -> Decide:
 
 
 def merging(name: str, target: str) -> Decide:
-    """Return the decision to count the tag as another one, which must not be merged itself, nor have the tag as its target."""
+    """Return the decision to count the tag `name` as `target`.
+
+    Neither may `target` be merged, nor may another tag be merged into `name`.
+    """
     name, target = check_tag(name), check_tag(target)
 
     def decide(rules: Rules) -> TagRule:
@@ -105,7 +108,7 @@ async def set_rule(
 ) -> TagRule:
     """Set a tag rule, which applies from the next version of the cloud on. Idempotent.
 
-    Raises the `InvalidInput` of `decide`, and `Unavailable` if the lock cannot be taken.
+    Raises `InvalidInput` if `decide` does, and `Unavailable` if the lock cannot be taken.
     """
     decided: list[TagRule] = []
 
@@ -187,7 +190,7 @@ def _former_rules(rules: Rules) -> dict[str, TagRule]:
 
 
 def _differences(rules: Rules, after: Rules) -> list[TagRule]:
-    """Return the rules that change from `rules` to `after`; for deleted ones, rules without effect."""
+    """Return the rules that change from `rules` to `after`. A deleted rule is returned as a rule without effect."""
     return [
         after.get(name, TagRule(name)) for name in rules.keys() | after.keys() if rules.get(name) != after.get(name)
     ]

@@ -63,7 +63,7 @@ class SqliteCloud(DerivedFile):
 
     async def _take(self, statement: str, holder: bytes, seconds: float) -> bool:
         def take(connection: sqlite3.Connection) -> int:
-            # Read the clock last: this may have waited for another process to finish a merge.
+            # Read the clock inside the transaction, which may have waited for another process to finish a merge.
             with transaction(connection):
                 values = {"holder": holder, "now": time.time(), "seconds": seconds, "slack": CLOCK_SLACK}
                 return connection.execute(statement, values).rowcount

@@ -70,7 +70,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 _LIST = "(SELECT value FROM json_each(?))"
 
-# A lock that ends later than it can have been taken for means that the clock was set back (`contract.CLOCK_SLACK`).
+# If a lock ends later than any lock taken now would, the clock was set back, and the lock is free (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO lock (one, holder, until, seconds) VALUES (1, :holder, :now + :seconds, :seconds)
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
@@ -94,7 +94,7 @@ INBOX = "SELECT id, body FROM inbox ORDER BY seq LIMIT ?"
 INBOX_PUT = "INSERT INTO inbox (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
 INBOX_SIZE = "SELECT count(*) FROM inbox"
 
-# For many rows. Joins, because `(a, b) IN (VALUES ...)` would scan the whole table.
+# Statements for many rows. They use joins, because `(a, b) IN (VALUES ...)` would scan the whole table.
 MERGED = "WITH wanted (id) AS (VALUES {rows}) SELECT i.id FROM wanted CROSS JOIN increment AS i USING (id)"
 AUTHORS = """
     WITH wanted (day, tag, member) AS (VALUES {rows})

@@ -41,7 +41,6 @@ class VersionUpdates:
         self.arrival = asyncio.Event()
 
     def close(self) -> None:
-        """End the iterations over the versions of the cloud."""
         self.closed = True
         self.arrival.set()
 

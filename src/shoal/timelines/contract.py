@@ -52,7 +52,7 @@ class Timelines(Protocol):
     def slot_type(self) -> type[np.signedinteger[Any]]: ...
 
     def slots(self, members: Sequence[int]) -> Slots:
-        """Return the slots of these members, as far as their timelines may be materialized, in no order."""
+        """Return the slots of those members whose timelines may be materialized, in no particular order."""
         ...
 
     async def create(self, member: int) -> None:
@@ -70,7 +70,10 @@ class Timelines(Protocol):
     async def remove(self, entry: int, slots: Slots) -> None: ...
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries that are complete above `floor`, which becomes the floor; it is higher if not all entries fit."""
+        """Merge entries that are complete above `floor`.
+
+        The new floor of the timeline is `floor`, or higher if not all entries fit.
+        """
         ...
 
     async def subtract(self, member: int, ids: Sequence[int]) -> None: ...
@@ -108,7 +111,7 @@ class Readings(Protocol):
     """A cache of packed rankings by id. Raises `Unavailable` if processes share it and it cannot be reached."""
 
     async def keep(self, id_: int, data: bytes) -> None:
-        """Keep a ranking for an hour."""
+        """Store a ranking for an hour."""
         ...
 
     async def get(self, id_: int) -> bytes | None: ...

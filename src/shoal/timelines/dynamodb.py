@@ -118,7 +118,7 @@ async def _prepare(table: Service) -> None:
         await patience.pause()
     keys = {key["AttributeName"]: key["KeyType"] for key in description["KeySchema"]}
     if keys != _KEYS or description.get("GlobalSecondaryIndexes"):
-        raise Unavailable(f"the table {table.table} is not a table of home timelines: name another table in timelines")
+        raise Unavailable(f"the table {table.table} has another purpose: set timelines to the URL of another table")
     expiry = await table.call("describe_time_to_live", TableName=table.table)
     if expiry["TimeToLiveDescription"]["TimeToLiveStatus"] not in {"ENABLED", "ENABLING"}:
         expires = {"Enabled": True, "AttributeName": "until"}
@@ -205,7 +205,7 @@ class DynamoTimelines:
         """
         location = parse(url)
         if "spread=" in url:
-            raise InvalidInput("spread applies to the table of the store only: remove it")
+            raise InvalidInput("the option spread is only for the table of the store: remove it")
         service = await _Table.connect(location, patience=patience)
         try:
             await _prepare(service)
@@ -297,18 +297,18 @@ class DynamoTimelines:
                 return
 
     async def _replace(self, member: int, found: _Stored, ids: Ids, floor: int, *, fill: bool, full: bool) -> None:
-        """Write new contents of a timeline that is still as it was found, apart from pushes."""
+        """Replace the contents of a timeline, unless anything but pushes has changed it since it was read."""
         version = found.version + 1
         values: dict[str, Value] = {"version": version, "floor": floor}
         if fill:
             values["filled"] = True
         gone = found.head[~np.isin(found.head, ids)]
-        # Entries of the tail that are at or below the floor may stay.
+        # Entries in the tail at or below the floor need not be removed.
         kept = found.tail[found.tail > floor]
         if not (fill or full) and np.isin(ids, np.concatenate((found.head, kept))).all() and np.isin(kept, ids).all():
             await self.service.write("update_item", **_update(member, found.version, values, gone))
             return
-        # Pushes since the timeline was read are not in `found.head`, so they stay in the head.
+        # Entries that were pushed after the timeline was read are not in `found.head`, so this update does not remove them.
         update = _update(member, found.version, {**values, "tail": version}, found.head)
         tail = item_of(
             _key(member, _TAIL), {"version": version, "data": ids.astype("<i8").tobytes(), "until": self._tail_until()}
@@ -339,7 +339,10 @@ class DynamoTimelines:
         return results
 
     async def _deliver(self, due: Mapping[int, set[int]]) -> tuple[dict[int, set[int]], dict[int, Unavailable]]:
-        """Add entries to the timelines of these members. Return those that were written, and the members whose timelines failed."""
+        """Add entries to the timelines of these members.
+
+        Return the entries that were written, and the members whose timelines failed.
+        """
         failed: dict[int, Unavailable] = {}
         taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}
         refused = await self._write(taken, failed)
@@ -380,7 +383,6 @@ class DynamoTimelines:
         return {member: entries for member, entries in ready.items() if member not in failed}
 
     async def _move(self, member: int, failed: dict[int, Unavailable]) -> None:
-        """Move the entries of a full head to the tail."""
         await _attempt(self._revise(member, lambda ids, floor: (ids, floor), full=True), (member,), failed)
 
     async def _write(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> set[int]:
@@ -478,7 +480,7 @@ class DynamoTimelines:
                 return _stored(head, None)
             if tail is not None and typed(tail, "version") == typed(head, "tail"):
                 return _stored(head, tail)
-            # One of the items was read before a transaction, and the other one after it.
+            # The head was read before a transaction and the tail after it, or vice versa: read both again.
             await asyncio.sleep(_LOOK_SECONDS)
         # The tail was deleted, so the timeline has to be rebuilt.
         await self.drop((member,))
@@ -540,7 +542,6 @@ class DynamoTimelines:
 
 
 async def _attempt(act: Awaitable[Result], members: Iterable[int], failed: dict[int, Unavailable]) -> Result | None:
-    """Await a result; after an error, record it for these members and return None."""
     try:
         return await act
     except Unavailable as error:
@@ -553,13 +554,12 @@ def _key(member: int, sort: str) -> ItemKey:
 
 
 def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, int]]:
-    """Return the change (see `_revise`) that merges entries which are complete above `floor`."""
     new = np.array(ids, np.int64)
     return lambda held, held_floor: (np.concatenate((held, new)), max(held_floor, floor))
 
 
 def _update(member: int, version: int, values: Mapping[str, Value], gone: Iterable[int]) -> dict[str, Any]:
-    """Return an update of a head that still has this version: it gets these values, and loses the entries `gone`."""
+    """Return an update of a head that sets `values` and removes the entries `gone`, if the head still has this version."""
     expression = "SET " + ", ".join(f"#{name} = :{name}" for name in values)
     names = {f"#{name}": name for name in values}
     given = {f":{name}": attribute(value) for name, value in values.items()} | {":before": attribute(version)}

@@ -119,12 +119,11 @@ class FollowerSetCache:
         self._held += len(follower_set) - before
 
     def forget(self, source: int) -> None:
-        """Drop the set of a source, because it is not pushed any more."""
+        """Drop the set of a source, because entries of the source are not pushed any more."""
         follower_set = self._by_source.pop(source, None)
         if follower_set is not None and follower_set.complete:
             self._held -= len(follower_set)
 
     def clear(self) -> None:
-        """Drop all sets, because slots were reassigned."""
         self._by_source.clear()
         self._held = 0

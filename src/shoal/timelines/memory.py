@@ -43,7 +43,6 @@ class TimelineRows:
 
     @classmethod
     def own(cls, capacity: int, length: int) -> TimelineRows:
-        """Allocate rows in private memory of this process."""
         return cls(
             _reserve(capacity * length),
             np.zeros(capacity, np.int32),

@@ -165,7 +165,6 @@ class RedisTimelines:
         return data.startswith(self._mark(), scripts.MARK_AT)
 
     def _visible(self, data: bytes) -> tuple[Members, int]:
-        """Return the entries above the floor in arrival order, and the floor."""
         row = np.frombuffer(data, "<i8", offset=scripts.FLOOR_AT)
         cut = max(1, len(row) - self.length)
         floor = int(row[:cut].max())
@@ -203,7 +202,6 @@ class RedisTimelines:
         return list(found)[:most]
 
     async def _all(self, script: Script, members: Members, *arguments: bytes | int) -> list[PartialAnswer]:
-        """Run a script for many timelines, with identical arguments."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(
             script, shards_of(members), lambda at: (keys[at].tobytes(), *arguments), batch=_PUSHES, bulk=True
@@ -219,7 +217,6 @@ class RedisTimelines:
 
 
 async def _run(nodes: Nodes, script: Script, prefix: str, id_: int, *arguments: bytes | int) -> Any:
-    """Run a script for the key of one id."""
     at = np.array([id_], np.int64)
     key = keys_of(prefix, at).tobytes()
     parts = await nodes.each(script, shards_of(at), lambda _: (key, *arguments), batch=1)
@@ -227,7 +224,6 @@ async def _run(nodes: Nodes, script: Script, prefix: str, id_: int, *arguments: 
 
 
 def _in_order(ids: Members) -> Members:
-    """Return unique ids, oldest first. Most are in order already."""
     return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
 
 

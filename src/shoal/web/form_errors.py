@@ -147,7 +147,7 @@ COMPLAINTS = (
     "Title can't be blank",
     "at most %(most)s lists",
     "a list has at most %(most)s members",
-    "Context None or invalid context supplied",
+    "Context must be at least one of home, notifications, public, thread and account",
     "Keyword can't be blank",
     "a filter has at most %(most)s keywords",
     "the filters of a member have at most %(most)s keywords together",

@@ -177,7 +177,6 @@ class _Measuring:
         return {"commit": statistics.median(commits), "arrival": statistics.median(arrivals)}
 
     async def _arrival(self, post: int, author: int) -> None:
-        """Wait until the post is in the timeline of the author's earliest follower."""
         circle = self._crowd.circle
         follower = circle[(circle.index(author) + 1) % len(circle)]
         end = time.monotonic() + _PATIENCE_SECONDS
@@ -213,7 +212,7 @@ class _Measuring:
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
     async def _entries(self, before: int) -> dict[str, float]:
-        """Measure the memory of full, materialized timelines in Redis, relative to the figures `before`."""
+        """Measure the memory of full, materialized timelines in Redis, as the growth of the memory figures since `before`."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)
@@ -275,8 +274,6 @@ class _Measuring:
 
 
 class _Work(NamedTuple):
-    """The ids of processed objects, and the CPU seconds of each process for all of them."""
-
     ids: Sequence[Any]
     seconds: dict[str, float]
 

@@ -85,7 +85,6 @@ class Crowd(NamedTuple):
 
     @property
     def follower_set(self) -> list[int]:
-        """The followers of each star: the circle and the crowd."""
         return [*self.circle, *self.crowd]
 
     def follows(self) -> Iterator[tuple[int, int]]:
@@ -97,7 +96,7 @@ class Crowd(NamedTuple):
 
 
 def gather(circle: int, crowd: int) -> Crowd:
-    """Create the member ids of a test network with these sizes of the circle and the crowd (see the module)."""
+    """Create the member ids of a test network: `circle` members who follow each other, and `crowd` members without followers."""
     fans = [number for number in _FANS if number <= circle]
     ids = iter(range(circle + crowd + _STARS + len(fans)))
 

@@ -77,7 +77,7 @@ class Posting:
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Measure posts, and return their costs by name. The cost of a job includes deliveries to followers of a circle member."""
+        """Measure posts, and return their costs by name. The cost of a job includes the deliveries to a few followers."""
         for member in self._crowd.follower_set:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
@@ -91,7 +91,7 @@ class Posting:
     async def _logged(self) -> dict[str, float]:
         """Return the bytes in the write-ahead log per post of a large group commit, and per group commit of one post.
 
-        As a side effect, the follower sets of the circle are cached.
+        As a side effect, the follower sets of the authors are cached.
         """
         sizes = [self._size()]
         await self._group(len(self._crowd.circle))
@@ -102,7 +102,7 @@ class Posting:
         return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _measure_follower_sets(self) -> dict[str, float]:
-        """Compare the first post of each star, when its follower set is not cached, with the second."""
+        """Compare the first post of an author, whose follower set is not cached yet, with the author's second post."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
         return {"audience": max(0.0, first - second) / len(self._crowd.follower_set)}
 
@@ -250,7 +250,6 @@ class _Groups:
 
 
 def _stopped_growing(sizes: Sequence[int]) -> bool:
-    """Return whether the write-ahead log was checkpointed, and is being overwritten from its beginning."""
     return len(sizes) > 4 and sizes[-1] == sizes[-4]
 
 
@@ -335,7 +334,7 @@ def _copy(path: Path, pages: int) -> float:
 
 
 async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, float]:
-    """Measure pages of materialized timelines (of the circle) and of cold timelines (of the fans)."""
+    """Measure home pages of materialized timelines and of cold timelines."""
     readers = crowd.circle[:200]
 
     async def read(times: int) -> float:

@@ -294,7 +294,6 @@ class Steps:
         self._gone = sorted(gone, key=lambda fault: -fault.at)
 
     def run(self) -> SimulatedOutcome:
-        """Run the simulation to its end, and until all work is done."""
         scenario, size = self._scenario, self._built.size
         steps = math.ceil(scenario.seconds / self._length - 1e-9)
         for step in range(steps):
@@ -326,8 +325,6 @@ class Steps:
             "Redis": self._redis.worked / size.redis,
         }
         return {name: spent / seconds for name, spent in worked.items()}
-
-    # One step of the simulated cluster
 
     def _step(self, now: float) -> None:
         scenario = self._scenario
@@ -447,7 +444,6 @@ class Steps:
         return costs.worker_job + followers * (costs.worker_delivery + read)
 
     def _work(self, now: float) -> None:
-        """Run the workers, but no faster than Redis can process their writes."""
         scenario, size = self._scenario, self._built.size
         self._lose(now)
         lost = min(1.0, sum(fault.part for fault in of_kind(scenario.faults, LostWorkers, now)))
@@ -467,7 +463,6 @@ class Steps:
         self._slowed = 1.0 if self._redis.seconds <= size.redis * self._length else 0.5 * self._slowed + 0.05
 
     def _lose(self, now: float) -> None:
-        """Return the running jobs of lost workers to the queue."""
         while self._gone and self._gone[-1].at <= now:
             fault = self._gone.pop()
             lease = fault.lease if fault.lease is not None else 0.0 if self._brokered else _LEASE_SECONDS

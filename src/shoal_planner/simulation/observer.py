@@ -18,15 +18,16 @@ from shoal_planner.simulation.scenario import AnyFault, Floats, kind_of
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of an interval of the simulation, which is in seconds from the start. Rates are per second.
+    """The figures of an interval of a simulation. Times are in seconds, and rates are per second.
 
-    Lags and page times are of arrivals in the interval, 0 if there were none.
+    The ends of the interval are measured from the start of the simulation. Lags and page times are of arrivals in the interval, 0
+    if there were none.
     """
 
     begin: float
     end: float
     faults: list[str]
-    """Kinds of faults active in it."""
+    """Kinds of faults that are active in the interval."""
     posts: float
     refused: float
     pages: float
@@ -60,7 +61,7 @@ class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
     left: float
     """Posts not delivered by the end."""
     drained: float | None
-    """Seconds after the end until none was left; None if that took more than an hour."""
+    """Seconds after the end until every post was delivered; None if that took more than an hour."""
     pages: float
     pages_refused: float
     deliveries: float
@@ -86,12 +87,10 @@ class SimulatedOutcome(msgspec.Struct, frozen=True, kw_only=True):
 _LEAST = 1e-6
 _RATIO = 1.01
 _BINS = 2_800
-"""Covers up to 1e-6 * 1.01 ** 2800 seconds: two weeks."""
+"""Number of bins. The last bin begins at about 1e-6 * 1.01 ** 2800 seconds: two weeks."""
 
 
 class Histogram:
-    """A histogram of times in seconds, with weights."""
-
     def __init__(self) -> None:
         self._counts = np.zeros(_BINS)
         self.most = 0.0
@@ -139,8 +138,6 @@ _MOST_LOOKS = 20_000
 
 
 class _Piece:
-    """Counts of the events in one interval."""
-
     def __init__(self) -> None:
         self.posts = self.pages = self.deliveries = self.refused = self.pages_refused = self.delivered = 0.0
         self.lags = Histogram()
@@ -178,17 +175,14 @@ class Observer:
         return self._pieces[bisect.bisect_right(self._edges, at) - 1]
 
     def accepted(self, at: float, posts: float = 1.0) -> None:
-        """Record posts that were accepted and are not on disk yet."""
         self._change(self._uncommitted, at, posts)
 
     def committed(self, at: float, posts: float = 1.0) -> None:
-        """Record posts that are on disk from now on."""
         self._piece(at).posts += posts
         self._change(self._uncommitted, at, -posts)
         self._change(self._queue, at, posts)
 
     def acknowledged(self, at: float, posts: float) -> None:
-        """Record posts whose jobs are all done and acknowledged."""
         self._change(self._queue, at, -posts)
 
     def _change(self, length: Floats, at: float, by: float) -> None:
@@ -197,7 +191,6 @@ class Observer:
             length[max(0, look)] += by
 
     def delivered(self, at: float, lag: float, followers: float, posts: float = 1.0) -> None:
-        """Record posts that have reached the timelines of `followers` followers each."""
         piece = self._piece(at)
         piece.delivered += posts
         piece.deliveries += followers * posts
@@ -302,6 +295,5 @@ def _ends(fault: AnyFault) -> tuple[float, float]:
 
 
 def _within(fault: AnyFault, begin: float, end: float) -> bool:
-    """Return whether a fault is active in an interval, or happens at a moment in it."""
     first, last = _ends(fault)
     return begin <= first < end or first < end <= last

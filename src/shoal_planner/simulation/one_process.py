@@ -97,7 +97,6 @@ class Coming:
             yield sorted(found, reverse=True)
 
     def _celebrities(self, begin: float, length: float) -> Iterator[tuple[float, int]]:
-        """Yield one post per second of each celebrity, from the start of the fault."""
         for number, fault in enumerate(self._scenario.faults):
             if isinstance(fault, Celebrity):
                 first = math.ceil(max(0.0, begin - fault.at) - 1e-9)
@@ -115,7 +114,10 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return a random duration of a disk sync, for a normal deviate: 0 gives the median, higher ones measured percentiles."""
+    """Return a random duration of a disk sync.
+
+    The normal deviate 0 gives the measured median, and higher deviates give the measured percentiles.
+    """
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
     )
@@ -125,7 +127,7 @@ def sync_time(costs: OneProcess, deviate: float) -> float:
 
 
 class Committed(NamedTuple):
-    """A group of writes that is on disk: its time, its posts, its number of other writes, and the posts acknowledged with it."""
+    """A group of writes on disk: its time, its posts, the number of other writes, and the posts whose jobs it acknowledged."""
 
     at: float
     posts: list[int]
@@ -168,7 +170,7 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Record posts whose jobs are done. Their acknowledgments are written with one of the next groups."""
+        """Record posts whose jobs are done. The acknowledgments of these jobs are written with one of the next groups."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 
@@ -291,8 +293,6 @@ class Loop:
     def _worked(self) -> dict[str, float]:
         worked = {"main thread": self._busy, "writer thread": self._writer.busy, "search thread": self._searching}
         return {name: seconds / self._scenario.seconds for name, seconds in worked.items()}
-
-    # One iteration of the simulated event loop
 
     def _iterate(self) -> bool:
         began = self.now

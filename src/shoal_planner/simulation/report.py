@@ -15,7 +15,6 @@ CellFigure = Callable[[Stretch], str]
 
 
 def summary(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[str]:
-    """Describe the setup, the faults, and what became of the posts, as sentences."""
     return [
         f"{units.people(found.members)} members for {found.seconds:g} s: {found.shape}.",
         *(f"{_when(fault)} {fault.description()}." for fault in sorted(faults, key=lambda fault: fault.at)),

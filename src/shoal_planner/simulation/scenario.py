@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from shoal_planner.workload import FollowerClass
 
 MOST_SECONDS = 86_400.0
-"""Maximum of simulated seconds."""
 F = TypeVar("F", bound="LastingFault")
 Moment = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
 """Seconds from the start."""
@@ -108,12 +107,10 @@ def of_kind(faults: Sequence[AnyFault], kind: type[F], moment: float) -> list[F]
 
 
 def crowding(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which faults increase the number of arrivals at a moment."""
     return math.prod(rush.by for rush in of_kind(faults, Rush, moment))
 
 
 def slowness(faults: Sequence[AnyFault], moment: float) -> float:
-    """Return the factor by which faults slow the commits of slow stores at a moment."""
     return math.prod(slow.by for slow in of_kind(faults, SlowStore, moment))
 
 
@@ -137,7 +134,6 @@ class AuthorClasses(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Return the mean number of deliveries per post."""
         return float((self.followers * self.posts).sum())
 
 

@@ -40,8 +40,6 @@ MOST_THINGS = 20_000_000.0
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a simulation runs: duration, faults and random seed."""
-
     seconds: Annotated[float, msgspec.Meta(gt=0, le=MOST_SECONDS)] = 300.0
     faults: Annotated[Sequence[AnyFault], msgspec.Meta(max_length=100)] = ()
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
@@ -64,9 +62,9 @@ def simulate(
 ) -> SimulatedOutcome:
     """Simulate a deployment under load and return the outcome.
 
-    `shape` is `ONE` (one process) or `SEVERAL` (processes by role); if empty, it is the planned shape, or `SEVERAL` if a size is
-    given. The outcome is deterministic for a course and its seed. Raises `InvalidInput` if a fault begins after the end of the
-    simulation and, for `ONE`, for a number of processes, a loss of workers, or too large a load.
+    `shape` is `ONE` for a single process, or `SEVERAL` for processes by role. If it is empty, the planned shape is simulated or, if
+    a size is given, `SEVERAL`. Equal courses have equal outcomes. Raises `InvalidInput` if a fault begins after the end of the
+    simulation. With `ONE`, it is also raised for a given size, for a fault that removes workers, and for a load that is too large.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:

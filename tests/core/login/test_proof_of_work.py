@@ -46,7 +46,7 @@ def test_proof_of_work_malformed_text_is_invalid(text: str) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, MAX_BITS))
-def test_proof_of_work_with_more_bits_is_valid_for_fewer_bits(number: int, bits: int) -> None:
+def test_proof_of_work_with_more_bits_than_required_is_valid(number: int, bits: int) -> None:
     text = f"{NOW}:{number}"
     if is_proof(text, "a", "ann", bits, NOW):
         assert is_proof(text, "a", "ann", bits - 1, NOW)

@@ -60,7 +60,7 @@ def test_diversity_reranking_limits_posts_per_author_within_window() -> None:
     assert placed[3].rule == AUTHOR
 
 
-def test_diversity_reranking_gives_exploration_its_share_of_positions() -> None:
+def test_diversity_reranking_gives_exploration_configured_fraction_of_positions() -> None:
     ranked = [Ranked(author, None, None) for author in range(20)] + [
         Ranked(author, None, None, Part.EXPLORING) for author in range(20, 40)
     ]

@@ -62,7 +62,7 @@ def test_rank_biased_overlap_decreases_more_for_swap_at_higher_rank(order: list[
 
 
 @given(ORDERS, st.integers(0, 20))
-def test_rank_biased_overlap_of_top_list_with_its_beginning_is_one(order: list[int], length: int) -> None:
+def test_rank_biased_overlap_of_list_and_its_prefix_is_one(order: list[int], length: int) -> None:
     assume(order[:length])
     assert rank_biased_overlap(order, order[:length]) == pytest.approx(1.0)
 

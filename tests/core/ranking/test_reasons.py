@@ -81,7 +81,7 @@ def test_ranking_reason_for_reactions_states_number_of_likes_and_shares(value: f
 
 @pytest.mark.parametrize("name", ["tags", "author"])
 @pytest.mark.parametrize("value", [0.2, 1.0])
-def test_ranking_reason_for_affinity_claims_no_habit(name: str, value: float) -> None:
+def test_ranking_reason_for_affinity_does_not_claim_that_member_likes_often(name: str, value: float) -> None:
     assert "often" not in words_of(name, value, FACTS)
 
 

@@ -23,7 +23,7 @@ def test_seen_posts_are_counted_per_visit(visits: list[list[int]]) -> None:
     assert len(data) == 4 * len(times)
 
 
-def test_seen_posts_memory_keeps_newest_thousand() -> None:
+def test_seen_posts_record_contains_newest_thousand() -> None:
     data = b""
     for first in range(1, 1_501, 50):
         data = add_seen(data, range(first, first + 50))
@@ -32,12 +32,12 @@ def test_seen_posts_memory_keeps_newest_thousand() -> None:
     assert not times_seen(data, range(1, 501)).any()
 
 
-def test_seen_posts_memory_keeps_post_seen_again_longer() -> None:
+def test_seen_posts_record_retains_post_seen_again_longer() -> None:
     data = add_seen(add_seen(b"", range(1, MOST + 1)), [1])
     data = add_seen(data, range(2_000, 2_000 + MOST - 1))
     assert times_seen(data, [1, MOST]).tolist() == [2, 0]
 
 
-def test_seen_posts_of_empty_memory_are_zero() -> None:
+def test_seen_posts_record_that_is_empty_counts_zero_views() -> None:
     assert times_seen(b"", [1, 2]).tolist() == [0, 0]
     assert times_seen(add_seen(b"", [1]), []).tolist() == []

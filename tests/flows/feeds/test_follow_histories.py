@@ -199,7 +199,7 @@ async def test_relationship_history_expires_after_retention_and_is_deleted_by_up
         await upkeep.once()
         assert [len(rows) for rows in await _ended(shoal, ann.id, ben.id)] == [0, 0]
         assert await told(ann, cyd) == (recent, [])
-        # Once a day.
+        # Upkeep deletes old histories once a day, so this history is kept.
         await put(store, ann.id, ben.id, now - 101 * DAY_MS, alive=False)
         await upkeep.once()
         assert [len(rows) for rows in await _ended(shoal, ann.id, ben.id)] == [1, 0]

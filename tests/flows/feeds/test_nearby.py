@@ -193,7 +193,7 @@ async def test_post_without_location_writes_no_extra_rows() -> None:
             before = await _rows(shoal)
             await ann.create("a post", place=place)
             rows.append(await _rows(shoal) - before)
-        # Three associations and their inverses.
+        # A post in three cells has three associations and their inverses.
         assert rows[1] - rows[0] == 6
 
 

@@ -25,7 +25,7 @@ _ALL = Cursor(limit=1_000)
 
 @pytest.fixture(autouse=True)
 def near() -> Iterator[None]:
-    """Lower the limits so that almost every position is counted."""
+    """Lower the limits so that almost every position is found by counting."""
     with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0, NEWEST_PER_LIST=0):
         yield
 
@@ -164,7 +164,7 @@ async def test_home_position_is_found_with_few_counts_and_reads(distribution: st
 
 
 class Counting:
-    """A graph that counts how often it counts, and the entries that it returns."""
+    """A graph that records the number of its counts, and of the entries that it returns."""
 
     def __init__(self, graph: Reader) -> None:
         self.counts = self.entries = 0

@@ -68,7 +68,7 @@ def test_tag_similarity_is_cosine_within_bounds() -> None:
     assert likeness(0, 10, 10, 10) == likeness(3, 0, 10, 10) == 0.0
     assert likeness(5, 10, 10, 40) == pytest.approx(5 / (10 * 40) ** 0.5)
     assert likeness(10, 10, 10, 10) == 1.0
-    # The counts of the cloud are outdated.
+    # Simulate outdated counts of the cloud: they are lower than the number of posts with both tags.
     assert 0 < likeness(10, 10, 0, 0) <= 1.0
 
 

@@ -251,7 +251,7 @@ class Asker:
         self.accounts.append((account, code))
 
     async def take_back(self) -> None:
-        """Count nothing."""
+        """Do nothing: only calls of `begin` are recorded."""
 
 
 @in_loop

@@ -24,7 +24,7 @@ async def posted(who: Handle, photos: int = 1, **more: str) -> Post:
 
 
 async def photo(who: Handle) -> int:
-    """Store a photo of a member like an upload does, and return its id."""
+    """Store a photo of a member as an upload does, and return the id of the photo."""
     writes = who._writes
     id_ = writes.new_id(shard_of(who.id))
     batch = Batch(shard_of(who.id))

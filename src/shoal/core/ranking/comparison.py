@@ -63,7 +63,7 @@ class BeforeAfter(msgspec.Struct, frozen=True):
 
 
 class ExposureBucket(msgspec.Struct, frozen=True):
-    """A group of authors by follower count, with its fraction of all exposure (0 to 1) before and after."""
+    """Authors with `least` to `most` followers, and the fraction of all exposure (0 to 1) that they get under two recipes."""
 
     least: int
     """Fewest followers."""
@@ -75,12 +75,11 @@ class ExposureBucket(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The bucket as text: `10 to 99`, `1,000+`."""
         return f"{self.least:,}+" if self.most is None else f"{self.least:,} to {self.most:,}"
 
 
 class AuthorChange(msgspec.Struct, frozen=True):
-    """An author whose fraction of all exposure (0 to 1) differs before and after."""
+    """An author, and the fraction of all exposure (0 to 1) that the author gets under two recipes."""
 
     name: str
     followers: int
@@ -88,7 +87,10 @@ class AuthorChange(msgspec.Struct, frozen=True):
 
 
 class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison of the first posts of many ranked feeds (tops) before and after, without members who have neither."""
+    """A comparison of the first posts of members' ranked feeds under two recipes.
+
+    Members whose feed is empty under both recipes are left out.
+    """
 
     members: int
     unchanged: int
@@ -115,9 +117,9 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Compare the first posts (tops) of many members before and after. `authors` must contain every author in them.
+    """Compare the first posts that members see under two recipes. `authors` must contain the author of every post.
 
-    Members whose tops are both empty are skipped. If no member is left, the overlaps are 1 and all other figures 0.
+    Members who see no posts under either recipe are skipped. If no member is left, the overlaps are 1 and all other figures 0.
     """
     tops = [pair for pair in pairs if pair.before or pair.after]
     ids = [([post.id for post in pair.before], [post.id for post in pair.after]) for pair in tops]
@@ -143,26 +145,26 @@ def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> Rep
 
 
 def overlap(before: Sequence[int], after: Sequence[int]) -> float:
-    """Return the fraction of posts in both tops, 0 to 1: the number of common posts over the length of the longer top.
+    """Return the number of posts that two lists have in common, divided by the length of the longer list.
 
-    This is the agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops have overlap 1.
+    This is the agreement at a depth of Webber, Moffat and Zobel (2010). Two empty lists have overlap 1.
     """
     longer = max(len(before), len(after))
     return len({*before} & {*after}) / longer if longer else 1.0
 
 
 def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
-    """Return how similar two tops are, 0 (disjoint) to 1 (equal), with more weight on the first positions.
+    """Return how similar two lists of posts are, 0 (disjoint) to 1 (equal), with more weight on the first positions.
 
-    This is the extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings"
-    (2010), equation 32. Let X(d) be the number of posts in common among the first d, s and l the lengths of the shorter and the
-    longer top, and p the probability that a reader continues to the next position:
+    This is the extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
+    equation 32. Let X(d) be the number of posts in common among the first d, s and l the lengths of the shorter and the longer
+    list, and p the probability that a reader continues to the next position:
 
         (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
         + ((X(l) - X(s))/l + X(s)/s) p^l
 
-    Kendall's tau is not applicable: it compares two orders of the same posts, but two tops have different posts. Each post
-    occurs in a top at most once.
+    Kendall's tau is not applicable: it compares two orders of the same posts, but these lists have different posts. Each post
+    occurs in a list at most once.
     """
     short, long = sorted((before, after), key=len)
     if not short:
@@ -177,7 +179,7 @@ def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence
 
 
 def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
-    """Return, for each length 1, 2 ... up to the longer top, how many posts the prefixes of that length have in common."""
+    """Return for each length, from 1 to that of `long`, how many posts the prefixes of that length have in common."""
     positions = {id_: position for position, id_ in enumerate(short)}
     meets = Counter(max(position, positions[id_]) for position, id_ in enumerate(long) if id_ in positions)
     return list(accumulate(meets[depth] for depth in range(len(long))))

@@ -26,7 +26,6 @@ from shoal.core.ranking.terms import Column, Matrix, Term
 Ids = npt.NDArray[np.int64]
 
 ASKED = 200
-"""Maximum number of followees whose follows are read."""
 FOLLOWS_EACH = 100
 """Maximum number of follows read per followee, newest first."""
 MOST_FOUND = 1_000
@@ -37,7 +36,7 @@ _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights of the reasons to suggest a member. The first two were measured, the others were chosen."""
+    """Weights of the reasons to suggest a member. The first two weights were measured, the others were chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -51,7 +50,6 @@ class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 REASON_NAMES: tuple[str, ...] = PeopleWeights.__struct_fields__
-"""Names of the reasons, in the order of the columns."""
 WEIGHTS = PeopleWeights()
 
 
@@ -97,17 +95,17 @@ class FriendsOfFriends(NamedTuple):
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
-    """Number of the followees in `asked` who follow each of them."""
+    """Number of the followees in `asked` who follow each member."""
     bonds: npt.NDArray[np.float32]
-    """Sum of 1 / sqrt(follows) over the followees in `asked` who follow each of them."""
+    """Sum of 1 / sqrt(follows) over the followees in `asked` who follow each member."""
     named: npt.NDArray[np.uint16]
-    """Indices in `asked` of the two of these followees with the fewest follows: shape (ids, 2)."""
+    """Indices in `asked` of the two followees with the fewest follows who follow each member: shape (ids, 2)."""
     asked: Ids
     """The followees whose follows were read, fewest follows first, and a final 0, which means none."""
 
     @property
     def first(self) -> Ids:
-        """The two followees who follow each member: those with the fewest follows. Shape (ids, 2); 0 if there is only one."""
+        """The two followees with the fewest follows who follow each member. Shape (ids, 2); 0 for a missing followee."""
         found: Ids = self.asked[self.named]
         return found
 
@@ -194,7 +192,6 @@ def values(facts: PeopleFacts, *, near_km: float) -> Matrix:
 
 
 def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIGHTS) -> Matrix:
-    """Return the contributions of reasons to the score: each value times the weight of its reason."""
     contributed: Matrix = np.multiply(found, weights.row(), dtype=np.float64)
     return contributed
 

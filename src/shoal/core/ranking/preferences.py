@@ -127,7 +127,6 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
 
 
 def author_affinity(strength: float) -> float:
-    """Return the affinity to an author for a sum of strengths: of a follow, and of actions on the author's posts."""
     return affinity(strength, _HALF_AUTHOR)
 
 
@@ -173,7 +172,10 @@ NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the taps after one more for this key. `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps."""
+    """Return the sums of taps after one more tap on `key`.
+
+    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps.
+    """
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
     retained = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
@@ -278,7 +280,6 @@ def _decode_feedback(document: bytes) -> Feedback:
 
 
 MOST = 1_000
-"""Maximum number of seen posts that are stored."""
 MOST_TIMES = 7
 _TIMES_BITS = 3
 
@@ -286,7 +287,7 @@ _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the encoded record of seen posts after one more view of each of these posts, the last one viewed last."""
+    """Return the encoded record of seen posts after each of these posts was viewed once more, in this order."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}

@@ -48,7 +48,6 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 TERM_NAMES: tuple[str, ...] = Weights.__struct_fields__
-"""Names of the terms, in the order of the columns of a ranking."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,7 +95,10 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the known fields as text if the error message is about an unknown field. Other messages contain the allowed values."""
+    """Return the names of the known fields if the error message is about an unknown field.
+
+    Other messages name the allowed values.
+    """
     if "unknown field" not in complaint:
         return ""
     names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__
@@ -111,7 +113,6 @@ NAMES = (*TERM_NAMES, *_OTHERS)
 
 
 def recipe_link(root: str, recipe: Recipe) -> str:
-    """Return the link to a recipe on a server. `root` is the root URL of the server, such as `https://example.org`."""
     return f"{root}/recipe?{urlencode({name: _text(value) for name, value in numbers_of(recipe).items()})}"
 
 
@@ -143,7 +144,6 @@ def _parts(query: str) -> list[tuple[str, str]]:
 
 
 def numbers_of(recipe: Recipe) -> dict[str, float]:
-    """Return all values of a recipe by name, the weights first."""
     document: dict[str, Any] = msgspec.to_builtins(recipe)
     return {**document.pop("weights"), **document}
 

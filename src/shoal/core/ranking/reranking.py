@@ -34,19 +34,18 @@ class Source(IntFlag):
     FRIENDS_OF_FRIENDS = 16
     TAGS_FOLLOWED = 32
     TAGS_LIKED = 64
-    """With a tag that occurs in posts which the viewer liked, shared or saved."""
+    """Posts with a tag of posts that the viewer liked, shared or saved."""
     RISING = 128
     AUTHORS_LIKED = 256
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
-    """Among the newest public posts, by any author. If this is the only source, no other one proposes the post."""
+    """The newest public posts, by any author. It is the only source of a post that no other source proposes."""
     COUNTRY = 4096
-    """From the country where the viewer lives."""
+    """Posts from the country where the viewer lives."""
 
     @property
     def key(self) -> str:
-        """The name of the reason in API responses, in lower case."""
         return (self.name or "").lower()
 
 
@@ -137,7 +136,10 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def append_best(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule; if there is none, one that breaks only the source rule; else any best row."""
+        """Append the best row that breaks no rule.
+
+        If every row breaks a rule, append the best row that breaks only the source rule, or else the best of all rows.
+        """
         if self._full < 0:
             taken = self._best(queues)
         else:
@@ -193,7 +195,7 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Replace values by small integers; return these, and a list of counts by integer, all 0.
+    """Return a number for each value, equal for equal values, and a list of counts by number, all 0.
 
     The count for the value None is negative instead, so that it never reaches a limit.
     """

@@ -68,7 +68,6 @@ class CandidateFacts(NamedTuple):
     author_circle: Column
     """Number of followers and followees of the author."""
     seen: Column
-    """Number of times that the viewer has seen the post."""
     acted: Column
     """1 if the viewer has liked, shared, saved or commented on the post, else 0."""
     age_hours: Column
@@ -191,13 +190,11 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
 
 
 def contributions(found: npt.NDArray[np.floating], recipe: Recipe) -> Matrix:
-    """Return the contributions of terms to the score: each value times the weight of its term."""
     contributed: Matrix = np.multiply(found, recipe.row(), dtype=np.float64)
     return contributed
 
 
 def scores(contributed: Matrix) -> Column:
-    """Return the score of every candidate: the sum of its contributions."""
     summed: Column = contributed.sum(axis=1)
     return summed
 
@@ -255,11 +252,9 @@ class ReasonFacts(NamedTuple):
 
     recipe: Recipe
     reactions: int = 0
-    """Likes and shares of the post."""
     town: str = ""
     """The town where the viewer lives, if distances are measured from there."""
     country: str = ""
-    """The name of the country where the viewer lives."""
     picked: str = ""
     """A tag of the post that the viewer selected as an interest."""
     described: float = 0.0
@@ -277,7 +272,7 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason to show for a term's value; None for a value of 0, or if the post was edited and the reason is gone."""
+    """Return the reason to show for a term's value; None for the value 0, or if an edit of the post removed the reason."""
     if not value:
         return None
     if name == "reactions":

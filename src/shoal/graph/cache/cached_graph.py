@@ -104,7 +104,6 @@ class ShieldedTasks:
             task.exception()
 
     async def close(self) -> None:
-        """Wait until all tasks have ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
@@ -128,7 +127,7 @@ async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> N
 
 
 def is_prefix(at: Cursor) -> bool:
-    """Return whether this is a range of a list's newest entries, short enough to be cached."""
+    """Return whether the range `at` has the newest entries of a list and is short enough to be cached."""
     return at.limit <= HEAD and at == Cursor(limit=at.limit)
 
 
@@ -167,7 +166,6 @@ class CachedGraph:
         self.obj_scan = untracked(store.obj_scan)
         self.assoc_scan = untracked(store.assoc_scan)
         self.count_scan = untracked(store.count_scan)
-        # The outbox and maintenance are passed on to the store.
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -262,7 +260,7 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # Some counts of the object are cached, but perhaps not those of all requested types.
+                # Some counts of the object are cached, but counts of requested types may be missing.
                 for number, counts in numbered:
                     count = count_in(lengths, number)
                     if count is None:
@@ -349,11 +347,11 @@ class CachedGraph:
         id2s: Sequence[int],
         answer: dict[AssocType, dict[int, Assoc]],
     ) -> tuple[list[AssocType], list[AssocType]]:
-        """Answer from associations that were looked up before.
+        """Fill `answer` with associations that earlier look-ups have cached.
 
-        Returns the types that this could not answer: first those whose short lists are to be read whole, then those whose
-        associations are to be looked up. If no later request can use a list, a few look-ups cost less than reading the whole
-        list, because they join other point reads.
+        Returns the types that are still unanswered: first those whose short lists are to be read whole, then those whose
+        associations are to be looked up. If no later request can use a list, a few look-ups cost less than reading the whole list,
+        because they join other point reads.
         """
         lists = self._lists.get(id1) or {}
         reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
@@ -368,7 +366,7 @@ class CachedGraph:
         return whole, looked_up
 
     def _is_one_of_many(self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]) -> bool:
-        """Return whether one association is requested, of a list that is not cached and not known to be empty."""
+        """Return whether a single association is requested, from a list that is not cached and may have entries."""
         if len(atypes) > 1 or len(id2s) > 1:
             return False
         (atype,) = atypes
@@ -376,13 +374,15 @@ class CachedGraph:
         return self._counts.of(id1, atype.number) != 0 and atype.number not in lists
 
     def _lacks_counts(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether the length of any of these lists is not cached."""
         return any(atype.counted and self._counts.of(id1, atype.number) is None for atype in atypes)
 
     async def _short_lists(
         self, id1: int, atypes: Sequence[AssocType], ticket: Any
     ) -> Mapping[int, Mapping[int, Assoc]]:
-        """Return lists by type number, read completely: that costs hardly more than reading a few of their entries."""
+        """Read lists completely, and return them by type number.
+
+        This costs hardly more than reading a few of their entries.
+        """
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
         if not missing:
@@ -409,7 +409,7 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # In any other case, the page may also include entries older than the prefix.
+                # Return the page, unless it may also include entries that are older than the cached prefix.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         if self._joining is None or limit <= self._short or at != Cursor(limit=limit):
@@ -417,7 +417,7 @@ class CachedGraph:
         ticket = await self._guard.enter((id1,))
         page = await self._store.assoc_range(id1, atype, at)
         if len(page) <= self._short and self._guard.keeps(ticket, id1):
-            # This is the whole list, which need not be read again to look up its associations.
+            # The page is the whole list, so its associations can be looked up without another read.
             self._entries.keep_lists(id1, {atype.number: {assoc.id2: assoc for assoc in page}})
         return page
 
@@ -457,7 +457,7 @@ class CachedGraph:
         counts: Sequence[tuple[Sequence[int], Sequence[AssocType]]],
         lists: Sequence[ListRange],
     ) -> None:
-        """Read into the cache: objects, list lengths, and the newest entries of lists. Data that is cached is not read.
+        """Read objects, list lengths, and the newest entries of lists into the cache, unless they are cached already.
 
         Later reads are answered from the cache unless a commit intervened. Does nothing if the store does not join concurrent
         reads.
@@ -590,7 +590,6 @@ class CachedGraph:
 
     @property
     def loads(self) -> bool:
-        """Whether the store can import chunks of rows (`Loading`)."""
         return isinstance(self._store, Loading) and self._store.loads
 
     async def load(self, part: LoadPart) -> None:
@@ -627,7 +626,6 @@ class CachedGraph:
                 log()
 
     def uncached(self) -> Graph:
-        """Return a view of this graph whose reads bypass the cache."""
         return UncachedView(self, self._store)
 
     async def close(self) -> None:
@@ -637,7 +635,7 @@ class CachedGraph:
         await self._store.close()
 
     def prefetches_links(self, id1: int, atypes: Sequence[AssocType]) -> bool:
-        """Return whether reading associations of these types from `id1` runs the query while the version token of `id1` is read.
+        """Return whether a read of these associations is sent concurrently with the read of the version token of `id1`.
 
         False if the request has already read that token.
         """
@@ -661,11 +659,11 @@ class CachedGraph:
     async def query_with_tokens(
         self, id1: int, atype: AssocType, ids: Sequence[int], ask: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[T] | None:
-        """Run a query while the version tokens of these ids, which include `id1`, are read, and return its result in a tuple.
+        """Run a query while the version tokens of `ids` are read, and return its result in a tuple.
 
-        Returns None, and the caller has to run the query itself, if there is no token to wait for, or if the list of `id1` was
-        not cached (or known to be empty) during the whole query. With a result, `assoc_common` uses the list as of the query,
-        if it is called before anything else is awaited.
+        The ids include `id1`. Returns None if there is no token to wait for, or if the list of `id1` was not in the cache during
+        the whole query; then the caller runs the query. After a result, `assoc_common` uses the list as of the query, if it is
+        called before the next `await`.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
@@ -679,7 +677,7 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a cached post, if the associations from the viewer can be read together with tokens; otherwise 0."""
+    """Return the author of a cached post if the viewer's associations can be read while tokens are read; otherwise 0."""
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

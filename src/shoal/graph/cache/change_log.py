@@ -22,7 +22,7 @@ _EPOCH = 1 << 40
 
 
 def list_mark(id1: int, atype: int) -> int:
-    """Return the number that identifies a list, and its length, in a change log.
+    """Return the number under which a change log records changes of a list or of its length.
 
     If two lists have one mark, the only effect is an unnecessary invalidation.
     """
@@ -30,16 +30,15 @@ def list_mark(id1: int, atype: int) -> int:
 
 
 def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
-    """Return the numbers (see `list_mark`) that identify all lists of these types of these objects in a change log."""
     masks = [atype.number << _TYPE_BITS for atype in atypes]
     return [id1 ^ mask for id1 in id1s for mask in masks]
 
 
 def name_marks(keys: Iterable[Key]) -> list[int]:
-    """Return the numbers that identify the user names among these keys in a change log.
+    """Return the number under which a change log records each user name among these keys.
 
-    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is
-    an unnecessary invalidation. Other keys have no marks, because some of them expire.
+    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is an
+    unnecessary invalidation. Other keys have no marks, because some of them expire.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 
@@ -74,7 +73,6 @@ class ChangeLog:
 
     @property
     def position(self) -> int:
-        """The position in the log that the next entry will have."""
         return self._first + len(self._marks)
 
     def note(self, objects: Iterable[int], lists: Collection[tuple[int, int]]) -> None:
@@ -87,7 +85,6 @@ class ChangeLog:
             self._first += surplus
 
     def forget_all(self) -> None:
-        """Record that anything may have changed."""
         self._first = self.position + 1
         self._marks.clear()
 
@@ -121,7 +118,6 @@ class SharedLog(ChangeLog):
 
     @property
     def position(self) -> int:
-        """The position in the log that the next entry will have."""
         return int(self._memory.words[self._at])
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
@@ -180,14 +176,13 @@ class FollowedLog(SharedLog):
 
     @property
     def alive(self) -> bool:
-        """Whether the owner is known to be writing the log."""
         return self._alive()
 
     def unchanged(self, marks: Sequence[int], since: int) -> bool:
         return self.alive and super().unchanged(marks, since)
 
     def newly_changed(self) -> list[int] | None:
-        """Return the objects that have changed, or whose lists have, since the previous call.
+        """Return the objects that changed, or whose lists changed, since the previous call.
 
         Returns None if any object may have changed.
         """

@@ -35,7 +35,10 @@ from shoal.graph.cache.lru import Recent
 
 
 class Renewal(NamedTuple):
-    """The version tokens of an object before and after a change by this process alone. `before` is empty if there was none."""
+    """The version tokens of an object before and after a change that no other process interfered with.
+
+    `before` is empty if the object had no token.
+    """
 
     before: bytes
     after: bytes
@@ -46,7 +49,10 @@ class MarkedChange(Protocol):
 
     @property
     def before(self) -> Mapping[int, bytes]:
-        """The previous tokens of the objects, empty if there was none. Objects that another process was changing are omitted."""
+        """The tokens that the objects had before the change.
+
+        The token is empty for an object that had none. Objects that another process was changing are omitted.
+        """
         ...
 
 
@@ -189,7 +195,7 @@ class Guard(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait for background tasks, which end the changes made so far."""
+        """Wait until the background tasks have ended the changes begun so far."""
         ...
 
 
@@ -402,7 +408,7 @@ class VersionTokenGuard:
         return _Ticket(verified, self._changes)
 
     def waits(self, ids: Sequence[int]) -> bool:
-        """Return whether this request has not read the token of at least one of these objects yet."""
+        """Return whether this request has yet to read the token of any of these objects."""
         verified = _VERIFIED.get()
         return verified is not None and any(id_ not in verified for id_ in ids)
 
@@ -553,7 +559,7 @@ class VersionTokenGuard:
     def _keep_valid(
         self, changed: Sequence[int], known: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
-        """Keep data that was cached under the tokens from before our change, and return the objects that have such data.
+        """Let data that was cached under the tokens from before our change stay valid; return the objects with such data.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """

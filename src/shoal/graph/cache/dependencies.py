@@ -46,7 +46,6 @@ class ReadSet:
         self.marks.update(ids)
 
     def note_lists(self, id1s: Iterable[int], atypes: Iterable[AssocType]) -> None:
-        """Record reads of lists, or of their lengths."""
         self.marks.update(list_marks(id1s, atypes))
 
     def note_versions(self, ids: Iterable[int], versions: Mapping[int, bytes]) -> None:

@@ -29,14 +29,13 @@ class _Shared(dict[int, int]):
 class KnownCounts(Recent[int, dict[int, int]]):
     """List lengths, by object and then by list type.
 
-    Most new posts have equal counts, and most keep them, so they share one dictionary until their counts change: separate
+    Most new posts have equal counts, which rarely change. Such posts share one dictionary until their counts change: separate
     dictionaries for 33,000 posts took 9 MB.
     """
 
     __slots__ = ()
 
     def of(self, id1: int, atype: int) -> int | None:
-        """Return the cached length of a list; None if it is not cached."""
         return count_in(counts, atype) if (counts := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
@@ -64,7 +63,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
                 counts[~atype] = 0
 
     def _own(self, id1: int, counts: dict[int, int]) -> dict[int, int]:
-        """Return the counts of an object as a separate dictionary, which may be modified."""
+        """Return a separate copy of the counts of an object, which may be modified."""
         if isinstance(counts, _Shared):
             # Leave out the zeros that were added when other objects were looked up.
             counts = {atype: n for atype, n in counts.items() if n or atype <= _ABSENT_IS_ZERO}
@@ -98,7 +97,6 @@ class ListPrefix(NamedTuple):
     whole: bool
 
     def reaches(self, least: int) -> bool:
-        """Return whether the prefix contains the newest `least` entries of the list, or the whole list."""
         return self.whole or len(self.assocs) >= least
 
     @property
@@ -106,10 +104,12 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Apply changes of entries (None: deleted), and return the new prefix; None if it can no longer be known.
+        """Apply changes of entries and return the new prefix; None if it can no longer be known.
 
-        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with
-        all its entries.
+        In `by_id2`, a deleted entry is None.
+
+        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with all
+        its entries.
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)
@@ -145,7 +145,7 @@ class KnownLinks(NamedTuple):
         return len(self.entries)
 
     def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
-        """Return these entries with the result of another look-up added; if they are already many, return only that result."""
+        """Return these entries and the result of another look-up; only that result if `MOST_LINKS` entries are cached already."""
         known = self.entries if len(self.entries) < MOST_LINKS else {}
         return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})
 
@@ -238,7 +238,6 @@ class CacheEntries:
                     cached.pop(atype, None)
 
     def snapshot(self, lists: Iterable[tuple[int, int]]) -> dict[tuple[int, int], CachedList]:
-        """Return the cached parts of each of these lists, by object and type."""
         return {
             (id1, atype): CachedList(
                 self.counts.of(id1, atype), (self.lists.get(id1) or {}).get(atype), self.prefixes.of(id1, atype)
@@ -258,7 +257,7 @@ class CacheEntries:
             return
         if batch.new_id in exclusive:
             lengths = {atype: by for (id1, atype), by in batch.list_changes.counts.items() if id1 == batch.new_id}
-            # These are lists that the batch may have changed, but whose change the store did not report.
+            # Lists that the batch may have changed, although the store did not report a change.
             unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
             self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.list_changes.counts.items():
@@ -285,12 +284,10 @@ class CacheEntries:
             self.prefixes.keep(id1, atype, head)
 
     def keep_lists(self, id1: int, lists: Mapping[int, dict[int, Assoc]]) -> None:
-        """Cache whole lists of an object, by type."""
         merged = {**(self.lists.get(id1) or {}), **lists}
         self.lists.put(id1, merged, sum(map(len, merged.values())))
 
     def forget(self, id_: int) -> None:
-        """Remove an object, its lists and its counts from the cache."""
         for cache in self._all:
             cache.forget(id_)
 
@@ -307,7 +304,6 @@ class CacheEntries:
 
 
 def kilobytes(node: AnyNode) -> int:
-    """Return the approximate size of an object. Only posts can be much larger than 1 KB."""
     return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
 
 

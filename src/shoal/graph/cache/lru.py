@@ -54,7 +54,6 @@ class Recent(Generic[K, V]):
         return len(self._young) + len(self._old)
 
     def get(self, key: K) -> V | None:
-        """Return a value, or None, and mark it as recently used."""
         found = self._young.get(key)
         if found is None and self._old and (found := self._old.pop(key, None)) is not None:
             self._young[key] = found
@@ -108,7 +107,6 @@ class Recent(Generic[K, V]):
         self._young, self._old, self._weights = {}, {}, {}
 
     def forget(self, key: K) -> None:
-        """Remove an entry, if it is cached."""
         if self._young.pop(key, None) is not None:
             weight = self._weights.pop(key, 1)
             self._fresh -= weight

@@ -346,7 +346,6 @@ class Service:
 
 
 def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict[str, Any]:
-    """Return the parameters of a query for an inclusive range of sort keys in one partition."""
     return {
         "KeyConditionExpression": "#p = :p AND #s BETWEEN :low AND :high",
         "ExpressionAttributeNames": {"#p": partition, "#s": sort},
@@ -355,7 +354,7 @@ def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Return whether the request may have taken effect. It cannot have if no connection was established."""
+    """Return whether the failed request may have been executed. Without a connection, it was not."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):

@@ -168,7 +168,10 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association. `kind` selects the index partitions; tombstones to be swept have separate ones."""
+    """Return the index keys of an association.
+
+    `kind` names its index partitions, which for a tombstone depend on the sweep that deletes it.
+    """
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
@@ -255,7 +258,6 @@ def single_count_at(pair: Pair) -> ItemKey:
 
 
 def count_name(pair: Pair) -> str:
-    """Return the name of the attribute in which a count is stored."""
     return f"n{pair.atype:03d}" if pair.atype in _GROUP_OF else "n"
 
 
@@ -265,7 +267,6 @@ def count_spot(address: ItemKey, spread: int) -> Spot:
 
 
 def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
-    """Yield the counts stored in an item, in the order of their types."""
     id1, (kind, _, name) = int(item["ID"]["S"]), item["sort"]["S"].partition("#")
     if kind == "count":
         yield Pair(id1, int(name)), typed(item, "n")
@@ -277,7 +278,7 @@ def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
 
 @lru_cache(maxsize=1_024)
 def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
-    """Return these types, and all types whose counts are stored in the same items as theirs."""
+    """Return these types, and all other types whose counts are stored in the items that have the counts of these types."""
     groups = {_GROUP_OF.get(atype.number) for atype in atypes}
     grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
     return tuple(dict.fromkeys((*atypes, *grouped)))

@@ -26,8 +26,6 @@ Read = Callable[[Sequence[ItemKey]], Awaitable[list[Item]]]
 
 
 class _Request:
-    """The keys of one request, and the callers that wait for some of them."""
-
     def __init__(self) -> None:
         self.keys: list[ItemKey] = []
         self.callers: list[tuple[Sequence[ItemKey], asyncio.Future[Found], Record | None]] = []
@@ -106,7 +104,7 @@ class PointReads:
             self._fail(request, error)
             return
         except BaseException as error:
-            # The process or this task ends: pass the error on, because the callers would wait forever.
+            # The process or this task ends: pass the error on, or the callers would wait forever.
             for _, future, _ in request.callers:
                 if not future.done():
                     future.set_exception(error)
@@ -120,7 +118,7 @@ class PointReads:
                 future.set_result({key: found[key] for key in keys if key in found})
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        """Raise an error for the callers of a request, or repeat the request per caller if one caller's key may have caused it."""
+        """Raise an error for the callers of a request, or repeat it for each caller alone if a single key may be the cause."""
         callers = [caller for caller in request.callers if not caller[1].done()]
         for caller in callers:
             if len(callers) == 1:
@@ -133,6 +131,5 @@ class PointReads:
                 self._start(alone)
 
     async def close(self) -> None:
-        """Wait for the requests that have been sent."""
         while self._sent:
             await asyncio.wait(self._sent)

@@ -164,7 +164,7 @@ class DynamoGraph:
     async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
         """Count the entries newer than each time.
 
-        The service has no order statistics, so entries are counted, each once: those between adjacent times, which are then summed.
+        The service has no order statistics, so the entries between adjacent times are counted, and the counts are summed.
         """
         newer: dict[int, int] = {}
         before, counted = MAX_TIME, 0

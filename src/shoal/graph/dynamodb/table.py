@@ -73,7 +73,7 @@ async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable
 
 
 async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a count into the item that it shares with the counts of its group, unless it is there or has no group."""
+    """Move a count into the item that it shares with its group. Does nothing if the count has no group or was moved before."""
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])

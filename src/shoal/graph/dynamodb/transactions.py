@@ -135,7 +135,6 @@ class Transaction:
             self.put(item_of(is_at, {"data": now.data}))
 
     def rewrite_assoc(self, triple: Triple, link: StoredAssoc) -> None:
-        """Write an association again with an unchanged value, but with the index keys and the list entry of the current layout."""
         self._link(triple, link, link)
 
     def count(self, changes: Mapping[Pair, int]) -> None:
@@ -188,7 +187,7 @@ def check_number(items: int) -> None:
 
 
 def _bytes(item: Item) -> Iterator[int]:
-    """Yield the estimated size of each attribute in bytes, at least the actual one."""
+    """Yield the estimated size of each attribute in bytes, which is never below the actual size."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
         length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)

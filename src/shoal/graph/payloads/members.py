@@ -64,7 +64,6 @@ class Personalization(NamedTuple):
 
     @property
     def off(self) -> bool:
-        """Whether the member has turned ranking off."""
         return self.feed_preferences is not None and self.feed_preferences.off
 
     @property
@@ -127,7 +126,7 @@ def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
 
 
 def take_entry(batch: Batch, assoc: Assoc, now: int) -> None:
-    """Add the deletion of an old audit entry to a batch, and of the address in the list of its holder."""
+    """Add to a batch the deletion of an old audit entry, and of the IP address in its holder's own list."""
     batch.assoc_del(public_list(batch.shard), AUDITED, assoc.id2, now)
     if holder := decode_entry(assoc).holder_id:
         batch.assoc_del(holder, AUDITED, assoc.id2, now)

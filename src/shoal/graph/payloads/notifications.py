@@ -119,12 +119,10 @@ class Group(NamedTuple):
 
     @property
     def first(self) -> int:
-        """A time just below those of all notifications in the group."""
         return floor_at(self.stretch * _GROUP_MS) - 1
 
     @property
     def last(self) -> int:
-        """A time just above those of all notifications in the group."""
         return floor_at((self.stretch + 1) * _GROUP_MS)
 
 

@@ -60,7 +60,6 @@ _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
 
 
 def may_be_active(post: Post) -> bool:
-    """Return whether a reaction adds the post to the list of active posts: it is public, and not a comment."""
     return post.visibility is Visibility.PUBLIC and not post.parent_id
 
 
@@ -115,7 +114,7 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
 def authors_of(comments: Iterable[Assoc]) -> list[int]:
     """Return the authors of the comments in a list of comments, as far as the entries have them.
 
-    Use them only to prefetch: comments of earlier versions have none, and a repair may change this data.
+    Use them only to prefetch: entries that earlier versions wrote have no author, and a repair may change this data.
     """
     return [int.from_bytes(entry.data) for entry in comments if len(entry.data) == _AUTHOR_BYTES]
 
@@ -283,7 +282,7 @@ def key_of_position(post_id: int, assoc: Assoc) -> Key:
 
 
 async def emoji_positions(graph: Reader, post_ids: Sequence[int]) -> dict[int, list[EmojiPosition]]:
-    """Return the emoji with which each post was reacted to, oldest first, in one read. A post without any is missing."""
+    """Return the emoji with which each post was reacted to, oldest first, in one read. A post without reactions is missing."""
     found = await graph.assoc_ranges(post_ids, SHOWS_EMOJI, Cursor(limit=_MANY))
     return {
         post: [EmojiPosition(assoc.id2, assoc.data[1:].decode()) for assoc in reversed(listed)]
@@ -321,7 +320,6 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
 
 
 def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
-    """Return the keys of all votes that a member can have in a poll with a number of `options`."""
     shard = shard_of(voter_id)
     return [vote_key(voter_id, shard, poll_id, ordinal) for ordinal in range(max(1, options))]
 

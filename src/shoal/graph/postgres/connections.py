@@ -75,9 +75,10 @@ class HistoryEnded(Exception):
 
 
 class ConnectionPool:
-    """Up to `size` connections, through the pooler if the URL names one. `ask` and `use` may be called from any task.
+    """A pool of at most `size` connections to PostgreSQL, through PgBouncer if the URL names one.
 
-    `direct` bypasses the pooler, for work that needs sessions. `histories` is shared by all pools of a network.
+    Any task may call `ask` and `use`. `direct` bypasses PgBouncer, for work that needs a session. All pools of a network share one
+    `Histories` object, which records failovers.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class ConnectionPool:
         except asyncpg.PostgresError as error:
             state = error.sqlstate or ""
             if state.startswith(_LEAVING):
-                # The idle connections lead to this server too.
+                # The idle connections lead to this unresponsive server too, so terminate them.
                 self._give_up(connection)
                 self._finder.forget()
             if state.startswith(_ENDED):
@@ -243,7 +244,6 @@ class ConnectionPool:
                 self._idle.append(connection)
 
     def _give_up(self, connection: asyncpg.Connection) -> None:
-        """Terminate a connection whose server does not answer, and all idle connections."""
         connection.terminate()
         while self._idle:
             self._idle.pop().terminate()
@@ -270,7 +270,6 @@ class ConnectionPool:
         return connection
 
     async def close(self) -> None:
-        """Wait for running queries, then close every connection."""
         self._closing = True
         while self._running:
             await asyncio.wait(self._running)

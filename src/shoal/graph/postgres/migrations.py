@@ -184,7 +184,7 @@ _PATIENT: Mapping[str, str] = {
 
 
 class PostgresUpgrade:
-    """The upgrade of one `VersionLedger` in a database, by default the graph's."""
+    """The upgrade of a database to the newest version of `ledger`, by default the version ledger of the graph."""
 
     def __init__(self, url: str, ledger: VersionLedger = GRAPH) -> None:
         self._url = url

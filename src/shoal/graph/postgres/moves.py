@@ -116,8 +116,6 @@ class PostgresSide:
         await self._connections.close()
         await goodbye(self._lock)
 
-    # The states of shards, and the journal
-
     async def mark(
         self, shards: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
@@ -138,8 +136,6 @@ class PostgresSide:
 
     async def done(self, entries: Sequence[int]) -> None:
         await self._connections.ask(sql.JOURNAL_DONE, entries)
-
-    # Rows
 
     async def holds_others(self, shards: Sequence[int]) -> bool:
         return bool((await self._connections.ask(sql.STRANGERS, shards, patience=_BULK_PATIENCE))[0][0])
@@ -216,8 +212,6 @@ class PostgresSide:
 
     async def digest_of(self, names: RowNames) -> Digest:
         return await self._connections.use(lambda connection: _digest_of(connection, names), patience=_BULK_PATIENCE)
-
-    # The map
 
     async def map(self) -> ShardMap | None:
         rows = await self._connections.ask(sql.LAST_MAP)

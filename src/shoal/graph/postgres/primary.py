@@ -43,7 +43,6 @@ class PostgresLocation(NamedTuple):
 
     @property
     def pooled(self) -> bool:
-        """Whether there is a pooler: then each transaction may be in another session of the server."""
         return self.pooler != self.server
 
 
@@ -175,7 +174,10 @@ class PrimaryFinder:
         return connection.history < self._histories.newest(self._name)
 
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
-        """Open a connection. Raises `Unavailable`; `MisconfiguredEngine` if all hosts refuse the connection or are not trusted."""
+        """Open a connection to the primary.
+
+        Raises `MisconfiguredEngine` if all hosts refuse the connection or are not trusted, and `Unavailable` for any other failure.
+        """
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
         if opened is None:
@@ -189,7 +191,6 @@ class PrimaryFinder:
         return connection
 
     def forget(self) -> None:
-        """Forget the last known primary: the next connection compares all hosts."""
         if len(self._hosts) > 1:
             self._last = ""
 

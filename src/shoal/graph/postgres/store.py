@@ -229,7 +229,6 @@ class PostgresGraph:
         return await self._swept(sql.HISTORY_SWEEP, before)
 
     async def _swept(self, statement: str, upto: int) -> int:
-        """Delete old rows with a sweep statement, page by page, oldest rows first."""
         swept, page, at = 0, _SWEEP_PAGE, -MAX_TIME
         while page == _SWEEP_PAGE:
             self._check()

@@ -61,7 +61,6 @@ class Loaded:
                 self.revisions[space, name] = revision
 
     def presume(self, ids: Iterable[int]) -> None:
-        """Assume that these objects exist; the commit verifies it."""
         for id_ in ids:
             self.known.versions.setdefault(id_, 1)
 
@@ -80,7 +79,7 @@ def commit_values(
 ) -> Columns:
     """Return the arguments of the SQL statement that commits a group of batches.
 
-    `touched` is what the accepted `batches` read; `delays` are seconds, one for each event.
+    `touched` are the rows that the accepted `batches` read; `delays` are seconds, one for each event.
     """
     revision = loaded.next_revision
     nodes = sorted((id_, node) for id_, node in changes.objects.items() if node is not None)
@@ -348,7 +347,7 @@ class Writer:
         return answers
 
     async def _store(self, values: Sequence[Any], history: int) -> list[int]:
-        """Store the changes, unless a failover has begun a new history since the rows were loaded.
+        """Store the changes, unless the store has failed over since the rows were loaded.
 
         After a failover, a revision may denote another state of its row. Raises `_Overtaken`.
         """

@@ -195,7 +195,6 @@ class Nodes:
         bulk: bool,
         parts: list[PartialAnswer],
     ) -> tuple[NDArray[np.intp], bool]:
-        """Run the script for the keys in `left`. Returns the keys to try again, and whether a server could not be reached."""
         servers_of = topology.server_of_shard[shards[left]]
         lost = left[servers_of == NOWHERE]
         calls: list[tuple[_Server, NDArray[np.intp]]] = []

@@ -270,7 +270,6 @@ class RedisVersionTokens:
     async def _run(
         self, script: Script, changes: list[_Change], words: Sequence[bytes], *more: bytes
     ) -> list[dict[int, bytes | None]]:
-        """Run a script for all objects of these changes, with one argument per object (`words`); return its results by change."""
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
         tokens = [change.token for change in changes for _ in change.ids]
@@ -308,7 +307,10 @@ class RedisVersionTokens:
         _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
 
     async def _report_pending(self) -> None:
-        """Report changes that could not be reported before to each reachable server. Raises `Unavailable` if no server is known."""
+        """Report to each reachable server the changes that could not be reported earlier.
+
+        Raises `Unavailable` if no server is known.
+        """
         ids = np.fromiter(self._pending, np.int64, len(self._pending))
         shards = np.fromiter(self._pending_shards, np.int64, len(self._pending_shards))
         sent = [self._report_objects(ids[at].tolist()) for at in await self._nodes.by_server(shards_of(ids))]
@@ -329,7 +331,6 @@ class RedisVersionTokens:
             _forget(self._pending, page)
 
     async def _report_shards(self, shards: NDArray[np.int64]) -> None:
-        """Delete the version tokens of all objects on these shards, which are on one server. Other processes' change marks stay."""
         page = {shard: self._pending_shards[shard] for shard in shards.tolist()}
         token = secrets.token_bytes(_TOKEN_BYTES)
         async for ids in self._nodes.ids(_PREFIX, shards):
@@ -338,7 +339,6 @@ class RedisVersionTokens:
         _forget(self._pending_shards, page)
 
     async def close(self) -> None:
-        """Finish pending requests; try once more to report changes."""
         for batching in (self._reading, self._beginning, self._ending):
             await batching.close()
         if self._reporting is not None:

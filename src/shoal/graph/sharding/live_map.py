@@ -138,7 +138,6 @@ class LiveMap:
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
     async def marks(self) -> dict[str, dict[int, ShardState]]:
-        """Return, by store URL, the states of the shards that the store is moving or has moved to another store."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
     async def _joined(self, url: str) -> MapNews:
@@ -237,7 +236,7 @@ class LiveMap:
         """Repeat the last steps of publishing the newest shard map, in case its publisher died."""
         known = self.map
         here_of = grouped({*known.moved, *known.left}, lambda shard: known.stores[known.owners[shard]])
-        # First the stores that wait to be opened for writes: writes to them are refused until then.
+        # Begin with the stores that still refuse writes to their new shards.
         for url in sorted(known.stores, key=lambda url: url not in here_of) if known.version else ():
             here = here_of.get(url)
             try:

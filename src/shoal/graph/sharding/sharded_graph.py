@@ -214,7 +214,6 @@ class ShardedGraph:
         return store, await store.commit_owing(batch)
 
     async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retry an attempt that was refused while a shard switches to another store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SWITCH_SECONDS
         while True:
@@ -231,9 +230,9 @@ class ShardedGraph:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
-        """Apply inverses unchanged on their stores. `new`: most likely none of them is stored yet.
+        """Apply inverses unchanged on their stores. If `new`, most likely none of the inverses is stored yet.
 
-        Raises `Missing` if one belongs to an expected object that does not exist.
+        Raises `Missing` if an inverse belongs to an expected object that does not exist.
         """
         await self._patiently(lambda: self._settle(ops, expected, new=new))
 
@@ -395,7 +394,7 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # Most rows of larger pages would be beyond the end of the shortest one, and be read again.
+        # With larger pages, most rows would lie beyond the end of the shortest page and be read again.
         each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, each) for store in self._stores)

@@ -102,7 +102,6 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:
-    """Insert associations with many rows per statement, which takes half the time of single rows."""
     whole = len(links) - len(links) % sql.ROWS_AT_ONCE
     for start in range(0, whole, sql.ROWS_AT_ONCE):
         write.execute(sql.NEW_LINKS, links[start : start + sql.ROWS_AT_ONCE].ravel().tolist())
@@ -160,7 +159,6 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._holding)
 
     async def map(self) -> ShardMap | None:
-        """Return None: an SQLite file stores no shard map."""
         return None
 
     async def page(self, table: SnapshotTable, after: Row, limit: int) -> list[Row]:

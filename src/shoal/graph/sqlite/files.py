@@ -126,7 +126,7 @@ def own(path: Path) -> int:
     except OSError as error:
         by = describe_owner(lock)
         os.close(lock)
-        raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
+        raise InUse(f"the store {path.name} is in use by another process{by}: stop that process first") from error
     note(lock)
     _own_locks.add(lock)
     return lock

@@ -107,7 +107,7 @@ def _remaining(migrations: Sequence[Migration], at: UpgradePosition) -> list[Par
 
 
 def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
-    """Count the rows of a table, up to a limit. A table that an earlier migration will create has 0."""
+    """Count the rows of a table, up to a limit. A table that an earlier migration will create counts as empty."""
     if not _has(connection, table):
         return 0
     # Table names are constants.

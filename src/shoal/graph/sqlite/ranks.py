@@ -64,7 +64,6 @@ _RANKS = f"""{_ASKED}
 
 
 def _walked(*, by_id: bool) -> str:
-    """Return SQL that counts entries one by one, for lists that are not divided into blocks."""
     here, there = f"alive = {sql.IN_PLACE} AND id2", "alive = 1 AND time"
     parts = (("association", here), ("displaced", there)) if by_id else (("association", there),)
     counts = " + ".join(

@@ -62,8 +62,6 @@ LEVELS = (0, 1, 2)
 
 
 def _counted(table: str) -> str:
-    """Return SQL triggers that keep the entry counts of rank index blocks up to date."""
-
     def moves(row: str, by: str) -> str:
         return "".join(
             f"""
@@ -367,7 +365,7 @@ OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
-# For imports, which only insert new rows: no ON CONFLICT.
+# Imports only insert new rows, so these statements need no ON CONFLICT.
 NEW_OBJECTS = "INSERT INTO object (id, version, data) VALUES {rows}"
 NEW_KEYS = "INSERT INTO key (space, name, id, until) VALUES {rows}"
 NEW_LINK = f"INSERT INTO {_LINK} VALUES (?, ?, ?, ?, 1, x'')"
@@ -380,7 +378,6 @@ def json_list(values: Collection[int] | Collection[str]) -> str:
 
 
 def for_rows(statement: str, count: int, width: int) -> str:
-    """Return a statement for `count` rows of `width` values each."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
 

@@ -133,7 +133,7 @@ class Writer:
             # Read before the queues, so that everything submitted before `close` is in them.
             closing = self._closing
             if not self._tasks and not closing:
-                # Only acknowledgments: wait for a commit to write them with.
+                # If only acknowledgments are pending, wait for a commit in which to write them.
                 self._pending.wait(_IDLE_SECONDS)
             while self._tasks or self._acks or self._keeps:
                 self._gather()
@@ -248,7 +248,6 @@ class Writer:
         ]
 
     def _load(self, batches: Sequence[Batch]) -> Known:
-        """Load the stored state of all rows that the batches touch, in three reads."""
         known = Known()
         self._displaced.clear()
         touched = Touched(batches, self._owns)
@@ -291,12 +290,10 @@ class Writer:
 
 
 def _drain(queue: deque[T]) -> list[T]:
-    """Return the current items of a queue, to which another thread may be appending."""
     return [queue.popleft() for _ in range(len(queue))]
 
 
 def _code(error: Exception) -> int:
-    """Return SQLite's primary error code; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 

@@ -57,7 +57,6 @@ class CatchUp(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Closing text of the catch-up page."""
         return end_words(self.since, self.until, self.left_out)
 
 

@@ -144,7 +144,7 @@ async def _in_time(
 def _let_go(in_flight: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
     del in_flight[viewer]
     if not done.cancelled():
-        # Callers that wait get the error too; this marks it as retrieved if there are none.
+        # Mark the error as retrieved, in case no caller waits for it.
         done.exception()
 
 
@@ -159,7 +159,7 @@ async def cached_reading(reads: Reads, viewer: int, id_: int) -> Reading | None:
 
 
 async def keep(reads: Reads, id_: int, reading: Reading) -> None:
-    """Cache a ranking for an hour, best effort."""
+    """Cache a ranking for an hour. An error of the cache is ignored."""
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
@@ -246,7 +246,6 @@ def in_order(
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
-    """Return the member's own recipe, or the server's."""
     return personalization.recipe or reads.recipe
 
 
@@ -268,7 +267,6 @@ def _diversified(
 
 
 def _part(source: int, reactions: float) -> Part:
-    """Return the group of a post: ranked by score, exploring (by an author with few reactions), or the rest at the end."""
     if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST

@@ -64,7 +64,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return int(found[0]) if len(found) else None
 
     def without(self, other: Reading) -> Reading:
-        """Return this ranking without the posts of another one, and without explanations."""
+        """Return this ranking without explanations and without the posts of another ranking."""
         missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
         return Reading(
             terms=self.terms,
@@ -79,7 +79,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def followed_by(self, other: Reading, most: int) -> Reading:
-        """Return the posts of this ranking and then those of another, at most `most`, without explanations."""
+        """Return at most `most` posts without explanations: first those of this ranking, then those of another."""
         return Reading(
             terms=self.terms,
             viewer=self.viewer,
@@ -171,7 +171,7 @@ class ReadingCursor(NamedTuple):
 
 
 def decode_cursor(text: str) -> ReadingCursor:
-    """Decode a cursor. Raises `InvalidInput` for an invalid one."""
+    """Decode a cursor. Raises `InvalidInput` for any other text."""
     try:
         packed = urlsafe_b64decode(text.encode())
     except ValueError as error:

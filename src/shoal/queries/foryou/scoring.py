@@ -201,7 +201,6 @@ _known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(
 
 
 def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
-    """Return the `content_facts` of a post, from the cache if possible."""
     media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
@@ -262,7 +261,6 @@ def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
 
 
 def _marks(ids: Ids) -> npt.NDArray[np.uint64]:
-    """Return a small hash of each id (Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4)."""
     return (ids.view(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(64 - _MARK_BITS)
 
 
@@ -340,7 +338,6 @@ async def scoring_input(
 
 
 def by_score(found: ScoringInput, recipe: Recipe) -> Scored:
-    """Score the posts, and return them highest first."""
     if found.facts is None:
         return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
     values = terms.values(found.facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)

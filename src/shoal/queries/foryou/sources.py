@@ -28,7 +28,6 @@ from shoal.queries.public_timelines import in_country
 Key = TypeVar("Key", bound=Hashable)
 
 MOST = 1_000
-"""Maximum number of candidates that are ranked."""
 _HOME = 200
 _FRIENDS = 60
 """Number of followees whose likes and posts are read: those whose posts the member likes most, then the latest
@@ -132,7 +131,6 @@ def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable
 
 
 def _strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
-    """Return the keys with the highest strengths above 0, highest first."""
     return sorted((key for key, force in strengths.items() if force > 0), key=lambda key: -strengths[key])[:most]
 
 
