@@ -24,7 +24,7 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
-from shoal.web.photo_rows import rows_height
+from shoal.web.photo_rows import cropped, rows_height
 from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
 from shoal.web.request_context import IdPath, Line, PageContext
@@ -159,7 +159,7 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 def _height(entry: Entry, width: int) -> int:
     """Estimate the height of an embedded post in pixels, because a page without scripts cannot report its height."""
     shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
-    ratios = [min(max(file.width / file.height, 0.5), 2.5) for file in shown]
+    ratios = [cropped(file.width / file.height) for file in shown]
     if len(ratios) >= MANY:
         photos = rows_height(ratios, width, _GAP)
     else:

@@ -13,12 +13,10 @@ from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
-from shoal.web.photo_rows import WIDTHS, row_breaks
+from shoal.web.photo_rows import LEAST_RATIO, MOST_RATIO, WIDTHS, ratio_class, ratio_of, row_breaks
 from shoal.web.request_context import PageContext
-from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
+from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of
 
-_LEAST_RATIO, _MOST_RATIO = 0.5, 2.5
-"""The aspect ratios that have CSS classes: see `ratio_class`."""
 PHOTOS = 24
 """Photos of a page."""
 _MOST_PAGES = 5
@@ -172,21 +170,21 @@ def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0
         scale: Fraction of the usual photos in a row; smaller for larger photos.
         few: If all photos together fill less than this fraction of a row, empty items fill the rest instead of larger photos.
     """
-    ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
+    ratios = tuple(ratio_of(one.photo.ratio) for one in photos)
     return PhotoGrid(
         tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios, scale), strict=True)),
         tuple(_fillers(sum(ratios), few)) if ratios else (),
-        scale < 1 or (few < 1 and sum(ratios) < WIDTHS["in-xl"]),
+        scale < 1 or (few < 1 and sum(ratios) < WIDTHS[-1].target),
     )
 
 
 def _fillers(total: float, few: float) -> Iterable[str]:
     """Yield the classes of empty items that complete a grid with fewer photos than the fraction `few` of a row."""
-    for name, target in WIDTHS.items():
-        missing = few * target - total
-        parts = math.ceil(missing / _MOST_RATIO) if missing >= _LEAST_RATIO else 0
+    for width in WIDTHS:
+        missing = few * width.target - total
+        parts = math.ceil(missing / MOST_RATIO) if missing >= LEAST_RATIO else 0
         for _ in range(parts):
-            yield f"{name} {ratio_class(missing / parts)}"
+            yield f"{width.css_class} {ratio_class(missing / parts)}"
 
 
 @lru_cache(10_000)
