@@ -21,8 +21,8 @@ from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.errors import Taken
 from shoal.core.ids import compose, shard_of
+from shoal.core.licenses import License
 from shoal.core.model import Member
-from shoal.core.photo_details import License
 from shoal.graph.access import access_member
 from shoal.graph.schema import user_name_key
 from shoal_demo.model import DemoPlan, PlannedPost

@@ -37,9 +37,9 @@ from shoal.core.errors import (
 )
 from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of
+from shoal.core.licenses import License
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
-from shoal.core.photo_details import License
 from shoal.core.placement import place
 from shoal.core.places import Location, PlacePrecision
 from shoal.core.signup import Invited

@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, NotFound
+from shoal.core.licenses import License
 from shoal.core.model import Member, QuotePolicy
-from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.gazetteer import MOST_TYPED

@@ -12,8 +12,8 @@ from shoal.commands import media, posts, reactions
 from shoal.commands.posts import Draft
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
+from shoal.core.licenses import License
 from shoal.core.model import Media, Post, Revision, Share
-from shoal.core.photo_details import License
 from shoal.graph.access import access_member, access_post, own_object, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload

@@ -15,8 +15,8 @@ from shoal import gazetteer
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
+from shoal.core.licenses import License
 from shoal.core.model import Visibility
-from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.i18n import LANGUAGES
 from shoal.mastodon_api.instance import LANGUAGES as POST_LANGUAGES
