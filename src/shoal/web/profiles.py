@@ -36,9 +36,9 @@ from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.layout import bare_shell
 from shoal.web.pending_actions import PendingAction
-from shoal.web.photo_grid import PHOTOS, PhotoGrid, every_picture, grid_of
+from shoal.web.photo_grid import PHOTOS, Listing, PhotoGrid, every_picture, grid_of
 from shoal.web.place_names import location_label
-from shoal.web.rendering import SIZE, HandlePath, feed_page, framed, next_of, page, part
+from shoal.web.rendering import SIZE, HandlePath, framed, listing_page, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
@@ -172,28 +172,34 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
         return await syndication.of_member(ctx, member, ending)
     if path.show == "about":
         return await _about(ctx, member)
-    found, pinned = await _posts(ctx, member, path)
-    following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
-    grid = PhotoGrid()
-    if path.show == "photos":
-        grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
-    if ctx.partial and path.show == "photos":
-        return part(ctx, "photo_rows", grid=grid, next=following)
+    found = await _listing(ctx, member, path)
     if ctx.partial:
-        return await feed_page(ctx, "profile", found.entries, following)
+        return await listing_page(ctx, "profile", found)
     profile, shown = await _profile(ctx, member)
-    return await feed_page(
+    return await listing_page(
         ctx,
         "profile",
-        found.entries,
-        following,
+        found,
         title=f"{shown.face.shown} (@{member.name})",
         head=shown,
         tab=path.show,
-        grid=grid,
         has_posts=profile.posts > 0,
         card=profile_card(ctx, profile),
     )
+
+
+async def listing(ctx: PageContext, path: ProfilePath) -> Listing:
+    """Return a page of a member's photos or posts."""
+    member = await member_of(ctx, path.handle)
+    return await _listing(ctx, member, path) if path.show in _QUERIES else Listing((), "")
+
+
+async def _listing(ctx: PageContext, member: Member, path: ProfilePath) -> Listing:
+    found, pinned = await _posts(ctx, member, path)
+    if path.show != "photos":
+        return Listing(found.entries, next_of(ctx, f"/@{member.name}", found.next, show=path.show))
+    grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
+    return Listing(found.entries, next_of(ctx, f"/@{member.name}", found.next), grid)
 
 
 async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[Page, frozenset[int]]:
@@ -233,9 +239,7 @@ async def _about(ctx: PageContext, member: Member) -> Response:
 async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
     """Show the pictures of a member without the interface: of posts that anyone may see, and that need no warning."""
     member = await member_of(ctx, path.handle)
-    found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
-    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
-    following = next_of(ctx, f"/@{member.name}/portfolio", found.next)
+    grid, following = await _portfolio(ctx, member, path)
     if ctx.partial:
         return part(ctx, "photo_rows", grid=grid, next=following)
     profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
@@ -251,6 +255,18 @@ async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
         next=following,
         card=card and replace(card, url=address, pictures=pictures or card.pictures, large=bool(pictures)),
     )
+
+
+async def portfolio_listing(ctx: PageContext, path: HandlePath) -> Listing:
+    """Return a page of the pictures in a member's portfolio."""
+    grid, following = await _portfolio(ctx, await member_of(ctx, path.handle), path)
+    return Listing((), following, grid)
+
+
+async def _portfolio(ctx: PageContext, member: Member, path: HandlePath) -> tuple[PhotoGrid, str]:
+    found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
+    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
+    return grid, next_of(ctx, f"/@{member.name}/portfolio", found.next)
 
 
 async def head(ctx: PageContext, member: Member) -> ProfileHead:
