@@ -159,13 +159,12 @@ async def _summary(context: Context) -> PolicySummary:
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
-    app_context = context.app
-    statuses = await app_context.present.each(actor(context), [item.entry] if item.entry else [])
+    statuses = await context.app.present.each(actor(context), [item.entry] if item.entry else [])
     return NotificationRequest(
         id=str(item.sender.member.id),
         created_at=moment_of(item.first),
         updated_at=moment_of(item.last),
         notifications_count=str(item.count),
-        account=raw(app_context.present.account(item.sender)),
+        account=raw(context.app.present.account(item.sender)),
         last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
     )

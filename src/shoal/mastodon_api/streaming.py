@@ -192,25 +192,24 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
     async def stream(context: Context, params: StreamQuery) -> object:
-        app_context = context.app
         media = params.only_media and name.startswith("public")
         query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
-        found = await stream_of(app_context, context.caller, query)
+        found = await stream_of(context.app, context.caller, query)
         after = context.request.headers.get("last-event-id") or params.last_event_id or None
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(
-            app_context.streams.listening(context.caller, found.interest, after)
+            context.app.streams.listening(context.caller, found.interest, after)
         )
         data = listed_data(with_data=params.with_data)
 
         async def lines(heard: Heard) -> bytes:
-            return b"".join(map(_line, await events(app_context, context.caller, connection, heard, data)))
+            return b"".join(map(_line, await events(context.app, context.caller, connection, heard, data)))
 
         async def check() -> None:
-            app_context.ip_guard.check(context.request.scope)
-            await caller_of(app_context.uses, context.request)
+            context.app.ip_guard.check(context.request.scope)
+            await caller_of(context.app.uses, context.request)
 
-        return EventStream(app_context.streams, connection, stack, lines, check)
+        return EventStream(context.app.streams, connection, stack, lines, check)
 
 
 def _line(event: StreamEvent) -> bytes:

@@ -164,8 +164,7 @@ async def suggestions(context: Context, _params: None) -> object:
 
 
 async def _featured(context: Context, member_id: int) -> list[FeaturedTag]:
-    app_context = context.app
     return [
-        serializers.featured_tag(tag, app_context.at)
-        for tag in await tag_queries.featured(app_context.graph, member_id)
+        serializers.featured_tag(tag, context.app.at)
+        for tag in await tag_queries.featured(context.app.graph, member_id)
     ]

@@ -150,11 +150,10 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
     Takes the address or its canonical hash.
     """
-    app_context = context.app
     if params.email.strip():
-        block = await blocklists.block_address(app_context.writes, params.email)
+        block = await blocklists.block_address(context.app.writes, params.email)
     elif params.canonical_email_hash.strip():
-        block = await blocklists.block_digest(app_context.writes, params.canonical_email_hash)
+        block = await blocklists.block_digest(context.app.writes, params.canonical_email_hash)
     else:
         raise Blank("Canonical email hash can't be blank", field="canonical_email_hash")
     _log.info("moderator %s: block e-mail address with hash %s", actor(context), block.digest)
@@ -249,13 +248,12 @@ async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Update the block of an IP address range. The caller's own address cannot be blocked."""
-    app_context = context.app
-    before = await get_object(app_context.graph, IpBlock, params.id)
+    before = await get_object(context.app.graph, IpBlock, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
     changes = IpBlockChanges(network, params.severity, params.comment, params.expires_in)
     return await _done(
-        context, "change the block of", await blocklists.update_ip_block(app_context.writes, params.id, changes)
+        context, "change the block of", await blocklists.update_ip_block(context.app.writes, params.id, changes)
     )
 
 
