@@ -143,10 +143,9 @@ async def update(context: Context, params: AlbumChanges) -> object:
 
 
 @router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete one of the caller's albums. Its statuses are not deleted."""
     await albums.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)

@@ -36,10 +36,9 @@ async def unread(context: Context, params: One) -> object:
 
 
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
-async def remove(context: Context, params: One) -> object:
+async def remove(context: Context, params: One) -> None:
     """Remove a conversation from the list, until someone replies in it."""
     await commands.remove(context.app.writes, actor(context), params.id)
-    return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:

@@ -173,10 +173,9 @@ async def update(context: Context, params: ChangedFilter) -> object:
 
 
 @router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete a filter and its keywords."""
     await filters.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
@@ -210,13 +209,12 @@ async def change_keyword(context: Context, params: KeywordOf) -> object:
 
 
 @router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
-async def remove_keyword(context: Context, params: One) -> object:
+async def remove_keyword(context: Context, params: One) -> None:
     """Remove a keyword from its filter."""
     filter_, before = await filters.filter_of_keyword(context.app.graph, actor(context), params.id)
     await filters.update(
         context.app.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
     )
-    return {}
 
 
 @router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
@@ -239,10 +237,9 @@ async def get_status(context: Context, params: One) -> object:
 
 
 @router.delete("/api/v2/filters/statuses/{id}", scope="write:filters", answer=dict)
-async def remove_status(context: Context, params: One) -> object:
+async def remove_status(context: Context, params: One) -> None:
     """Remove a status from its filter."""
     await filters.remove_post(context.app.writes, actor(context), params.id)
-    return {}
 
 
 _SHARED = (
@@ -309,7 +306,7 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
 
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
-async def delete_v1(context: Context, params: One) -> object:
+async def delete_v1(context: Context, params: One) -> None:
     """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
     member = actor(context)
     filter_, before = await filters.filter_of_keyword(context.app.graph, member, params.id)
@@ -319,7 +316,6 @@ async def delete_v1(context: Context, params: One) -> object:
         await filters.update(
             context.app.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
         )
-    return {}
 
 
 def _v1_change_of(

@@ -297,10 +297,9 @@ async def switch_ranking(context: Context, params: RankingSwitch) -> object:
 
 
 @router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
-async def report_seen(context: Context, params: SeenStatuses) -> object:
+async def report_seen(context: Context, params: SeenStatuses) -> None:
     """Report statuses that the caller has seen, which lowers their rank."""
     await ranking_commands.add_seen_posts(context.app.writes, actor(context), params.ids)
-    return {}
 
 
 @router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)

@@ -116,11 +116,10 @@ async def update(context: Context, params: ListChanges) -> object:
 
 
 @router.delete("/api/v1/lists/{id}", scope="write:lists", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v1/lists/{id}/accounts", scope="read:lists", answer=list[Account])
@@ -136,19 +135,17 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
 
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def add_accounts(context: Context, params: Accounts) -> object:
+async def add_accounts(context: Context, params: Accounts) -> None:
     """Add followed accounts to one of the caller's lists: all of them, or none."""
     _check_changeable(context, params.id)
     await lists.put_on(context.app.writes, actor(context), params.id, params.account_ids)
-    return {}
 
 
 @router.delete("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def remove_accounts(context: Context, params: Accounts) -> object:
+async def remove_accounts(context: Context, params: Accounts) -> None:
     """Remove accounts from one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.take_off(context.app.writes, actor(context), params.id, params.account_ids)
-    return {}
 
 
 @router.get("/api/v1/accounts/{id}/lists", scope="read:lists", answer=list[UserList])

@@ -97,17 +97,15 @@ async def get_notification(context: Context, params: One) -> object:
 
 @router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
-async def dismiss(context: Context, params: One) -> object:
+async def dismiss(context: Context, params: One) -> None:
     """Dismiss a single notification."""
     await commands.dismiss(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
-async def clear(context: Context, _params: None) -> object:
+async def clear(context: Context, _params: None) -> None:
     """Delete all of the account's notifications."""
     await commands.clear(context.app.writes, actor(context))
-    return {}
 
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
@@ -205,14 +203,13 @@ async def group_accounts(context: Context, params: OneGroup) -> object:
 
 
 @router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
-async def dismiss_group(context: Context, params: OneGroup) -> object:
+async def dismiss_group(context: Context, params: OneGroup) -> None:
     """Dismiss a group of notifications."""
     key = _parsed(params.group_key)
     if isinstance(key, Group):
         await commands.dismiss_group(context.app.writes, actor(context), key)
     else:
         await commands.dismiss(context.app.writes, actor(context), key)
-    return {}
 
 
 @router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)

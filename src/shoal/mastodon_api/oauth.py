@@ -316,7 +316,7 @@ def grant_types(settings: Settings) -> list[str]:
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
-async def revoke_token(context: Context, params: Revocation) -> object:
+async def revoke_token(context: Context, params: Revocation) -> None:
     """Revoke an access token. Unknown tokens count as revoked; an app cannot revoke the tokens of another app."""
     app = await _client(context.app, context.request, params)
     if not params.token:
@@ -324,12 +324,11 @@ async def revoke_token(context: Context, params: Revocation) -> object:
     try:
         found, member = await oauth.check_token(context.app.writes, params.token)
     except Unauthenticated:
-        return {}
+        return
     if found.app_id != app.id:
         raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
     actor = context.app.writes.actor if member is None else context.app.writes.actor.proved(member)
     await oauth.revoke_token(context.app.writes.by(actor), found)
-    return {}
 
 
 async def _client(app_context: AppContext, request: Request, params: TokenRequest | Revocation) -> App:

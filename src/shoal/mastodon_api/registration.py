@@ -214,7 +214,7 @@ def _language(locale: str) -> str:
 
 
 @router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
-async def resend_confirmation(context: Context, _params: None) -> object:
+async def resend_confirmation(context: Context, _params: None) -> None:
     """Resend the mail with which the caller confirms their address.
 
     Refused if the address is confirmed or missing, and if the server requires no confirmation.
@@ -225,7 +225,6 @@ async def resend_confirmation(context: Context, _params: None) -> object:
         raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
     await count_mail(context, login.email)
     await credentials.ask_confirmation(context.app.writes, member)
-    return {}
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
@@ -275,14 +274,13 @@ async def create_invite(context: Context, params: NewInvite) -> object:
 
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
-async def revoke_invite(context: Context, params: One) -> object:
+async def revoke_invite(context: Context, params: One) -> None:
     """Revoke one of the caller's invitations. Staff with the scope `admin:write:accounts` may revoke any invitation."""
     app_context, caller = context.app, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
     verb = invitations.end_as_staff if as_staff else invitations.end
     await verb(app_context.writes, actor(context), params.id)
-    return {}
 
 
 def _shown(app_context: AppContext, invitation: Invitation) -> InviteEntity:
@@ -344,10 +342,9 @@ async def delete_account(context: Context, params: OwnPassword) -> object:
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
-async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
+async def cancel_deletion(context: Context, params: NameAndPassword) -> None:
     """Cancel the deletion of an account, so that its owner can log in again."""
     await login_attempts.come_back(context, params.username, params.password)
-    return {}
 
 
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)

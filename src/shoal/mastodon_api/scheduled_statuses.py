@@ -101,10 +101,9 @@ async def reschedule(context: Context, params: Rescheduled) -> object:
 
 
 @router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
-async def cancel(context: Context, params: One) -> object:
+async def cancel(context: Context, params: One) -> None:
     """Cancel a scheduled status."""
     await scheduled_posts.cancel(context.app.writes, actor(context), params.id)
-    return {}
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:

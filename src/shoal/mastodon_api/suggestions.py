@@ -87,10 +87,9 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
 
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
-async def dismiss(context: Context, params: Dismissed) -> object:
+async def dismiss(context: Context, params: Dismissed) -> None:
     """Never suggest this account to the caller again."""
     await relationships.dismiss_suggestion(context.app.writes, actor(context), params.account_id)
-    return {}
 
 
 @router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])

@@ -151,10 +151,9 @@ async def add_featured(context: Context, params: NewTag) -> object:
 
 
 @router.delete("/api/v1/featured_tags/{id}", scope="write:accounts", answer=dict)
-async def remove_featured(context: Context, params: One) -> object:
+async def remove_featured(context: Context, params: One) -> None:
     """Stop featuring a tag."""
     await tags.unfeature_at(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v1/featured_tags/suggestions", scope="read:accounts", answer=list[Tag])

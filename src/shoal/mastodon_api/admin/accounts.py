@@ -189,7 +189,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 @router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
-async def act(context: Context, params: Act) -> object:
+async def act(context: Context, params: Act) -> None:
     """Suspend, silence, mark as sensitive or disable an account, or only resolve a report about it (`none`).
 
     No e-mail is sent; a request for one is ignored, because Mastodon.py asks for it by default.
@@ -212,7 +212,6 @@ async def act(context: Context, params: Act) -> object:
         target.id,
         params.text,
     )
-    return {}
 
 
 _ACTS: dict[str, Command] = {

@@ -100,11 +100,10 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
 
 
 @router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
-async def unblock_domain(context: Context, params: One) -> object:
+async def unblock_domain(context: Context, params: One) -> None:
     """Unblock an e-mail domain."""
     block = await blocklists.unblock_domain(context.app.writes, params.id)
     _log.info("moderator %s: unblock e-mail domain %s", actor(context), block.domain)
-    return {}
 
 
 @router.get(
@@ -161,11 +160,10 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
 
 @router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
-async def unblock_address(context: Context, params: One) -> object:
+async def unblock_address(context: Context, params: One) -> None:
     """Unblock an e-mail address."""
     block = await blocklists.unblock_address(context.app.writes, params.id)
     _log.info("moderator %s: unblock e-mail address with hash %s", actor(context), block.digest)
-    return {}
 
 
 def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:
@@ -258,10 +256,9 @@ async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlo
 
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
-async def unblock_network(context: Context, params: One) -> object:
+async def unblock_network(context: Context, params: One) -> None:
     """Unblock an IP address range."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.app.writes, params.id))
-    return {}
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
