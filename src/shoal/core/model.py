@@ -216,7 +216,7 @@ class Member(Node, frozen=True, tag="member"):
 
 
 class Mention(NamedTuple):
-    """A member who is mentioned in a text, as resolved when the text was written."""
+    """A member mentioned in a text, as resolved when the text was written."""
 
     id: int
     name: str
