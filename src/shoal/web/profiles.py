@@ -42,7 +42,7 @@ from shoal.web.rendering import SIZE, HandlePath, framed, listing_page, next_of,
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
-from shoal.web.view_models import Bond, Face, bond_of, face_of, tag_path
+from shoal.web.view_models import Face, Relationship, face_of, relationship_of, tag_path
 
 _FACES = 3
 
@@ -64,7 +64,7 @@ class ProfileHead(msgspec.Struct, frozen=True):
     numbers: tuple[Number, ...]
     location: str
     """Where the member lives, if they show it."""
-    bond: Bond
+    relationship: Relationship
     marks: tuple[str, ...]
     """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
@@ -152,7 +152,7 @@ class ProfilePath(HandlePath, frozen=True, kw_only=True):
     show: Literal["photos", "posts", "replies", "about"] = "photos"
 
 
-class BondForm(IdForm, frozen=True, kw_only=True):
+class RelationshipForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
@@ -277,7 +277,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
     """Return the profile of a member, and the head of its page as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
-    profiles, stand, known = await asyncio.gather(
+    profiles, current, known = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
@@ -295,11 +295,11 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
             note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
             numbers=tuple(_numbers(ctx, profile)),
             location=location_label(ctx.words, member.location) if member.shows_location else "",
-            bond=bond_of(ctx, member, stand),
-            marks=tuple(_marks(ctx, member, stand)),
+            relationship=relationship_of(ctx, member, current),
+            marks=tuple(_marks(ctx, member, current)),
             known=tuple(face_of(ctx, follower.member) for follower in followers[:_FACES]),
             known_words=_known(ctx, followers),
-            private_note=stand.note,
+            private_note=current.note,
         ),
     )
 
@@ -308,18 +308,18 @@ async def _no_profiles() -> dict[int, list[Profile]]:
     return {}
 
 
-async def bond(ctx: PageContext, asked: BondForm) -> Response:
+async def change_relationship(ctx: PageContext, asked: RelationshipForm) -> Response:
     """Change the viewer's relationship with a member, or undo that. A script gets the updated button."""
     pending = PendingAction("follow", asked.id).at if asked.do == "follow" else None
     me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
-    stand = await verb(writes, me.id, asked.id)
+    current = await verb(writes, me.id, asked.id)
     if not ctx.partial:
         return ctx.back(asked)
     node = (await ctx.graph.obj_get((asked.id,))).get(asked.id)
     if not isinstance(node, Member):
         raise NotFound("There is no such member")
-    return part(ctx, "follow", bond=bond_of(ctx, node, stand), face=face_of(ctx, node))
+    return part(ctx, "follow", relationship=relationship_of(ctx, node, current), face=face_of(ctx, node))
 
 
 async def member_of(ctx: PageContext, name: str) -> Member:
@@ -433,7 +433,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     return (
         routing.page("/@{handle}", show, ProfilePath, cached=True),
         routing.page("/@{handle}/portfolio", portfolio, HandlePath, cached=True),
-        routing.form("/members/{id}/bond", bond, BondForm),
+        routing.form("/members/{id}/bond", change_relationship, RelationshipForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),
         routing.form("/settings/profile/remove", remove, RemoveForm),

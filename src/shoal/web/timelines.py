@@ -233,7 +233,7 @@ async def _front_page(ctx: PageContext) -> Response:
         rules=settings.rules,
         may_join=settings.registrations,
         shown=settings,
-        lent=face_of(ctx, demo) if isinstance(demo, Member) else None,
+        demo=face_of(ctx, demo) if isinstance(demo, Member) else None,
     )
 
 

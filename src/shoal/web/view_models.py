@@ -43,7 +43,7 @@ class Face(msgspec.Struct, frozen=True):
     avatar: str
 
 
-class Bond(msgspec.Struct, frozen=True):
+class Relationship(msgspec.Struct, frozen=True):
     """The relationship between the viewer and a member, as the buttons on pages show it."""
 
     self: bool = False
@@ -60,7 +60,7 @@ class PersonView(msgspec.Struct, frozen=True):
     note: Markup
     followers: str
     posts: str
-    bond: Bond
+    relationship: Relationship
     reason: str = ""
     """Why the member is suggested."""
 
@@ -70,8 +70,8 @@ def face_of(ctx: PageContext, member: Member) -> Face:
     return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), avatar)
 
 
-def bond_of(ctx: PageContext, member: Member, relation: Relation) -> Bond:
-    return Bond(
+def relationship_of(ctx: PageContext, member: Member, relation: Relation) -> Relationship:
+    return Relationship(
         self=member.id == ctx.viewer_id,
         following=relation.following,
         requested=relation.requested,
@@ -102,7 +102,7 @@ def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: st
         Markup(ctx.app.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
         words.compact(profile.followers),
         words.compact(profile.posts),
-        bond_of(ctx, member, relation),
+        relationship_of(ctx, member, relation),
         reason,
     )
 
