@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -325,10 +325,10 @@ def _kinds(of: type[Event]) -> Iterator[type[Event]]:
         yield from _kinds(kind)
 
 
+_KnownEvent: Any = reduce(or_, (kind for kind in _kinds(Event) if kind is not FutureEvent))
+"""The union of all events of this version."""
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(
-    reduce(or_, (kind for kind in _kinds(Event) if kind is not FutureEvent))
-)
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(_KnownEvent)
 
 
 def encode(event: Event) -> bytes:

@@ -18,7 +18,7 @@ from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
 class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
-    """An anonymous viewer."""
+    """A view for an anonymous visitor."""
 
     def __init__(self, network: Network) -> None:
         super().__init__(network, None)
