@@ -50,7 +50,6 @@ class Counted:
         self.lags: list[float] = []
         self.slots = timelines.slots
         self.length = timelines.length
-        self.slot_type = timelines.slot_type
         self.drop_idle = timelines.drop_idle
         self.clear = timelines.clear
         self.members = timelines.members

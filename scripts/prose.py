@@ -98,6 +98,7 @@ RETIRED = frozenset(
             "tallies",
             "taste",
             "tastes",
+            "thump",
             "told",
             "turns",
             "vitals",

@@ -21,8 +21,8 @@ from shoal.commands.context import Writes
 from shoal.commands.posts import Draft
 from shoal.core.errors import Taken
 from shoal.core.ids import compose, shard_of
+from shoal.core.licenses import License
 from shoal.core.model import Member, Visibility
-from shoal.core.photo_details import License
 from shoal.graph.access import access_member
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import BOOKMARK, OWNS_LIST, user_name_key

@@ -85,10 +85,6 @@ class RedisCluster:
         """The URL for clients, with all addresses."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
-    @property
-    def tls_url(self) -> str:
-        return "rediss+cluster://" + ",".join(f"127.0.0.1:{member.tls}" for member in self.members)
-
     def start(self) -> None:
         """Start the servers that are not running, and wait until the cluster is complete. Raises `Unavailable`."""
         for member in self.members:

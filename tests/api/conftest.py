@@ -35,5 +35,5 @@ def shared() -> Iterator[NetworkFixture]:
 def url() -> Iterator[str]:
     """Return the URL of a server that the tests of a module share."""
     # Closing a stream client blocks until the next heartbeat.
-    with served(USUAL._replace(thump=0.3)) as address:
+    with served(USUAL._replace(heartbeat=0.3)) as address:
         yield address

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import get_args
 
 import httpx
 import pytest
@@ -22,8 +21,6 @@ from tests.async_runner import at_a_desk
 from tests.server_process import served
 
 from shoal import Shoal as Network
-from shoal.admin import operations
-from shoal.admin.contract import Operation
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
 from shoal.commands import members, oauth
@@ -401,11 +398,6 @@ def test_why_slow_command_asks_running_server(tmp_path: Path) -> None:
         assert httpx.get(f"{server.url}/health").status_code == 200
         assert told(run(store, "why-slow")) == "no request was slow\n"
         assert "no slow request 'x'" in refused(run(store, "why-slow", "x"))
-
-
-def test_admin_operations_are_all_known_to_server() -> None:
-    made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)}
-    assert made - {Operation} == set(get_args(operations.AnyOperation))
 
 
 def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None:

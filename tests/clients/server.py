@@ -78,7 +78,7 @@ def a_shoal(folder: Path, **settings: Any) -> Iterator[Served]:
     store = f"sqlite:///{folder / 'shoal.db'}"
     asyncio.run(_appoint(store))
     # When Mastodon.py closes a stream, it waits for the next heartbeat.
-    with served(USUAL._replace(thump=0.3), store=store, **settings) as url:
+    with served(USUAL._replace(heartbeat=0.3), store=store, **settings) as url:
         client_id, secret = Mastodon.create_app(
             "Tests",
             scopes=["read", "write", "follow", "push", "profile", "admin:read", "admin:write"],

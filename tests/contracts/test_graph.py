@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict, OutcomeUnknown, StorageFull
-from shoal.core.events import AnyEvent, InversePending, PostCreated
+from shoal.core.events import Event, InversePending, PostCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of, named, shard_of
 from shoal.core.model import (
     Member,
@@ -525,7 +525,7 @@ async def test_graph_batch_with_lost_reply_is_stored_completely_and_caches_are_i
         assert await graph.assoc_get(ANN, [FOLLOWS], [BEN, CYD]) == {FOLLOWS: {BEN: Assoc(BEN, moment(2), b"")}}
         with pytest.raises(Conflict):
             await graph.commit(batch)
-        events: list[AnyEvent] = []
+        events: list[Event] = []
 
         async def settled() -> list[str]:
             for job in await graph.claim(10, 60):

@@ -12,7 +12,7 @@ import pytest
 
 from shoal.core.errors import Conflict
 from shoal.core.events import (
-    AnyEvent,
+    Event,
     FollowChanged,
     FollowersLost,
     FutureEvent,
@@ -50,7 +50,7 @@ SHORT, LONG = 0.2, 3600.0
 """Leases and delays in seconds: one that a test waits for, and one that never expires. While a short one runs, a test makes
 no requests: on a busy machine, even a short claim may take longer."""
 
-EVENTS: list[AnyEvent] = [
+EVENTS: list[Event] = [
     PostCreated(post_id=1, author_id=2, visibility=Visibility.UNLISTED, tag_ids=(-3, -4), mention_ids=(5,)),
     PostUpdated(post_id=1, author_id=2, tags_added=(-3,), tags_removed=(-4,)),
     PostDeleted(post_id=1, author_id=2, tag_ids=(-3,)),

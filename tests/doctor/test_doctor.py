@@ -68,21 +68,21 @@ def test_doctor_with_running_server_changes_no_files(tmp_path: Path) -> None:
         assert {**listing(tmp_path), settings: (0, 0)} == {**before, settings: (0, 0)}
     for check in ("settings", "settings_file", "server", "store", "jobs", "metrics", "push_key", "disk", "files"):
         assert found.grades(check) == ["ok"], found.all
-    assert "the server (process" in found.only("files").said
+    assert "the server (process" in found.only("files").message
 
 
 def test_doctor_reports_open_file_limit_of_running_server(tmp_path: Path) -> None:
     port = free_port()
     with served(tmp_path / "shoal.db", "--port", str(port), files=512):
-        assert "may open 512 files" in visit(tmp_path, port=port).only("files").said
+        assert "may open 512 files" in visit(tmp_path, port=port).only("files").message
 
 
 def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "other").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)):
-        assert "does not have this store" in visit(tmp_path / "other", port=port).only("server").said
-        assert "has the store open, but no server answers" in visit(tmp_path, port=free_port()).only("server").said
+        assert "does not have this store" in visit(tmp_path / "other", port=port).only("server").message
+        assert "has the store open, but no server answers" in visit(tmp_path, port=free_port()).only("server").message
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o622])
@@ -93,7 +93,7 @@ def test_doctor_settings_file_with_secrets_and_wide_permissions_is_bad(tmp_path:
     finding = visit_file(path).only("settings_file")
     assert finding.grade == ("ok" if mode in {0o600, 0o640} else "bad")
     if mode == 0o644:
-        assert "push_key" in finding.said
+        assert "push_key" in finding.message
         assert "chmod 600" in finding.advice
 
 
@@ -120,12 +120,12 @@ def test_doctor_secret_files_are_read_and_their_permissions_checked(tmp_path: Pa
     (tmp_path / "key").chmod(0o644)
     visit(tmp_path)
     found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "key"))
-    assert (found.only("secret_file").grade, found.only("push_key").said) == ("bad", "set")
+    assert (found.only("secret_file").grade, found.only("push_key").message) == ("bad", "set")
     (tmp_path / "key").chmod(0o600)
     found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "key"))
     assert (found.only("secret_file").grade, found.only("settings").grade) == ("ok", "ok")
     found = visit_file(tmp_path / "shoal.toml", SHOAL_PUSH_KEY_FILE=str(tmp_path / "none"))
-    assert "cannot read" in found.only("settings").said
+    assert "cannot read" in found.only("settings").message
 
 
 def test_doctor_unknown_settings_are_reported_with_suggestion(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_doctor_accepts_old_names_of_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("port = 70000", "port"),
         ("port = ", "not valid TOML"),
@@ -156,11 +156,11 @@ def test_doctor_accepts_old_names_of_settings(tmp_path: Path) -> None:
         ('trusted_proxies = "["', "not valid JSON"),
     ],
 )
-def test_doctor_invalid_settings_are_reported_in_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_doctor_invalid_settings_are_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text(text)
     told = [one for one in visit_file(path).all if one.check == "settings"]
-    assert any(one.grade == "bad" and said in one.said for one in told), told
+    assert any(one.grade == "bad" and message in one.message for one in told), told
 
 
 def test_doctor_missing_settings_file_is_bad_only_if_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_doctor_disk_without_free_inodes_is_bad(tmp_path: Path) -> None:
         finding = next(
             one for one in visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").all if one.check == "disk"
         )
-        assert (finding.grade, "inodes" in finding.said) == ("bad", True)
+        assert (finding.grade, "inodes" in finding.message) == ("bad", True)
 
 
 def test_doctor_upload_folder_in_memory_is_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,11 +237,11 @@ def test_doctor_missing_or_broken_ffmpeg_is_reported(tmp_path: Path, monkeypatch
     for name in ("ffmpeg", "ffprobe"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 3\n")
         (tmp_path / name).chmod(0o755)
-    assert "status 3" in asyncio.run(preflight.programs()).said
+    assert "status 3" in asyncio.run(preflight.programs()).message
     monkeypatch.setattr(preflight, "SECONDS", 0.1)
     (tmp_path / "ffmpeg").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     found = asyncio.run(preflight.programs())
-    assert (found.grade, "no response" in found.said) == ("warn", True)
+    assert (found.grade, "no response" in found.message) == ("warn", True)
 
 
 def test_doctor_reports_whether_names_of_places_are_installed(request: pytest.FixtureRequest) -> None:
@@ -266,7 +266,7 @@ def test_doctor_push_key_file_with_wide_permissions_is_reported(tmp_path: Path) 
     path.chmod(0o644)
     assert "chmod 600" in visit(tmp_path).only("push_key").advice
     path.write_text("scratched")
-    assert "contains no key" in visit(tmp_path).only("push_key").said
+    assert "contains no key" in visit(tmp_path).only("push_key").message
 
 
 def test_doctor_store_of_other_schema_version_is_reported(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_doctor_store_of_other_schema_version_is_reported(tmp_path: Path) -> Non
     assert visit(tmp_path).only("store").grade == "ok"
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 1")
-    assert "version" in visit(tmp_path).only("store").said
+    assert "version" in visit(tmp_path).only("store").message
 
 
 def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_doctor_dead_letter_jobs_are_reported(tmp_path: Path) -> None:
     asyncio.run(made(f"sqlite:///{path}"))
     asyncio.run(_park(path))
     finding = visit(tmp_path).only("jobs")
-    assert (finding.grade, "it broke" in finding.said) == ("warn", True)
+    assert (finding.grade, "it broke" in finding.message) == ("warn", True)
 
 
 async def _park(path: Path) -> None:
@@ -329,7 +329,7 @@ def test_doctor_wrong_postgres_password_is_reported_without_password(tmp_path: P
     found = visit(tmp_path, store=wrong)
     finding = found.only("engine")
     assert finding.grade == "bad"
-    assert "password" in finding.said
+    assert "password" in finding.message
     assert "user and password in store" in finding.advice
     assert "s3cret" not in str(found.all)
 
@@ -364,7 +364,7 @@ def test_doctor_check_of_broker_declares_no_queues(tmp_path: Path) -> None:
     rabbitmq.control(node, "set_permissions", "-p", place, "guest", ".*", ".*", ".*")
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
     url = f"{node.url.rpartition('/')[0]}/{place}"
-    assert "no queues yet" in visit(tmp_path, broker=url).only("jobs").said
+    assert "no queues yet" in visit(tmp_path, broker=url).only("jobs").message
 
     async def declared() -> bool:
         connection = await aiormq.connect(url)
@@ -388,7 +388,7 @@ def test_doctor_checks_both_tables_of_a_network_on_dynamodb(tmp_path: Path) -> N
     missing = visit(tmp_path, store=store, timelines=new_url(), media="memory://")
     assert missing.grades("engine") == ["ok", "bad"]
     finding = visit(tmp_path, timelines=timelines).only("settings")
-    assert (finding.grade, "requires a store on DynamoDB" in finding.said) == ("bad", True)
+    assert (finding.grade, "requires a store on DynamoDB" in finding.message) == ("bad", True)
 
 
 def test_doctor_unreachable_or_silent_engines_are_reported_within_timeout(
@@ -438,10 +438,10 @@ def test_doctor_mail_check_authenticates_and_sends_no_mail(tmp_path: Path) -> No
         url = f"{office.url}?ca={made.certificate}"
         finding = visit(tmp_path, mail=url).only("mail")
         assert finding.grade == "ok", finding
-        assert "with TLS and accepts the password" in finding.said
-        assert "secret" not in finding.said
-        assert "user or password" in visit(tmp_path, mail=url.replace("secret", "wrong")).only("mail").said
-        assert "CERTIFICATE_VERIFY_FAILED" in visit(tmp_path, mail=office.url).only("mail").said
+        assert "with TLS and accepts the password" in finding.message
+        assert "secret" not in finding.message
+        assert "user or password" in visit(tmp_path, mail=url.replace("secret", "wrong")).only("mail").message
+        assert "CERTIFICATE_VERIFY_FAILED" in visit(tmp_path, mail=office.url).only("mail").message
         assert (office.mails, office.tried) == ([], 0)
     assert visit(tmp_path, mail=office.url).only("mail").grade == "bad"
 

@@ -70,7 +70,7 @@ def test_doctor_shipped_nginx_configuration_passes_all_checks(behind: Behind) ->
     with behind.nginx():
         found = behind.visit()
         assert {check: found.only(check).grade for check in CHECKS} == dict.fromkeys(CHECKS, "ok"), found.all
-        assert "expires in 89 days" in found.only("tls").said or "in 90 days" in found.only("tls").said
+        assert "expires in 89 days" in found.only("tls").message or "in 90 days" in found.only("tls").message
 
 
 def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) -> None:
@@ -81,7 +81,7 @@ def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) ->
 
 
 @pytest.mark.parametrize(
-    ("check", "said", "changes"),
+    ("check", "message", "changes"),
     [
         (
             "forwarded",
@@ -94,23 +94,23 @@ def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) ->
     ],
 )
 def test_doctor_proxy_misconfiguration_is_the_only_bad_finding(
-    behind: Behind, check: str, said: str, changes: list[tuple[str, str]]
+    behind: Behind, check: str, message: str, changes: list[tuple[str, str]]
 ) -> None:
     with behind.nginx(*changes):
         found = behind.visit()
         assert found.bad() == {check}, found.all
-        assert said in found.only(check).said
+        assert message in found.only(check).message
 
 
 def test_doctor_proxy_without_backend_or_with_other_server_is_reported(behind: Behind) -> None:
     assert "proxy" in behind.visit().bad()
     with behind.nginx((f"127.0.0.1:{behind.port};", f"127.0.0.1:{free_port()};")):
-        assert "returned status 502" in behind.visit().only("proxy").said
+        assert "returned status 502" in behind.visit().only("proxy").message
     port = free_port()
     (behind.folder / "other").mkdir(exist_ok=True)
     other = served(behind.folder / "other" / "shoal.db", "--port", str(port), SHOAL_TITLE="Elsewhere")
     with other, behind.nginx((f"127.0.0.1:{behind.port};", f"127.0.0.1:{port};")):
-        assert "are different servers" in behind.visit().only("proxy").said
+        assert "are different servers" in behind.visit().only("proxy").message
 
 
 def test_doctor_expired_untrusted_or_expiring_certificate_is_reported(
@@ -120,7 +120,7 @@ def test_doctor_expired_untrusted_or_expiring_certificate_is_reported(
     monkeypatch.setenv("SSL_CERT_FILE", str(old.certificate))
     with behind.nginx(made=old):
         finding = behind.visit().only("tls")
-        assert (finding.grade, "expired" in finding.said) == ("bad", True), finding
+        assert (finding.grade, "expired" in finding.message) == ("bad", True), finding
     with behind.nginx():
         assert behind.visit().only("tls").grade == "bad"
     (tmp_path / "soon").mkdir()
@@ -134,15 +134,15 @@ def test_doctor_disabled_rate_limits_are_not_an_error(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "caddy").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)), caddy(tmp_path / "caddy", port) as url:
-        assert "rate_limits is off" in visit(tmp_path, port=port, base_url=url).only("forwarded").said
+        assert "rate_limits is off" in visit(tmp_path, port=port, base_url=url).only("forwarded").message
 
 
 def test_doctor_unresolvable_host_name_is_reported(tmp_path: Path) -> None:
-    assert "does not resolve" in visit(tmp_path, base_url="https://shoal.invalid").only("name").said
+    assert "does not resolve" in visit(tmp_path, base_url="https://shoal.invalid").only("name").message
 
 
 def test_doctor_base_url_without_tls_or_with_path_is_reported(tmp_path: Path) -> None:
-    assert "does not use TLS" in visit(tmp_path, base_url="http://shoal.invalid").only("base_url").said
+    assert "does not use TLS" in visit(tmp_path, base_url="http://shoal.invalid").only("base_url").message
     assert visit(tmp_path, base_url="https://shoal.invalid/path").only("base_url").grade == "bad"
 
 
@@ -167,8 +167,8 @@ def test_doctor_clock_difference_to_proxy_is_reported(tmp_path: Path) -> None:
         found = visit(tmp_path, base_url=f"http://127.0.0.1:{late.server_port}")
         late.shutdown()
     finding = found.only("clock_of_proxy")
-    assert (finding.grade, "ahead of the proxy" in finding.said) == ("bad", True)
-    assert "is not from Shoal" in found.only("proxy").said
+    assert (finding.grade, "ahead of the proxy" in finding.message) == ("bad", True)
+    assert "is not from Shoal" in found.only("proxy").message
 
 
 def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_doctor_endless_proxy_response_times_out(tmp_path: Path) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     started.wait(60)
-    assert "no response within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").said
+    assert "no response within" in visit(tmp_path, base_url=f"http://127.0.0.1:{ports[0]}").only("proxy").message
     finished.set()
     thread.join(60)
 

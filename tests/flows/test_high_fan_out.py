@@ -21,7 +21,7 @@ from shoal.consumers.active_posts import forget_inactive
 from shoal.consumers.context import Effects
 from shoal.consumers.high_fan_out import HighFanOutSources
 from shoal.consumers.table import TABLE
-from shoal.core.events import AnyEvent, FollowChanged, FollowersLost
+from shoal.core.events import Event, FollowChanged, FollowersLost
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, tag_id
@@ -89,7 +89,7 @@ class HighFanOutFixture(NamedTuple):
             assert await same_as_defined(fan)
 
 
-async def follow_up(effects: Effects, event: AnyEvent) -> None:
+async def follow_up(effects: Effects, event: Event) -> None:
     for consequence in TABLE[type(event)]:
         mark: Any = 0
         while isinstance(mark, int):

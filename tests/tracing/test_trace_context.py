@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from shoal.core.events import AnyEvent, PostCreated, decode, encode
+from shoal.core.events import Event, PostCreated, decode, encode
 from shoal.graph.contract import Batch
 from shoal.observability.tracing import (
     Record,
@@ -117,7 +117,7 @@ def test_outbox_event_with_trace_is_33_bytes_larger() -> None:
 
 
 def test_outbox_event_contains_current_trace_context() -> None:
-    def emitted() -> AnyEvent:
+    def emitted() -> Event:
         batch = Batch(1)
         batch.emit(EVENT)
         return batch.events[0]

@@ -11,8 +11,9 @@ import pytest
 from shoal.commands import media, members, posts
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
+from shoal.core.licenses import License
 from shoal.core.model import Member, Post
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.photo_details import PhotoDetails
 from shoal.graph.access import access_member
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.media.photos import taken

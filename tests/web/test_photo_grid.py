@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shoal.web.photo_grid import GridPhoto, alike, in_rows, spread
-from shoal.web.photo_rows import WIDTHS, row_ends, rows_height
-from shoal.web.view_models import Face, Photo, ratio_class
+from shoal.web.photo_rows import WIDTHS, ratio_class, ratio_of, row_ends, rows_height
+from shoal.web.view_models import Face, Photo
 
 COFFEE = "LGHCM[xu~qxu4n%M%MWB%MofxuWB"
 COFFEE_AGAIN = "LGHCM[xu~qxu4n%M%MWB%MofxuWC"
@@ -31,7 +31,7 @@ def rows_of(ratios: list[float], ends: frozenset[int]) -> list[list[float]]:
     return rows
 
 
-@given(RATIOS, st.sampled_from(list(WIDTHS.values())))
+@given(RATIOS, st.sampled_from([width.target for width in WIDTHS]))
 def test_photo_grid_rows_of_any_photos_are_filled_within_a_factor_of_two(ratios: list[float], target: float) -> None:
     rows = rows_of(ratios, row_ends(tuple(ratios), target))
     assert [ratio for row in rows for ratio in row] == ratios
@@ -48,9 +48,10 @@ def test_photo_grid_with_one_photo_more_than_fits_in_rows_leaves_no_orphan() -> 
 
 def test_photo_grid_with_few_photos_fills_the_row_with_empty_items() -> None:
     grid = in_rows([photo(1, 1.0)])
-    for name, target in WIDTHS.items():
-        widths = [int(filler.split()[1][1:]) / 100 for filler in grid.fillers if filler.split()[0] == name]
-        assert abs(1 + sum(widths) - target) < 0.2
+    for width in WIDTHS:
+        fillers = [filler.split() for filler in grid.fillers]
+        ratios = [ratio_of(ratio) for css_class, ratio in fillers if css_class == width.css_class]
+        assert abs(1 + sum(ratios) - width.target) < 0.2
     assert not in_rows([photo(1) for _ in range(12)]).fillers
 
 
@@ -84,6 +85,7 @@ def test_photo_grid_separates_near_duplicates() -> None:
 @example([1.5] * 10, 1_140)
 def test_photo_rows_height_at_a_width_equals_height_of_rows_in_its_width_range(ratios: list[float], width: int) -> None:
     edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
-    target = WIDTHS[next(name for name, edge in edges.items() if width < edge)]
+    css_class = next(name for name, edge in edges.items() if width < edge)
+    target = next(found.target for found in WIDTHS if found.css_class == css_class)
     rows = rows_of(ratios, row_ends(tuple(ratios), target))
     assert abs(rows_height(ratios, width, 3) - sum(width / sum(row) + 3 for row in rows)) < 0.01

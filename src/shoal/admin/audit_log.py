@@ -73,7 +73,6 @@ _WRITTEN_AT_ONCE = 500
 class ListAudit(Operation[list[AuditRecord]]):
     """Read a page of the audit log, newest first, filtered by actor, target member and verb; an empty value matches all."""
 
-    answer = list[AuditRecord]
     actor: str = ""
     target: str = ""
     verb: str = ""
@@ -99,7 +98,6 @@ class ListAudit(Operation[list[AuditRecord]]):
 class ExportAudit(Operation[int]):
     """Write the whole audit log to a new local file as JSON Lines, oldest first; return the number of entries."""
 
-    answer = int
     alone = True
     to: Path
 

@@ -6,7 +6,7 @@ server that has the store open (`admin/control.py`). Both run this code.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, get_args
 
 import msgspec
 
@@ -67,13 +67,18 @@ T = TypeVar("T")
 
 
 class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """An administrative operation. `T` is the type of its result; the class attribute `answer` is that type at run time."""
+    """An administrative operation. `T` is the type of its result."""
 
-    answer: ClassVar[Any] = None
     alone: ClassVar[bool] = False
     """Whether the operation takes long: only one operation with `alone` may run at a time."""
     background: ClassVar[bool] = False
     """Whether a command that runs it without a server also processes its events; if not, the next server processes them."""
+
+    @property
+    def answer(self) -> Any:
+        """The type `T` of this operation."""
+        (base,) = cast("Any", type(self)).__orig_bases__
+        return get_args(base)[0]
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""

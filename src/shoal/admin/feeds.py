@@ -154,7 +154,7 @@ async def active_since(
     pages: int = PAGES,
     page_size: int = OBJECTS_AT_ONCE,
 ) -> Active:
-    """Return the members who were active between two times (Unix ms).
+    """Return the members active between two times (Unix ms).
 
     At most `pages` pages of the objects created in this period are read. If the period has more objects, the pages are spread
     over it at equal intervals.
@@ -218,7 +218,7 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days: posts of these days are ranked, for members who were active in them."""
+    """Number of past days: posts of these days are ranked, for members active in them."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Number of positions at the top of each feed that are compared."""
@@ -240,9 +240,9 @@ class ReplayReport(msgspec.Struct, kw_only=True):
     """False if only a part of the activity was read, so more members may have been active."""
     sampled: int
     own_recipe: int
-    """Members of the sample who are excluded because they chose a recipe themselves."""
+    """Members of the sample excluded because they chose a recipe themselves."""
     ranking_off: int
-    """Members of the sample who are excluded because they turned ranking off."""
+    """Members of the sample excluded because they turned ranking off."""
     nothing_to_rank: int
     """Members of the sample for whom there is no post in the chosen days."""
     figures: ReplayFigures

@@ -18,7 +18,7 @@ import msgspec
 
 from shoal.admin.report import Progress
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.core.events import AnyEvent
+from shoal.core.events import Event
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
 from shoal.graph.bulk import FIRST, KeyRow, Movable, Rows
@@ -40,7 +40,7 @@ async def forget_events(store: Store) -> None:
         await asyncio.sleep(_POLL_SECONDS / 10)
 
 
-async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
+async def emit_events(store: Store, found: Sequence[Event]) -> None:
     """Commit events in their order, without other changes."""
     for start in range(0, len(found), _AT_ONCE):
         batch = Batch(0)
@@ -49,7 +49,7 @@ async def emit_events(store: Store, found: Sequence[AnyEvent]) -> None:
         await store.commit(batch)
 
 
-async def park_events(store: Store, found: Sequence[tuple[AnyEvent, str]]) -> None:
+async def park_events(store: Store, found: Sequence[tuple[Event, str]]) -> None:
     """Commit events as parked jobs with their errors. The store must have no other unprocessed events."""
     await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):

@@ -55,7 +55,7 @@ def _tell(found: list[Diagnosis]) -> None:
     for diagnosis in found:
         grade = click.style(f"{diagnosis.grade:4}", fg=_COLORS[diagnosis.grade])
         advice = f": {diagnosis.advice}" if diagnosis.advice else ""
-        click.echo(f"{grade}  {diagnosis.check:{width}}  {diagnosis.said}{advice}")
+        click.echo(f"{grade}  {diagnosis.check:{width}}  {diagnosis.message}{advice}")
 
 
 _WIDTH = 44

@@ -31,7 +31,7 @@ from msgspec.structs import replace as _replace_struct
 
 from shoal.core.audit import SYSTEM_ACTOR, Actor, RepeatCounter
 from shoal.core.errors import Conflict, NotFound, Unavailable
-from shoal.core.events import AnyEvent
+from shoal.core.events import Event
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member, Node
 from shoal.core.signup import Inviters
@@ -250,7 +250,7 @@ async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, B
 
 
 async def delete_owned(
-    writes: Writes, kind: type[Owned], atype: AssocType, owner_id: int, id_: int, event: AnyEvent
+    writes: Writes, kind: type[Owned], atype: AssocType, owner_id: int, id_: int, event: Event
 ) -> None:
     """Delete an object that the member owns, and emit an event. Raises `NotFound` for another member's object."""
     await own_object(writes.graph, kind, owner_id, id_)

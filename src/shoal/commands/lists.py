@@ -1,6 +1,6 @@
 """Commands for lists of followed members.
 
-Members who are no longer followed are removed later (`relationships.trim_lists`); queries skip them immediately.
+Unfollowed members are removed later (`relationships.trim_lists`); queries skip them immediately.
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ from shoal.core.errors import (
 )
 from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of
+from shoal.core.licenses import License
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
-from shoal.core.photo_details import License
 from shoal.core.placement import place
 from shoal.core.places import Location, PlacePrecision
 from shoal.core.signup import Invited
@@ -307,7 +307,7 @@ async def log_in(
     """Return the member with this name or address and password. A member with a second factor also needs the `code`.
 
     `asker` is None for a caller inside the process. Raises `Unauthenticated`, with one message for every reason, `CodeNeeded`
-    for a correct password without a code, `NotAllowed` for a member who may not log in, and `TooMany` if the `asker` is
+    for a correct password without a code, `NotAllowed` for a member barred from logging in, and `TooMany` if the `asker` is
     rate-limited.
     """
     member = await knows_password(writes, name_or_email, password, asker)
@@ -322,7 +322,7 @@ async def log_in(
 async def knows_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
     """Return the member with this name or address and password, if they may log in. The second factor is not checked.
 
-    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member barred from logging in, and `TooMany` if
     the `asker` is rate-limited.
     """
     return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
@@ -331,7 +331,7 @@ async def knows_password(writes: Writes, name_or_email: str, password: str, aske
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     """Return the member whose passkey signed the response, if they may log in.
 
-    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member who may not log in, and `TooMany` if
+    Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member barred from logging in, and `TooMany` if
     the `asker` is rate-limited.
     """
     return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)

@@ -20,8 +20,8 @@ from shoal.commands.polls import PollDraft
 from shoal.core.errors import Conflict, Gone, InvalidInput, TooLarge, UnexpectedMentions
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
-from shoal.core.photo_details import License
 from shoal.core.places import checked_place
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed

@@ -72,10 +72,10 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
     """
     foresee(member_id)
     other = await access_member(writes.graph, other_id)
-    stand, bonds = await relation_and_bonds(writes.graph, member_id, other_id)
-    if member_id == other_id or stand.severed:
+    current, bonds = await relation_and_bonds(writes.graph, member_id, other_id)
+    if member_id == other_id or current.severed:
         raise NotAllowed("This action is not allowed")
-    atype = REQUESTS if other.locked and not stand.following else FOLLOWS
+    atype = REQUESTS if other.locked and not current.following else FOLLOWS
     old = bonds[atype].get(other_id)
     before = _terms(old, watching=other_id in bonds[WATCHES])
     after = _with_options(before, options)
@@ -85,7 +85,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         await _begin_follow(writes, member_id, atype, other_id, after, old)
     # Compute the result, because reading it would take as long as everything before the commit.
     return msgspec.structs.replace(
-        stand,
+        current,
         following=atype is FOLLOWS,
         requested=atype is REQUESTS,
         shares=after.shares,
@@ -264,10 +264,10 @@ async def end_followed_tag(writes: Writes, member_id: int, tag: int) -> None:
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
     """Block a member: neither can see the other, and follows and requests in both directions end."""
     await access_member(writes.graph, other_id)
-    stand = await relation(writes.graph, member_id, other_id)
+    current = await relation(writes.graph, member_id, other_id)
     if member_id == other_id:
         raise NotAllowed("This action is not allowed")
-    if not stand.blocking:
+    if not current.blocking:
         batch = Batch(shard_of(member_id))
         batch.assoc_add(member_id, BLOCKS, other_id, writes.new_id(batch.shard))
         _end_bonds(writes, batch, member_id, _BONDS, other_id)
@@ -323,10 +323,10 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
     """Feature the other member on the member's profile. Raises `InvalidInput` if the member does not follow them."""
-    stand = await relation(writes.graph, member_id, other_id)
-    if not stand.following:
+    current = await relation(writes.graph, member_id, other_id)
+    if not current.following:
         raise InvalidInput("You must be already following the account you want to endorse")
-    if not stand.endorsed:
+    if not current.endorsed:
         await _begin(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

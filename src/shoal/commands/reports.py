@@ -172,10 +172,10 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
     if not requested:
         return ()
     nodes = await graph.obj_get(requested)
-    stand = await relation(graph, member_id, target.id)
+    current = await relation(graph, member_id, target.id)
     for id_ in requested:
         post = nodes.get(id_)
-        if not isinstance(post, Post) or post.author_id != target.id or not may_see(member_id, post, target, stand):
+        if not isinstance(post, Post) or post.author_id != target.id or not may_see(member_id, post, target, current):
             raise NotFound("Record not found")
     return requested
 

@@ -151,10 +151,10 @@ def _ended(public: int, entry: Assoc) -> AssocOp:
 
 
 def _fail(pending: Iterable[_PendingEntry], error: BaseException) -> None:
-    heard = error if isinstance(error, Exception) else Unavailable("the write was canceled")
+    failure = error if isinstance(error, Exception) else Unavailable("the write was canceled")
     for post in pending:
         if not post.done.done():
-            post.done.set_exception(heard)
+            post.done.set_exception(failure)
             # Mark the exception as retrieved, because the future may have no waiter left.
             post.done.exception()
 

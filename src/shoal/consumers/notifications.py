@@ -85,7 +85,7 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
     met = await _meeting(effects, member_id, notice.actor_id, post)
     if met is None:
         return Treatment.DROP
-    member, actor, stand = met
+    member, actor, relation = met
     if member.notices == ACCEPT_ALL or notice.kind in NEVER_HELD or actor.role is not Role.NONE:
         return Treatment.ACCEPT
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES, FOLLOWED_BY), (actor.id,))
@@ -96,17 +96,17 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
     follows_since = milliseconds_of(follow_terms(fan.data).began(fan.time)) if fan else now
     private = notice.kind is Kind.MENTION and post is not None and post.visibility is Visibility.DIRECT
     answers = not private or await _began_thread(effects, member_id, post)
-    rules = _rules(member.notices, actor, stand, now, follows_since, answers=answers)
+    rules = _rules(member.notices, actor, relation, now, follows_since, answers=answers)
     return max(rules, key=list(Treatment).index, default=Treatment.ACCEPT)
 
 
 def _rules(
-    policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
+    policy: NoticePolicy, actor: Member, relation: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
     """Yield the treatment by each rule that applies. `answers` is False for a private mention in a thread of other members."""
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
-    if stand.following:
+    if relation.following:
         return
     yield policy.not_following
     if now - actor.created_at < _NEW_MS:
@@ -243,8 +243,8 @@ async def _tell_of_share(effects: Effects, event: events.ShareCreated) -> None:
     post = await find_object(effects.graph, Post, share.post_id) if isinstance(share, Share) else None
     if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
         return
-    stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
-    if may_see_share(post.author_id, share, sharer, stand):
+    relation = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
+    if may_see_share(post.author_id, share, sharer, relation):
         await _tell_each(effects, (post.author_id,), Notice(Kind.SHARE, sharer.id, post.id), share.id, post)
 
 

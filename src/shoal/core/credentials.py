@@ -402,7 +402,7 @@ class Login(Node, frozen=True, tag="login"):
     confirmed: bool = False
     """Whether a link mailed to the address was opened."""
     needs_approval: bool = False
-    """Whether a member who is still `unconfirmed` also needs the approval of moderators."""
+    """Whether a still `unconfirmed` member also needs the approval of moderators."""
     networks: tuple[bytes, ...] = ()  # hashes of the networks from which the member logged in, newest first
     kept: tuple[tuple[str, int], ...] = ()
     """Former addresses that can be restored, oldest first, each with the time (Unix ms) when it is released."""

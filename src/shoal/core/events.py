@@ -5,7 +5,10 @@ An event contains what its consumers would otherwise have to read again, and not
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -325,55 +328,23 @@ class FutureEvent(Event, frozen=True, tag=""):
     data: bytes
 
 
-_KnownEvent = (
-    PostCreated
-    | PostImported
-    | PostUpdated
-    | PostNarrowed
-    | PostDeleted
-    | PostHidden
-    | TagsUsed
-    | SuspensionChanged
-    | ShareCreated
-    | ShareDeleted
-    | FollowChanged
-    | FollowersLost
-    | LikeChanged
-    | ReactionChanged
-    | RequestChanged
-    | PollEnded
-    | PollRemoved
-    | ReportFiled
-    | ReportOutcomeChanged
-    | PublishRefused
-    | FiltersChanged
-    | ListChanged
-    | AlbumDeleted
-    | MediaUploaded
-    | MediaDescribed
-    | FilesReleased
-    | SessionsEnded
-    | ProfileChanged
-    | Blocked
-    | MemberRegistered
-    | MemberRemoved
-    | EmailChanged
-    | MailDue
-    | PushDue
-    | InversePending
-)
+def _kinds(of: type[Event]) -> Iterator[type[Event]]:
+    for kind in of.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
 
-AnyEvent = _KnownEvent | FutureEvent
 
+_KnownEvent: Any = reduce(or_, (kind for kind in _kinds(Event) if kind is not FutureEvent))
+"""The union of all events of this version."""
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[_KnownEvent] = msgspec.msgpack.Decoder(_KnownEvent)
+_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(_KnownEvent)
 
 
 def encode(event: Event) -> bytes:
     return event.data if isinstance(event, FutureEvent) else _encoder.encode(event)
 
 
-def decode(data: bytes) -> AnyEvent:
+def decode(data: bytes) -> Event:
     """Decode an event. An event with an unknown kind or value becomes a `FutureEvent`."""
     try:
         return _decoder.decode(data)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from hashlib import md5
 
 from shoal.core.placement import SHARDS, place
@@ -49,10 +48,6 @@ def shard_of(id_: int) -> int:
 
 def milliseconds_of(id_: int) -> int:
     return (id_ >> _TIME_SHIFT) + EPOCH_MS
-
-
-def moment_of(id_: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds_of(id_) / 1000, UTC)
 
 
 def floor_at(milliseconds: int) -> int:

@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from shoal.core.ids import milliseconds_of
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.licenses import License
+from shoal.core.photo_details import PhotoDetails
 from shoal.core.places import Location, Place, PlacePrecision
 from shoal.core.text import isolated
 from shoal.core.tokens import TokenUse

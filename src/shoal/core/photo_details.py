@@ -1,4 +1,4 @@
-"""The details that a camera stores in a photo, and the licenses of posts.
+"""The details that a camera stores in a photo.
 
 Only the values of `PhotoDetails` are read from an upload. Positions, serial numbers, names and comments never are.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from datetime import datetime
-from enum import StrEnum
-from typing import Literal
 from unicodedata import category
 
 import msgspec
@@ -20,26 +18,6 @@ _KEPT = 100
 """Maximum characters of a text that are stored."""
 _MOST_ISO = 10_000_000
 _FIRST_YEAR = 1826  # the year of the oldest photograph
-
-LicenseName = Literal["all-rights-reserved", "CC-BY-4.0", "CC0-1.0"]
-
-
-class License(StrEnum):
-    """The license of the photos of a post, by its SPDX identifier (https://spdx.org/licenses), or `all-rights-reserved`."""
-
-    RESERVED = "all-rights-reserved"
-    CC_BY = "CC-BY-4.0"
-    CC0 = "CC0-1.0"
-
-    @property
-    def url(self) -> str:
-        return _URLS.get(self, "")
-
-
-_URLS = {
-    License.CC_BY: "https://creativecommons.org/licenses/by/4.0/",
-    License.CC0: "https://creativecommons.org/publicdomain/zero/1.0/",
-}
 
 
 class PhotoDetails(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):

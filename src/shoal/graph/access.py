@@ -162,10 +162,12 @@ def _followed(data: bytes) -> Relation:
     return Relation(following=True, shares=terms.shares, languages=terms.languages)
 
 
-def _muted(stand: Relation, terms: MuteTerms, now: int) -> Relation:
+def _muted(relationship: Relation, terms: MuteTerms, now: int) -> Relation:
     if terms.over(now):
-        return stand
-    return structs.replace(stand, muting=True, muting_notifications=terms.notifications, muted_until=terms.expires_at)
+        return relationship
+    return structs.replace(
+        relationship, muting=True, muting_notifications=terms.notifications, muted_until=terms.expires_at
+    )
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
@@ -193,17 +195,19 @@ def _fully_related(targets: Sequence[int], found: Mapping[AssocType, Mapping[int
     relationships = _related(dict.fromkeys(targets, STRANGER), found)
     fans, requests, requested_by, watches, endorses, notes = rest = [found[atype] for atype in _REST]
     for id_ in {id_ for assocs in rest for id_ in assocs}:
-        stand = relationships[id_]
-        requested = not stand.following and id_ in requests
+        relationship = relationships[id_]
+        requested = not relationship.following and id_ in requests
         if requested:
             terms = follow_terms(requests[id_].data)
-            stand = structs.replace(stand, shares=terms.shares, languages=terms.languages, watching=terms.notify)
+            relationship = structs.replace(
+                relationship, shares=terms.shares, languages=terms.languages, watching=terms.notify
+            )
         relationships[id_] = structs.replace(
-            stand,
+            relationship,
             followed_by=id_ in fans,
             # Ignore associations that depend on a follow if there is none: they are deleted some time after the follow.
-            watching=id_ in watches if stand.following else stand.watching,
-            endorsed=stand.following and id_ in endorses,
+            watching=id_ in watches if relationship.following else relationship.watching,
+            endorsed=relationship.following and id_ in endorses,
             requested=requested,
             requested_by=id_ in requested_by and id_ not in fans,
             note=notes[id_].data.decode() if id_ in notes else "",

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from msgspec import Struct, structs
 
 from shoal.core.errors import Conflict, Unavailable
-from shoal.core.events import AnyEvent, InverseOp
+from shoal.core.events import Event, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.observability.tracing import carried
@@ -138,7 +138,7 @@ class Job(NamedTuple):
     """
 
     seq: int
-    event: AnyEvent
+    event: Event
     step: int = 0
     mark: int = 0
     attempt: int = 0
@@ -201,7 +201,7 @@ class Batch:
     objects: list[ObjOp] = field(default_factory=list)
     assocs: list[AssocOp] = field(default_factory=list)
     keys: list[KeyOp] = field(default_factory=list)
-    events: list[AnyEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     expects: list[int] = field(default_factory=list)
     after: Awaitable[object] | None = None
     """To be awaited before anything is stored. It may be awaited more than once."""
@@ -283,7 +283,7 @@ class Batch:
         """Release a key, if `id_` owns it."""
         self.keys.append(KeyOp(key, id_, alive=False))
 
-    def emit(self, event: AnyEvent) -> None:
+    def emit(self, event: Event) -> None:
         trace = carried()
         self.events.append(structs.replace(event, trace=trace) if trace else event)
 

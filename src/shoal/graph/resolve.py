@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.core.events import AnyEvent, InverseOp, InversePending
+from shoal.core.events import Event, InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import (
@@ -82,7 +82,7 @@ class Resolution:
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
         self.counts: dict[tuple[int, int], int] = {}
-        self.events: list[AnyEvent] = []
+        self.events: list[Event] = []
 
 
 class Touched:

@@ -123,7 +123,7 @@ def _words(scope: str) -> str:
 async def caller_of(uses: TokenUses, request: HTTPConnection, *, staff_second_factor: bool = False) -> Caller | None:
     """Return the caller; None without a token. With `staff_second_factor`, moderators and admins need a second factor.
 
-    Raises `Unauthenticated` for an invalid token, and `NotAllowed` for a member who may not log in.
+    Raises `Unauthenticated` for an invalid token, and `NotAllowed` for a member barred from logging in.
     """
     text = bearer_of(request)
     return None if text is None else await caller_with(uses, request, text, staff_second_factor=staff_second_factor)

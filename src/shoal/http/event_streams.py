@@ -27,7 +27,7 @@ from shoal.throttled_log import ThrottledLog
 class Pace(NamedTuple):
     """Intervals for each open stream, in seconds."""
 
-    thump: float = 15.0
+    heartbeat: float = 15.0
     """Between heartbeats on an event stream."""
     ping: float = 30.0
     """Between pings on a WebSocket. A client that does not answer before the next one is disconnected."""
@@ -82,7 +82,7 @@ class Streams:
         if self._stopped or self._of.total() >= self.most:
             raise Unavailable("The server has too many open streams; try again later")
         if self._of[member] >= self._per_member:
-            raise TooMany("Too many streams", retry_after=self.pace.thump)
+            raise TooMany("Too many streams", retry_after=self.pace.heartbeat)
 
     def stop(self) -> None:
         """End all streams, and refuse new ones."""
@@ -98,20 +98,20 @@ class Streams:
         `check` verifies the token again; the connection ends if it raises `Unauthenticated` or `NotAllowed`.
         """
         clock = asyncio.get_running_loop().time
-        thump = clock() + self.pace.thump
+        next_heartbeat = clock() + self.pace.heartbeat
         # Check the token at once, because it may have been revoked before the connection was registered.
         due = 0.0
         while True:
             if clock() >= due:
                 await _check(connection, check)
                 due = clock() + self.pace.check * random.uniform(0.6, 1.0)  # noqa: S311  # spreads the checks
-            heard = await _take(connection, min(thump, due))
-            if heard:
-                yield heard
+            received = await _take(connection, min(next_heartbeat, due))
+            if received:
+                yield received
             elif connection.ended:
                 return
-            if clock() >= thump:
-                thump = clock() + self.pace.thump
+            if clock() >= next_heartbeat:
+                next_heartbeat = clock() + self.pace.heartbeat
                 yield []
 
 
@@ -144,7 +144,7 @@ _HEADERS = {
     "x-accel-buffering": "no",
 }
 
-Heard = Sequence[PlacedUpdate | Missed]
+Received = Sequence[PlacedUpdate | Missed]
 
 
 class EventStream(Response):
@@ -159,7 +159,7 @@ class EventStream(Response):
         streams: Streams,
         connection: Connection,
         stack: AsyncExitStack,
-        lines: Callable[[Heard], Awaitable[bytes]],
+        lines: Callable[[Received], Awaitable[bytes]],
         check: Callable[[], Awaitable[object]],
     ) -> None:
         self.status_code = 200
@@ -195,8 +195,8 @@ class EventStream(Response):
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         async with aclosing(self._streams.attended(self._connection, self._check)) as attended:
-            async for heard in attended:
-                await write(await self._lines(heard) if heard else b":thump\n")
+            async for received in attended:
+                await write(await self._lines(received) if received else b":thump\n")
 
     async def _write(self, send: Send, body: bytes) -> None:
         if body:

@@ -79,7 +79,7 @@ def part(
 
 
 class Seeing:
-    """The network as one member sees it, or a visitor who is not logged in (None)."""
+    """The network as one member sees it, or an anonymous visitor (None)."""
 
     def __init__(self, network: Network, viewer: int | None) -> None:
         self._network = network

@@ -108,8 +108,8 @@ class SeesFeeds(Seeing):
         invalid coordinates, another radius, or a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        around = disk(latitude, longitude, radius_km)
-        found = await public_timelines.nearby_page(self._reads, self._viewer, around, cursor, only_media=only_media)
+        area = disk(latitude, longitude, radius_km)
+        found = await public_timelines.nearby_page(self._reads, self._viewer, area, cursor, only_media=only_media)
         return await self._filtered(found, FilterContext.PUBLIC)
 
     async def posts_by(

@@ -109,7 +109,7 @@ class Relates(Acting):
         return await relationships.note(self._writes, self.id, await self._other(who), text)
 
     async def endorse(self, who: AnyMember) -> Relation:
-        """Endorse a followee on the member's profile. Raises `NotFound`, and `InvalidInput` for a member who is not followed."""
+        """Endorse a followee on the member's profile. Raises `NotFound`, and `InvalidInput` for an unfollowed member."""
         return await relationships.endorse(self._writes, self.id, await self._other(who))
 
     async def unendorse(self, who: AnyMember) -> Relation:

@@ -1,4 +1,4 @@
-"""Views of a network: a member to act as, and a visitor who is not logged in."""
+"""Views of a network: a member to act as, and an anonymous visitor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shoal.library.search import FollowsTags, MemberSearches, Searches
 
 
 class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
-    """A viewer who is not logged in."""
+    """A view for an anonymous visitor."""
 
     def __init__(self, network: Network) -> None:
         super().__init__(network, None)

@@ -60,13 +60,13 @@ class OwnLists(Owned):
     async def put_on(self, which: AnyList, *members: AnyMember) -> None:
         """Add followees to a list, all of them or none.
 
-        Raises `NotFound` for an unknown list or a member who is not followed, `Taken` for a member who is on the list already,
+        Raises `NotFound` for an unknown list or an unfollowed member, `Taken` for a member already on the list,
         and `InvalidInput` for too many members.
         """
         await lists.put_on(self._writes, self._owner, id_of(which), await self._ids(members))
 
     async def take_off(self, which: AnyList, *members: AnyMember) -> None:
-        """Remove members from a list. Members who are not on it are ignored. Raises `NotFound`."""
+        """Remove members from a list. Members not on it are ignored. Raises `NotFound`."""
         await lists.take_off(self._writes, self._owner, id_of(which), await self._ids(members))
 
     async def members(self, which: AnyList, before: int | None = None, limit: int = member_queries.PAGE) -> MemberPage:

@@ -15,8 +15,8 @@ from shoal.commands.members import ProfileChange as ProfileChanges
 from shoal.commands.sessions import Session, Sessions
 from shoal.core.credentials import new_key
 from shoal.core.errors import NotFound
+from shoal.core.licenses import License, LicenseName
 from shoal.core.model import Member, QuotePolicy, Visibility
-from shoal.core.photo_details import License, LicenseName
 from shoal.core.places import PlacePrecision
 from shoal.core.signup import Invitation
 from shoal.graph.access import access_member

@@ -110,11 +110,11 @@ class Moderation:
         return await moderation.restore(self._writes, await self._id(who))
 
     async def approve(self, who: AnyMember) -> Member:
-        """Approve a pending member. Raises `NotFound`, and `NotAllowed` for a member who is not pending."""
+        """Approve a pending member. Raises `NotFound`, and `NotAllowed` unless the member is pending."""
         return await moderation.approve(self._writes, await self._id(who))
 
     async def reject(self, who: AnyMember) -> Member:
-        """Reject and delete a pending member. Raises `NotFound`, and `NotAllowed` for a member who is not pending."""
+        """Reject and delete a pending member. Raises `NotFound`, and `NotAllowed` unless the member is pending."""
         return await moderation.reject(self._writes, await self._id(who))
 
     async def silence(self, who: AnyMember) -> Member:

@@ -180,7 +180,7 @@ class Shoal:
     async def log_in(self, name_or_email: str, password: str, code: str = "") -> Handle:
         """Return the member with this password and, if they have a second factor, this code.
 
-        Raises `Unauthenticated`, `CodeNeeded` if a code is missing, and `NotAllowed` for a member who may not log in.
+        Raises `Unauthenticated`, `CodeNeeded` if a code is missing, and `NotAllowed` for a member barred from logging in.
         """
         return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password, code=code))
 

@@ -12,8 +12,8 @@ from shoal.commands.posts import Draft
 from shoal.core.emoji import checked_emoji
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
+from shoal.core.licenses import License, LicenseName
 from shoal.core.model import Post, Revision, ScheduledPost, Share, Visibility
-from shoal.core.photo_details import License, LicenseName
 from shoal.core.places import Place
 from shoal.graph.access import access_poll, access_post, own_object, own_post
 from shoal.graph.schema import BOOKMARK, LIKED_BY, LIKES, SHARED_BY, AssocType

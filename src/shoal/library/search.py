@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import Literal, NamedTuple
 
 from shoal.commands import relationships
-from shoal.commands import relationships as dismissals
 from shoal.library.acting import Acting, AnyMember, Seeing, part
 from shoal.queries import members, search, suggestions, tags, trends
 from shoal.queries.context import Reads
@@ -91,7 +90,7 @@ class MemberSearches(Searches, Acting):
 
     async def dismiss_suggestion(self, who: AnyMember) -> None:
         """Stop suggesting a member. Raises `NotFound`."""
-        await dismissals.dismiss_suggestion(self._writes, self.id, await self._resolve(who))
+        await relationships.dismiss_suggestion(self._writes, self.id, await self._resolve(who))
 
 
 CloudOrder = Literal["all", "hour", "day", "week", "rising"]

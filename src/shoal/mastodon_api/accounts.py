@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, NotFound
+from shoal.core.licenses import License
 from shoal.core.model import Member, QuotePolicy
-from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.core.text import canonical_tag
 from shoal.gazetteer import MOST_TYPED
@@ -68,27 +68,24 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 @router.get("/api/v1/accounts", auth="optional", scope="read:accounts", answer=list[Account])
 async def list_accounts(context: Context, params: AccountIds) -> object:
     """List accounts by id, omitting deleted accounts."""
-    app_context = context.app
-    return app_context.present.accounts(await profiles_by_id(app_context.graph, context.caller.member_id, params.id))
+    return context.app.present.accounts(await profiles_by_id(context.app.graph, context.caller.member_id, params.id))
 
 
 @router.get("/api/v1/accounts/{id}", auth="optional", scope="read:accounts", answer=Account, cached=True)
 async def get_account(context: Context, params: One) -> object:
     """Show an account by id."""
-    app_context = context.app
-    await access_member(app_context.graph, params.id, showing=())
-    return app_context.present.account(await profile_of(context, params.id))
+    await access_member(context.app.graph, params.id, showing=())
+    return context.app.present.account(await profile_of(context, params.id))
 
 
 @router.get("/api/v1/accounts/lookup", auth="optional", scope="read:accounts", answer=Account)
 async def lookup(context: Context, params: Lookup) -> object:
     """Show an account by name."""
-    app_context = context.app
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
-    if domain and domain.lower() not in app_context.at.names:
+    if domain and domain.lower() not in context.app.at.names:
         raise NotFound("Record not found")
-    member = await account_named(app_context, name)
-    return app_context.present.account(await profile_of(context, member.id))
+    member = await account_named(context.app, name)
+    return context.app.present.account(await profile_of(context, member.id))
 
 
 async def account_named(app_context: AppContext, name: str) -> Member:
@@ -141,21 +138,19 @@ async def following(context: Context, params: PageOf) -> object:
 
 
 async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
-    app_context = context.app
     viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
     showing = ((atype, member_queries.read_by_page(cursor)),)
-    member = await access_member(app_context.graph, params.id, showing=showing)
+    member = await access_member(context.app.graph, params.id, showing=showing)
     if member.hides_connections and viewer != member.id:
         return b"[]"
-    return people_page(context, await member_queries.page(app_context.reads, viewer, params.id, atype, cursor), cursor)
+    return people_page(context, await member_queries.page(context.app.reads, viewer, params.id, atype, cursor), cursor)
 
 
 @router.get("/api/shoal/v1/accounts/{id}/received", auth="optional", scope="read:accounts", answer=Received)
 async def received(context: Context, params: One) -> object:
     """Return the total likes and shares of an account's posts that the caller can find: `{"likes": n, "shares": n}`."""
-    app_context = context.app
-    await access_member(app_context.graph, params.id)
-    found = await member_queries.received(app_context.reads, context.caller.member_id, params.id)
+    await access_member(context.app.graph, params.id)
+    found = await member_queries.received(context.app.reads, context.caller.member_id, params.id)
     return {"likes": found.likes, "shares": found.shares}
 
 
@@ -289,7 +284,6 @@ async def preferences(context: Context, _params: None) -> object:
 
 
 async def _shown(context: Context) -> entities.CredentialAccount:
-    app_context = context.app
     member = actor(context)
-    requests = (await app_context.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
-    return serializers.credential_account(await profile_of(context, member), app_context.at, requests)
+    requests = (await context.app.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
+    return serializers.credential_account(await profile_of(context, member), context.app.at, requests)

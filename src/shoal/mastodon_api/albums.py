@@ -101,10 +101,9 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def list_albums(context: Context, params: PageOf) -> object:
     """List the albums of an account, newest first: those with photos that the caller may see, and all of the caller's own."""
-    app_context = context.app
     cursor = cursor_of(params, queries.PAGE, 40)
-    found = await queries.of_member(app_context.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
-    body = [album_of(cover, app_context.at) for cover in found.covers]
+    found = await queries.of_member(context.app.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
+    body = [album_of(cover, context.app.at) for cover in found.covers]
     return paged(context, body, [cover.album.id for cover in found.covers], found.next, cursor)
 
 
@@ -130,9 +129,8 @@ async def get_album(context: Context, params: PartOfAlbum) -> object:
 @router.post("/api/shoal/v1/albums", scope="write:accounts", answer=Album)
 async def create(context: Context, params: NewAlbum) -> object:
     """Create an empty album."""
-    app_context = context.app
-    made = await albums.create(app_context.writes, actor(context), params.title, params.description)
-    return album_of(queries.Cover(made, 0), app_context.at)
+    made = await albums.create(context.app.writes, actor(context), params.title, params.description)
+    return album_of(queries.Cover(made, 0), context.app.at)
 
 
 @router.put("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=Album)
@@ -145,10 +143,9 @@ async def update(context: Context, params: AlbumChanges) -> object:
 
 
 @router.delete("/api/shoal/v1/albums/{id}", scope="write:accounts", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete one of the caller's albums. Its statuses are not deleted."""
     await albums.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.post("/api/shoal/v1/albums/{id}/photos", scope="write:accounts", answer=Album)
@@ -173,7 +170,6 @@ async def reorder_photos(context: Context, params: SomePhotos) -> object:
 
 
 async def _own(context: Context, album_id: int) -> Album:
-    app_context = context.app
-    found = await queries.page(app_context.reads, actor(context), album_id, limit=4)
+    found = await queries.page(context.app.reads, actor(context), album_id, limit=4)
     first = tuple(photo.media for photo in found.photos if photo.media.preview_key)
-    return album_of(queries.Cover(found.album, found.total, first), app_context.at)
+    return album_of(queries.Cover(found.album, found.total, first), context.app.at)

@@ -349,11 +349,10 @@ async def show(context: Context, id_: int) -> bytes:
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
     """Return a status after the caller removed a reaction from it, even if they may no longer see it. Raises `NotFound`."""
-    app_context = context.app
-    entry = await hydrate_taken_back(app_context.graph, actor(context), id_)
+    entry = await hydrate_taken_back(context.app.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")
-    return await app_context.present.status(actor(context), entry)
+    return await context.app.present.status(actor(context), entry)
 
 
 async def profile_of(context: Context, member_id: int) -> Profile:

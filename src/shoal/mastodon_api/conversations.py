@@ -17,10 +17,9 @@ router = Router()
 @router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
 async def list_conversations(context: Context, params: StatusesQuery) -> object:
     """List the caller's conversations, most recently active first."""
-    app_context = context.app
     cursor = cursor_of(params)
-    page = await queries.page(app_context.reads, actor(context), cursor)
-    body = await shown(app_context, actor(context), page.items, listed_data(with_data=params.with_data))
+    page = await queries.page(context.app.reads, actor(context), cursor)
+    body = await shown(context.app, actor(context), page.items, listed_data(with_data=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -37,17 +36,15 @@ async def unread(context: Context, params: One) -> object:
 
 
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
-async def remove(context: Context, params: One) -> object:
+async def remove(context: Context, params: One) -> None:
     """Remove a conversation from the list, until someone replies in it."""
     await commands.remove(context.app.writes, actor(context), params.id)
-    return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
-    app_context = context.app
-    await commands.mark(app_context.writes, actor(context), params.id, unread=unread)
-    found = await queries.one(app_context.reads, actor(context), params.id)
-    return (await shown(app_context, actor(context), (found,)))[0]
+    await commands.mark(context.app.writes, actor(context), params.id, unread=unread)
+    found = await queries.one(context.app.reads, actor(context), params.id)
+    return (await shown(context.app, actor(context), (found,)))[0]
 
 
 async def shown(

@@ -173,10 +173,9 @@ async def update(context: Context, params: ChangedFilter) -> object:
 
 
 @router.delete("/api/v2/filters/{id}", scope="write:filters", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete a filter and its keywords."""
     await filters.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v2/filters/{id}/keywords", scope="read:filters", answer=list[FilterKeyword])
@@ -203,22 +202,19 @@ async def get_keyword(context: Context, params: One) -> object:
 @router.put("/api/v2/filters/keywords/{id}", scope="write:filters", answer=FilterKeyword)
 async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Update a keyword of a filter."""
-    app_context = context.app
-    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    filter_, before = await filters.filter_of_keyword(context.app.graph, actor(context), params.id)
     word = KeywordChange(id=before.id, keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(app_context.writes, actor(context), filter_.id, FilterChange(words=[word]))
+    changed = await filters.update(context.app.writes, actor(context), filter_.id, FilterChange(words=[word]))
     return keyword_entity(next(word for word in changed.keywords if word.id == before.id))
 
 
 @router.delete("/api/v2/filters/keywords/{id}", scope="write:filters", answer=dict)
-async def remove_keyword(context: Context, params: One) -> object:
+async def remove_keyword(context: Context, params: One) -> None:
     """Remove a keyword from its filter."""
-    app_context = context.app
-    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    filter_, before = await filters.filter_of_keyword(context.app.graph, actor(context), params.id)
     await filters.update(
-        app_context.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
+        context.app.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
     )
-    return {}
 
 
 @router.get("/api/v2/filters/{id}/statuses", scope="read:filters", answer=list[FilterStatus])
@@ -241,10 +237,9 @@ async def get_status(context: Context, params: One) -> object:
 
 
 @router.delete("/api/v2/filters/statuses/{id}", scope="write:filters", answer=dict)
-async def remove_status(context: Context, params: One) -> object:
+async def remove_status(context: Context, params: One) -> None:
     """Remove a status from its filter."""
     await filters.remove_post(context.app.writes, actor(context), params.id)
-    return {}
 
 
 _SHARED = (
@@ -298,8 +293,7 @@ async def get_v1(context: Context, params: One) -> object:
 @router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
     """Update a filter of API v1."""
-    app_context = context.app
-    filter_, before = await filters.filter_of_keyword(app_context.graph, actor(context), params.id)
+    filter_, before = await filters.filter_of_keyword(context.app.graph, actor(context), params.id)
     is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
     if not is_only_keyword and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
@@ -307,23 +301,21 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
     change = _v1_change_of(
         params, title=params.phrase if is_only_keyword else None, irreversible=params.irreversible, word=word
     )
-    changed = await filters.update(app_context.writes, actor(context), filter_.id, change)
+    changed = await filters.update(context.app.writes, actor(context), filter_.id, change)
     return v1_entity(changed, next(word for word in changed.keywords if word.id == before.id))
 
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
-async def delete_v1(context: Context, params: One) -> object:
+async def delete_v1(context: Context, params: One) -> None:
     """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
-    app_context = context.app
     member = actor(context)
-    filter_, before = await filters.filter_of_keyword(app_context.graph, member, params.id)
+    filter_, before = await filters.filter_of_keyword(context.app.graph, member, params.id)
     if len(filter_.keywords) == 1 and not filter_.posts:
-        await filters.delete(app_context.writes, member, filter_.id)
+        await filters.delete(context.app.writes, member, filter_.id)
     else:
         await filters.update(
-            app_context.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
+            context.app.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=before.id, gone=True)])
         )
-    return {}
 
 
 def _v1_change_of(

@@ -197,17 +197,16 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
     """List the statuses most likely to interest the caller, best first. If ranking fails, they are listed newest first."""
-    app_context = context.app
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
-    page = await feed.page(app_context.reads, actor(context), limit, cursor, explain=params.explain)
-    body = await app_context.present.ranked_page(
+    page = await feed.page(context.app.reads, actor(context), limit, cursor, explain=params.explain)
+    body = await context.app.present.ranked_page(
         actor(context), _explained(page.entries), listed_data(with_data=params.with_data)
     )
     headers = [_feed_header(page.by_time)]
     if page.next:
         query = {"limit": limit, "cursor": page.next} | ({"with_data": "true"} if params.with_data else {})
-        headers.append(("Link", f'<{app_context.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
+        headers.append(("Link", f'<{context.app.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
     return Reply(body, headers=tuple(headers))
 
 
@@ -249,12 +248,11 @@ async def get_catch_up(context: Context, params: CatchUpQuery) -> object:
 @router.get("/api/shoal/v1/ranking", scope="read:accounts", answer=RankingChoices)
 async def get_ranking(context: Context, _params: None) -> object:
     """Show the recipe by which statuses are ranked for the caller, and the presets."""
-    app_context = context.app
-    found = await personalization_of(app_context.graph, actor(context))
-    recipe = feed.recipe_for(app_context.reads, found)
+    found = await personalization_of(context.app.graph, actor(context))
+    recipe = feed.recipe_for(context.app.reads, found)
     return RankingChoices(
         recipe=recipe,
-        link=app_context.at.recipe(recipe),
+        link=context.app.at.recipe(recipe),
         own=found.recipe is not None,
         on=not found.off,
         presets=dict(PRESETS),
@@ -299,10 +297,9 @@ async def switch_ranking(context: Context, params: RankingSwitch) -> object:
 
 
 @router.post("/api/shoal/v1/seen", scope="write:accounts", answer=dict)
-async def report_seen(context: Context, params: SeenStatuses) -> object:
+async def report_seen(context: Context, params: SeenStatuses) -> None:
     """Report statuses that the caller has seen, which lowers their rank."""
     await ranking_commands.add_seen_posts(context.app.writes, actor(context), params.ids)
-    return {}
 
 
 @router.get("/api/shoal/v1/statuses/{id}/why_not", scope="read:statuses", answer=WhyNot)

@@ -168,24 +168,23 @@ _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 @router.get("/api/v1/instance", answer=InstanceV1)
 async def v1(context: Context, _params: None) -> object:
     """Show the instance in the format of API v1."""
-    app_context = context.app
-    settings, totals = app_context.settings, await app_context.network_totals.totals()
+    settings, totals = context.app.settings, await context.app.network_totals.totals()
     return {
-        "uri": app_context.at.netloc,
+        "uri": context.app.at.netloc,
         "title": settings.title,
         "short_description": settings.description,
         "description": settings.description,
         "email": settings.contact_email,
         "version": _VERSION,
-        "urls": {"streaming_api": _streaming(app_context)},
+        "urls": {"streaming_api": _streaming(context.app)},
         "stats": {"user_count": totals.members, "status_count": totals.posts, "domain_count": 1},
-        "thumbnail": app_context.at.root + MISSING_HEADER,
+        "thumbnail": context.app.at.root + MISSING_HEADER,
         "languages": ["en"],
         "registrations": settings.registrations,
         "approval_required": _waits(settings),
         "invites_enabled": settings.invitations == "members",
-        "configuration": _configuration(app_context),
-        "contact_account": await contact(app_context),
+        "configuration": _configuration(context.app),
+        "contact_account": await contact(context.app),
         "rules": rules_of(settings),
     }
 
@@ -193,12 +192,11 @@ async def v1(context: Context, _params: None) -> object:
 @router.get("/api/v2/instance", answer=InstanceV2)
 async def v2(context: Context, _params: None) -> object:
     """Show the instance in the format of API v2."""
-    app_context = context.app
-    settings, totals = app_context.settings, await app_context.network_totals.totals()
-    thumbnail = app_context.at.root + MISSING_HEADER
+    settings, totals = context.app.settings, await context.app.network_totals.totals()
+    thumbnail = context.app.at.root + MISSING_HEADER
     access = {"local": "public", "remote": "disabled"}
     return {
-        "domain": app_context.at.netloc,
+        "domain": context.app.at.netloc,
         "title": settings.title,
         "version": _VERSION,
         "source_url": _SOURCE,
@@ -208,15 +206,15 @@ async def v2(context: Context, _params: None) -> object:
         "icon": [],
         "languages": ["en"],
         "configuration": {
-            **_configuration(app_context),
+            **_configuration(context.app),
             "urls": {
-                "streaming": _streaming(app_context),
+                "streaming": _streaming(context.app),
                 "status": None,
-                "about": f"{app_context.at.root}/about",
-                "privacy_policy": f"{app_context.at.root}/about/privacy" if settings.privacy_policy else None,
-                "terms_of_service": f"{app_context.at.root}/about/terms" if settings.terms_of_service else None,
+                "about": f"{context.app.at.root}/about",
+                "privacy_policy": f"{context.app.at.root}/about/privacy" if settings.privacy_policy else None,
+                "terms_of_service": f"{context.app.at.root}/about/terms" if settings.terms_of_service else None,
             },
-            "vapid": {"public_key": app_context.push_key},
+            "vapid": {"public_key": context.app.push_key},
             "translation": {"enabled": False},
             "timelines_access": {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access},
             "limited_federation": True,
@@ -230,7 +228,7 @@ async def v2(context: Context, _params: None) -> object:
             "url": None,
         },
         "api_versions": {"mastodon": _API_VERSION},
-        "contact": {"email": settings.contact_email, "account": await contact(app_context)},
+        "contact": {"email": settings.contact_email, "account": await contact(context.app)},
         "rules": rules_of(settings),
     }
 
@@ -302,18 +300,17 @@ async def nodeinfo_links(context: Context, _params: None) -> object:
 @router.get("/nodeinfo/2.0", answer=Nodeinfo)
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software and size of this server, in the format of nodeinfo 2.0."""
-    app_context = context.app
-    totals = await app_context.network_totals.totals()
+    totals = await context.app.network_totals.totals()
     return {
         "version": "2.0",
         "software": {"name": "shoal", "version": _SHOAL},
         "protocols": [],
         "services": {"inbound": [], "outbound": []},
-        "openRegistrations": app_context.settings.registrations,
+        "openRegistrations": context.app.settings.registrations,
         "usage": {"users": {"total": totals.members, "activeMonth": totals.active}, "localPosts": totals.posts},
         "metadata": {
-            "nodeName": app_context.settings.title,
-            "nodeDescription": app_context.settings.description,
+            "nodeName": context.app.settings.title,
+            "nodeDescription": context.app.settings.description,
             # Pleroma clients detect support for emoji reactions by this name.
             "features": ["pleroma_emoji_reactions"],
             # Clients that select their protocol by software recognize forks of Mastodon by this key.
@@ -343,11 +340,10 @@ async def host_meta(context: Context, _params: None) -> Response:
 @router.get("/.well-known/webfinger", answer=Body("application/jrd+json", WebFinger), refuses=(404, 410))
 async def webfinger(context: Context, params: Resource) -> Response:
     """Look up an account by `acct:name@domain` or the URL of its profile."""
-    app_context = context.app
-    member = await account_named(app_context, _name(app_context, params.resource))
-    url = app_context.at.account(member.name)
+    member = await account_named(context.app, _name(context.app, params.resource))
+    url = context.app.at.account(member.name)
     found = WebFinger(
-        subject=f"acct:{member.name}@{app_context.at.domain}",
+        subject=f"acct:{member.name}@{context.app.at.domain}",
         aliases=[url],
         links=[WebFingerLink(_PROFILE, "text/html", url)],
     )

@@ -62,9 +62,8 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 @router.get("/api/v1/lists", scope="read:lists", answer=list[UserList])
 async def list_lists(context: Context, _params: None) -> object:
     """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
-    app_context = context.app
-    ranked = [for_you_list(actor(context))] if app_context.settings.for_you_list else []
-    owned = await queries.owned(app_context.graph, actor(context))
+    ranked = [for_you_list(actor(context))] if context.app.settings.for_you_list else []
+    owned = await queries.owned(context.app.graph, actor(context))
     return [user_list(member_list) for member_list in (*ranked, *owned)]
 
 
@@ -117,11 +116,10 @@ async def update(context: Context, params: ListChanges) -> object:
 
 
 @router.delete("/api/v1/lists/{id}", scope="write:lists", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.delete(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v1/lists/{id}/accounts", scope="read:lists", answer=list[Account])
@@ -137,27 +135,24 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
 
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def add_accounts(context: Context, params: Accounts) -> object:
+async def add_accounts(context: Context, params: Accounts) -> None:
     """Add followed accounts to one of the caller's lists: all of them, or none."""
     _check_changeable(context, params.id)
     await lists.put_on(context.app.writes, actor(context), params.id, params.account_ids)
-    return {}
 
 
 @router.delete("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
-async def remove_accounts(context: Context, params: Accounts) -> object:
+async def remove_accounts(context: Context, params: Accounts) -> None:
     """Remove accounts from one of the caller's lists."""
     _check_changeable(context, params.id)
     await lists.take_off(context.app.writes, actor(context), params.id, params.account_ids)
-    return {}
 
 
 @router.get("/api/v1/accounts/{id}/lists", scope="read:lists", answer=list[UserList])
 async def lists_with_account(context: Context, params: One) -> object:
     """List the caller's lists that contain an account."""
-    app_context = context.app
-    await access_member(app_context.graph, params.id)
-    found = await queries.with_member(app_context.graph, actor(context), params.id)
+    await access_member(context.app.graph, params.id)
+    found = await queries.with_member(context.app.graph, actor(context), params.id)
     return [user_list(member_list) for member_list in found]
 
 

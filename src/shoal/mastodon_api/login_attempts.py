@@ -164,7 +164,6 @@ async def come_back(context: Context, name: str, password: str) -> Member:
 
 
 def _attempt(context: Context) -> Attempt:
-    app_context = context.app
     return Attempt(
-        app_context.limiter, address_of(context.request.scope), site_of(app_context.at.root, app_context.settings.title)
+        context.app.limiter, address_of(context.request.scope), site_of(context.app.at.root, context.app.settings.title)
     )

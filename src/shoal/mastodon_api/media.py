@@ -105,10 +105,9 @@ async def describe(context: Context, params: MediaChanges) -> object:
 
 
 @router.delete("/api/v1/media/{id}", answer=dict)
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: One) -> None:
     """Delete one of the caller's files that no status or scheduled status uses."""
     await discard_media(context.app.writes, actor(context), params.id)
-    return {}
 
 
 async def _uploaded(context: Context, params: NewMedia) -> Media:

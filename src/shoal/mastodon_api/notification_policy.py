@@ -96,31 +96,27 @@ async def get_request(context: Context, params: One) -> object:
 
 
 @router.post("/api/v1/notifications/requests/{id}/accept", scope="write:notifications", answer=dict)
-async def accept(context: Context, params: One) -> object:
+async def accept(context: Context, params: One) -> None:
     """Accept the filtered notifications of a sender, and stop filtering the sender's notifications."""
     await commands.accept_requests(context.app.writes, actor(context), {params.id})
-    return {}
 
 
 @router.post("/api/v1/notifications/requests/{id}/dismiss", scope="write:notifications", answer=dict)
-async def dismiss(context: Context, params: One) -> object:
+async def dismiss(context: Context, params: One) -> None:
     """Dismiss the filtered notifications of a sender."""
     await commands.dismiss_requests(context.app.writes, actor(context), {params.id})
-    return {}
 
 
 @router.post("/api/v1/notifications/requests/accept", scope="write:notifications", answer=dict)
-async def accept_requests(context: Context, params: RequestIds) -> object:
+async def accept_requests(context: Context, params: RequestIds) -> None:
     """Accept the filtered notifications of several senders, and stop filtering their notifications."""
     await commands.accept_requests(context.app.writes, actor(context), {*params.id})
-    return {}
 
 
 @router.post("/api/v1/notifications/requests/dismiss", scope="write:notifications", answer=dict)
-async def dismiss_requests(context: Context, params: RequestIds) -> object:
+async def dismiss_requests(context: Context, params: RequestIds) -> None:
     """Dismiss the filtered notifications of several senders."""
     await commands.dismiss_requests(context.app.writes, actor(context), {*params.id})
-    return {}
 
 
 @router.get("/api/v1/notifications/requests/merged", scope="read:notifications", answer=Merged)
@@ -159,13 +155,12 @@ async def _summary(context: Context) -> PolicySummary:
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
-    app_context = context.app
-    statuses = await app_context.present.each(actor(context), [item.entry] if item.entry else [])
+    statuses = await context.app.present.each(actor(context), [item.entry] if item.entry else [])
     return NotificationRequest(
         id=str(item.sender.member.id),
         created_at=moment_of(item.first),
         updated_at=moment_of(item.last),
         notifications_count=str(item.count),
-        account=raw(app_context.present.account(item.sender)),
+        account=raw(context.app.present.account(item.sender)),
         last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
     )

@@ -82,34 +82,30 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
 @router.get("/api/v1/notifications", scope="read:notifications", answer=list[Notification], cached=True)
 async def list_notifications(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
-    app_context = context.app
     cursor = cursor_of(params, 40, 80)
-    page = await queries.page(app_context.reads, actor(context), cursor, query_of(params))
-    body = await shown(app_context, actor(context), page.items, listed_data(with_data=params.with_data))
+    page = await queries.page(context.app.reads, actor(context), cursor, query_of(params))
+    body = await shown(context.app, actor(context), page.items, listed_data(with_data=params.with_data))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
 @router.get("/api/v1/notifications/{id}", scope="read:notifications", answer=Notification)
 async def get_notification(context: Context, params: One) -> object:
     """Return a single notification."""
-    app_context = context.app
-    found = await queries.one(app_context.reads, actor(context), params.id)
-    return (await shown(app_context, actor(context), (found,)))[0]
+    found = await queries.one(context.app.reads, actor(context), params.id)
+    return (await shown(context.app, actor(context), (found,)))[0]
 
 
 @router.post("/api/v1/notifications/dismiss", scope="write:notifications", answer=dict)
 @router.post("/api/v1/notifications/{id}/dismiss", scope="write:notifications", answer=dict)
-async def dismiss(context: Context, params: One) -> object:
+async def dismiss(context: Context, params: One) -> None:
     """Dismiss a single notification."""
     await commands.dismiss(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.post("/api/v1/notifications/clear", scope="write:notifications", answer=dict)
-async def clear(context: Context, _params: None) -> object:
+async def clear(context: Context, _params: None) -> None:
     """Delete all of the account's notifications."""
     await commands.clear(context.app.writes, actor(context))
-    return {}
 
 
 @router.get("/api/v1/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
@@ -182,13 +178,12 @@ class OneGroup(msgspec.Struct, frozen=True):
 @router.get("/api/v2/notifications", scope="read:notifications", answer=GroupedNotificationsResults)
 async def list_groups(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, most recent notification first."""
-    app_context = context.app
     cursor = cursor_of(params, 40, 80)
     page = await queries.grouped(
-        app_context.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types)
+        context.app.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types)
     )
     results = await _results(
-        app_context, actor(context), page.groups, params.expand_accounts, listed_data(with_data=params.with_data)
+        context.app, actor(context), page.groups, params.expand_accounts, listed_data(with_data=params.with_data)
     )
     return paged(context, results, [item.time for item in page.items], page.next, cursor)
 
@@ -208,15 +203,13 @@ async def group_accounts(context: Context, params: OneGroup) -> object:
 
 
 @router.post("/api/v2/notifications/{group_key}/dismiss", scope="write:notifications", answer=dict)
-async def dismiss_group(context: Context, params: OneGroup) -> object:
+async def dismiss_group(context: Context, params: OneGroup) -> None:
     """Dismiss a group of notifications."""
-    app_context = context.app
     key = _parsed(params.group_key)
     if isinstance(key, Group):
-        await commands.dismiss_group(app_context.writes, actor(context), key)
+        await commands.dismiss_group(context.app.writes, actor(context), key)
     else:
-        await commands.dismiss(app_context.writes, actor(context), key)
-    return {}
+        await commands.dismiss(context.app.writes, actor(context), key)
 
 
 @router.get("/api/v2/notifications/unread_count", scope="read:notifications", answer=UnreadCount)
@@ -231,11 +224,10 @@ def _kinds(types: Sequence[str]) -> frozenset[Kind]:
 
 
 async def _found(context: Context, text: str) -> tuple[Group | None, list[queries.Notification]]:
-    app_context = context.app
     key = _parsed(text)
     if isinstance(key, Group):
-        return key, await queries.of_group(app_context.reads, actor(context), key)
-    return None, [await queries.one(app_context.reads, actor(context), key)]
+        return key, await queries.of_group(context.app.reads, actor(context), key)
+    return None, [await queries.one(context.app.reads, actor(context), key)]
 
 
 def _parsed(text: str) -> Group | int:

@@ -186,25 +186,23 @@ class AppForm(msgspec.Struct, frozen=True):
 @router.post("/api/v1/apps", auth="public", limit_class="apps", answer=CredentialApplication)
 async def register_app(context: Context, params: AppForm) -> object:
     """Register an app, and return it with its secret."""
-    app_context = context.app
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
         raise InvalidInput("website: must be an http or https URL", field="website")
     made = await oauth.register(
-        app_context.writes,
+        context.app.writes,
         params.client_name,
-        redirect_uris=_checked_uris(params.redirect_uris, app_context.writes.limits),
+        redirect_uris=_checked_uris(params.redirect_uris, context.app.writes.limits),
         scopes=authentication.parse(params.scopes),
         website=website,
     )
-    return serializers.credential_application(made.app, made.secret, app_context.push_key)
+    return serializers.credential_application(made.app, made.secret, context.app.push_key)
 
 
 @router.get("/api/v1/apps/verify_credentials", auth="app", answer=Application)
 async def verify_app(context: Context, _params: None) -> object:
     """Show the app to which the access token was issued."""
-    app_context = context.app
-    return serializers.application(await app_of(app_context, context.caller.app_id), app_context.push_key)
+    return serializers.application(await app_of(context.app, context.caller.app_id), context.app.push_key)
 
 
 async def app_of(app_context: AppContext, app_id: int) -> App:
@@ -261,15 +259,14 @@ class Revocation(msgspec.Struct, frozen=True):
 @router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
 async def issue_token(context: Context, params: TokenRequest) -> object:
     """Create an access token. Each request returns a new one."""
-    app_context = context.app
     grant = _GRANT_HANDLERS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
-    if grant is None or params.grant_type not in grant_types(app_context.settings):
+    if grant is None or params.grant_type not in grant_types(context.app.settings):
         raise OAuthRefused(
             "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
         )
-    app = await _client(app_context, context.request, params)
+    app = await _client(context.app, context.request, params)
     return Reply(serializers.token(*await grant(context, app, params)), headers=_NO_STORE)
 
 
@@ -319,21 +316,19 @@ def grant_types(settings: Settings) -> list[str]:
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
-async def revoke_token(context: Context, params: Revocation) -> object:
+async def revoke_token(context: Context, params: Revocation) -> None:
     """Revoke an access token. Unknown tokens count as revoked; an app cannot revoke the tokens of another app."""
-    app_context = context.app
-    app = await _client(app_context, context.request, params)
+    app = await _client(context.app, context.request, params)
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found, member = await oauth.check_token(app_context.writes, params.token)
+        found, member = await oauth.check_token(context.app.writes, params.token)
     except Unauthenticated:
-        return {}
+        return
     if found.app_id != app.id:
         raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
-    actor = app_context.writes.actor if member is None else app_context.writes.actor.proved(member)
-    await oauth.revoke_token(app_context.writes.by(actor), found)
-    return {}
+    actor = context.app.writes.actor if member is None else context.app.writes.actor.proved(member)
+    await oauth.revoke_token(context.app.writes.by(actor), found)
 
 
 async def _client(app_context: AppContext, request: Request, params: TokenRequest | Revocation) -> App:
@@ -403,11 +398,10 @@ class UserInfo(msgspec.Struct, kw_only=True):
 @router.get("/.well-known/oauth-authorization-server", auth="public", answer=Metadata, refuses=(404,))
 async def metadata(context: Context, _params: None) -> object:
     """Return the metadata of the OAuth server. It is available over https only, because clients reject other URLs."""
-    app_context = context.app
-    issuer = issuer_of(app_context.at)
+    issuer = issuer_of(context.app.at)
     if not issuer:
         raise NotFound
-    root = app_context.at.root
+    root = context.app.at.root
     return Metadata(
         issuer=issuer,
         authorization_endpoint=f"{root}/oauth/authorize",
@@ -418,7 +412,7 @@ async def metadata(context: Context, _params: None) -> object:
         scopes_supported=sorted(KNOWN),
         response_types_supported=["code"],
         response_modes_supported=["query"],
-        grant_types_supported=grant_types(app_context.settings),
+        grant_types_supported=grant_types(context.app.settings),
         token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
         code_challenge_methods_supported=["S256"],
         authorization_response_iss_parameter_supported=True,
@@ -429,13 +423,12 @@ async def metadata(context: Context, _params: None) -> object:
 @router.post("/oauth/userinfo", scope="profile", answer=UserInfo)
 async def userinfo(context: Context, _params: None) -> object:
     """Return the caller's identity as OpenID Connect claims."""
-    app_context = context.app
     member = (await profile_of(context, actor(context))).member
     return UserInfo(
-        iss=f"{app_context.at.root}/",
-        sub=app_context.at.account(member.name),
+        iss=f"{context.app.at.root}/",
+        sub=context.app.at.account(member.name),
         name=member.display_name or member.name,
         preferred_username=member.name,
-        profile=app_context.at.account(member.name),
-        picture=app_context.at.avatar(still_of(member.avatar)),
+        profile=context.app.at.account(member.name),
+        picture=context.app.at.avatar(still_of(member.avatar)),
     )

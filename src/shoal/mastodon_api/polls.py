@@ -68,10 +68,9 @@ async def vote(context: Context, params: Votes) -> object:
 
 
 async def _shown(context: Context, poll_id: int) -> object:
-    app_context = context.app
-    poll = await access_poll(app_context.graph, context.caller.member_id, poll_id)
+    poll = await access_poll(context.app.graph, context.caller.member_id, poll_id)
     view = (await entry_of(context, poll.post_id)).poll
     if view is None:
         raise NotFound("Record not found")
-    now = milliseconds_of(app_context.writes.new_id(shard_of(poll.id)))
+    now = milliseconds_of(context.app.writes.new_id(shard_of(poll.id)))
     return serializers.poll(view, context.caller.member_id, now)

@@ -140,10 +140,9 @@ async def change_subscription(context: Context, params: PushChanges) -> object:
 
 
 @router.delete("/api/v1/push/subscription", scope="push", answer=dict)
-async def unsubscribe(context: Context, _params: None) -> object:
+async def unsubscribe(context: Context, _params: None) -> None:
     """Delete the push subscription of the caller's session."""
     await push_subscriptions.end(context.app.writes, actor(context), context.caller.token_id)
-    return {}
 
 
 def _key(app_context: AppContext) -> ServerKey:

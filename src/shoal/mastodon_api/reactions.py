@@ -121,10 +121,9 @@ async def reblogged_by(context: Context, params: PageOf) -> object:
 
 
 async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
-    app_context = context.app
     viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
-    post = await access_post(app_context.graph, viewer, params.id)
-    return people_page(context, await members.page(app_context.reads, viewer, post.id, atype, cursor), cursor)
+    post = await access_post(context.app.graph, viewer, params.id)
+    return people_page(context, await members.page(context.app.reads, viewer, post.id, atype, cursor), cursor)
 
 
 @router.get("/api/v1/favourites", scope="read:favourites", answer=list[Status])
@@ -152,19 +151,17 @@ for _mark in POST_MARKS:
 
 
 async def _saved(context: Context, params: StatusesQuery, atype: AssocType) -> object:
-    app_context = context.app
     cursor, member = cursor_of(params), actor(context)
-    page = await posts.saved_page(app_context.reads, member, atype, cursor)
-    body = await app_context.present.page(member, page.entries, listed_data(with_data=params.with_data))
+    page = await posts.saved_page(context.app.reads, member, atype, cursor)
+    body = await context.app.present.page(member, page.entries, listed_data(with_data=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
 
 
 @router.get("/api/shoal/v1/statuses/{id}/likers", auth="optional", scope="read:accounts", answer=Likers)
 async def likers(context: Context, params: One) -> object:
     """Return how many accounts like a status, and the five that liked it last: `{"count": n, "newest": [Account]}`."""
-    app_context = context.app
-    found = await members.likers(app_context.reads, context.caller.member_id, params.id)
-    return b'{"count":%d,"newest":%b}' % (found.total, app_context.present.accounts(found.newest))
+    found = await members.likers(context.app.reads, context.caller.member_id, params.id)
+    return b'{"count":%d,"newest":%b}' % (found.total, context.app.present.accounts(found.newest))
 
 
 @router.put("/api/v1/pleroma/statuses/{id}/reactions/{emoji}", scope="write:favourites", answer=Status)
@@ -188,14 +185,13 @@ async def unreact(context: Context, params: OnStatus) -> object:
 )
 async def emoji(context: Context, params: One) -> object:
     """List the emoji reactions to a status, first used first, each with the ten accounts that added it last."""
-    app_context = context.app
-    found = await members.emoji_reactors(app_context.reads, context.caller.member_id, params.id, _NEWEST)
+    found = await members.emoji_reactors(context.app.reads, context.caller.member_id, params.id, _NEWEST)
     return [
         EmojiReactors(
             reactors.emoji,
             reactors.count,
             reactors.me,
-            [raw(app_context.present.account(profile)) for profile in reactors.newest],
+            [raw(context.app.present.account(profile)) for profile in reactors.newest],
         )
         for reactors in found
     ]
@@ -209,10 +205,9 @@ async def emoji(context: Context, params: One) -> object:
 )
 async def emoji_by(context: Context, params: PageOfEmoji) -> object:
     """List the accounts that reacted to a status with an emoji, newest first, in an array with one emoji or none."""
-    app_context = context.app
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)
-    counted, page = await members.emoji_page(app_context.reads, context.caller.member_id, params.id, emoji, cursor)
-    accounts = [raw(app_context.present.account(profile)) for profile in page.profiles]
+    counted, page = await members.emoji_page(context.app.reads, context.caller.member_id, params.id, emoji, cursor)
+    accounts = [raw(context.app.present.account(profile)) for profile in page.profiles]
     found = [EmojiReactors(counted.emoji, counted.count, counted.me, accounts)] if counted.count else []
     return paged(context, found, page.times, page.next, cursor)

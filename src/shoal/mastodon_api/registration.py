@@ -57,14 +57,13 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
     Any other person also needs approval if the server requires it for all, or if it requires a proof of work and `proven` is
     false.
     """
-    app_context = context.app
-    if not (app_context.settings.registrations or invited):
+    if not (context.app.settings.registrations or invited):
         raise NotAllowed("This server does not accept new members")
-    severity = app_context.ip_guard.severity(context.request.scope)
+    severity = context.app.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server does not accept new members from your IP address")
-    unproven = app_context.settings.signup_work > 0 and not proven
-    return ((app_context.settings.approval or unproven) and not invited) or severity is not None
+    unproven = context.app.settings.signup_work > 0 and not proven
+    return ((context.app.settings.approval or unproven) and not invited) or severity is not None
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -78,28 +77,27 @@ async def join(context: Context, form: Joining) -> Member:
     Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `ValidationErrors`
     with all errors found, each with its field.
     """
-    app_context = context.app
     if form.invite_code:
-        await invitations.offered(app_context.writes, form.invite_code)
+        await invitations.offered(context.app.writes, form.invite_code)
     pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
     client = address_of(context.request.scope)
-    await _check(app_context, form, client, pending=pending)
-    if form.proof and app_context.settings.signup_work:
-        await _check_proof(app_context, form)
-    confirms = asks_confirmation(app_context.settings)
+    await _check(context.app, form, client, pending=pending)
+    if form.proof and context.app.settings.signup_work:
+        await _check_proof(context.app, form)
+    confirms = asks_confirmation(context.app.settings)
     invitation = (
-        invitations.held(app_context.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
+        invitations.held(context.app.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     )
     async with hashing(context.request.scope), invitation as invited:
         return await members.register(
-            app_context.writes,
+            context.app.writes,
             form.username,
             password=form.password,
             email=form.email,
             language=form.language,
             pending=pending,
             reason=form.reason if pending else "",
-            unconfirmed=confirms and app_context.settings.email_confirmation == "required",
+            unconfirmed=confirms and context.app.settings.email_confirmation == "required",
             confirms=confirms,
             network=address_prefix(client) if client else "",
             invited=invited,
@@ -188,8 +186,7 @@ class SignUp(msgspec.Struct, frozen=True):
 @router.post("/api/v1/accounts", auth="client", scope="write:accounts", limit_class="signup", answer=Token)
 async def sign_up(context: Context, params: SignUp) -> object:
     """Create a member and return their token, which is valid at once, or after approval if sign-ups need it."""
-    app_context = context.app
-    app = await app_of(app_context, context.caller.app_id)
+    app = await app_of(context.app, context.caller.app_id)
     member = await join(
         context,
         Joining(
@@ -205,7 +202,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
     )
     origin = origin_of_request(context.request)
     made = await oauth.issue_token(
-        app_context.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
+        context.app.writes, app.id, member.id, app.scopes, generation=member.generation, origin=origin
     )
     return serializers.token(*made)
 
@@ -217,19 +214,17 @@ def _language(locale: str) -> str:
 
 
 @router.post("/api/v1/emails/confirmations", scope="write:accounts", answer=dict)
-async def resend_confirmation(context: Context, _params: None) -> object:
+async def resend_confirmation(context: Context, _params: None) -> None:
     """Resend the mail with which the caller confirms their address.
 
     Refused if the address is confirmed or missing, and if the server requires no confirmation.
     """
-    app_context = context.app
-    member = await access_member(app_context.graph, actor(context))
-    login = await members.login_of(app_context.writes, member)
-    if login is None or not login.email or login.confirmed or not asks_confirmation(app_context.settings):
+    member = await access_member(context.app.graph, actor(context))
+    login = await members.login_of(context.app.writes, member)
+    if login is None or not login.email or login.confirmed or not asks_confirmation(context.app.settings):
         raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
     await count_mail(context, login.email)
-    await credentials.ask_confirmation(app_context.writes, member)
-    return {}
+    await credentials.ask_confirmation(context.app.writes, member)
 
 
 class NewInvite(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,35 +255,32 @@ class InviteEntity(msgspec.Struct, kw_only=True):
 @router.get("/api/shoal/v1/invites", scope="read:accounts", answer=list[InviteEntity])
 async def list_invites(context: Context, _params: None) -> object:
     """List the caller's invitations, newest first, including expired and used-up ones."""
-    app_context = context.app
     return [
-        _shown(app_context, invitation)
-        for invitation in await invitations.of_member(app_context.writes, actor(context))
+        _shown(context.app, invitation)
+        for invitation in await invitations.of_member(context.app.writes, actor(context))
     ]
 
 
 @router.post("/api/shoal/v1/invites", scope="write:accounts", answer=InviteEntity)
 async def create_invite(context: Context, params: NewInvite) -> object:
     """Create an invitation. The setting `invitations` determines who may create one."""
-    app_context = context.app
-    for_staff = invitations.is_for_staff(app_context.writes, uses=params.max_uses, seconds=params.expires_in)
+    for_staff = invitations.is_for_staff(context.app.writes, uses=params.max_uses, seconds=params.expires_in)
     if for_staff and context.caller.unguarded:
         raise SecondFactorNeeded
     made = await invitations.create(
-        app_context.writes, actor(context), uses=params.max_uses, seconds=params.expires_in, follow=params.autofollow
+        context.app.writes, actor(context), uses=params.max_uses, seconds=params.expires_in, follow=params.autofollow
     )
-    return _shown(app_context, made)
+    return _shown(context.app, made)
 
 
 @router.delete("/api/shoal/v1/invites/{id}", scope="write:accounts", answer=dict)
-async def revoke_invite(context: Context, params: One) -> object:
+async def revoke_invite(context: Context, params: One) -> None:
     """Revoke one of the caller's invitations. Staff with the scope `admin:write:accounts` may revoke any invitation."""
     app_context, caller = context.app, context.caller
     guarded_staff = caller.role is not Role.NONE and not caller.unguarded
     as_staff = guarded_staff and granted(caller.scopes, "admin:write:accounts")
     verb = invitations.end_as_staff if as_staff else invitations.end
     await verb(app_context.writes, actor(context), params.id)
-    return {}
 
 
 def _shown(app_context: AppContext, invitation: Invitation) -> InviteEntity:
@@ -350,10 +342,9 @@ async def delete_account(context: Context, params: OwnPassword) -> object:
 
 
 @router.post("/api/shoal/v1/come_back", auth="public", limit_class="login", answer=dict, refuses=(401, 403))
-async def cancel_deletion(context: Context, params: NameAndPassword) -> object:
+async def cancel_deletion(context: Context, params: NameAndPassword) -> None:
     """Cancel the deletion of an account, so that its owner can log in again."""
     await login_attempts.come_back(context, params.username, params.password)
-    return {}
 
 
 @router.get("/api/shoal/v1/receipts/{receipt}", auth="public", answer=DepartureEntity)

@@ -157,22 +157,20 @@ async def endorsements(context: Context, params: PageQuery) -> object:
 @router.get("/api/v1/accounts/{id}/endorsements", auth="optional", scope="read:accounts", answer=list[Account])
 async def endorsed_by(context: Context, params: PageOf) -> object:
     """List the accounts that an account features on its profile, newest first."""
-    app_context = context.app
-    await access_member(app_context.graph, params.id)
+    await access_member(context.app.graph, params.id)
     cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
-    found = await members.page(app_context.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
+    found = await members.page(context.app.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
     return people_page(context, found, cursor)
 
 
 @router.get("/api/v1/mutes", scope="read:mutes", answer=list[MutedAccount])
 async def mutes(context: Context, params: PageQuery) -> object:
     """List the accounts that the caller mutes, newest first, with the expiry of each mute."""
-    app_context = context.app
     cursor, member = cursor_of(params, 40, 80), actor(context)
-    found = await members.page(app_context.reads, member, member, MUTES, cursor, severed=True)
+    found = await members.page(context.app.reads, member, member, MUTES, cursor, severed=True)
     muted = [
         # Append a key to the encoded account.
-        app_context.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
+        context.app.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
         for profile, data in zip(found.profiles, found.data, strict=True)
     ]
     return paged(context, b"[%b]" % b",".join(muted), found.times, found.next, cursor)
@@ -194,10 +192,9 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 @router.get("/api/v1/accounts/familiar_followers", scope="read:follows", answer=list[FamiliarFollowers])
 async def familiar(context: Context, params: AccountIds) -> object:
     """List, for each account, those of its followers whom the caller follows; none if the account hides its followers."""
-    app_context = context.app
-    found = await members.familiar(app_context.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
+    found = await members.familiar(context.app.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
-        FamiliarFollowers(str(id_), [raw(app_context.present.account(profile)) for profile in profiles])
+        FamiliarFollowers(str(id_), [raw(context.app.present.account(profile)) for profile in profiles])
         for id_, profiles in found.items()
     ]
 

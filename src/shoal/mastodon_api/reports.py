@@ -39,14 +39,13 @@ def known_rules(app_context: AppContext) -> frozenset[str]:
 @router.post("/api/v1/reports", scope="write:reports", answer=Report)
 async def create(context: Context, params: NewReport) -> object:
     """Report an account, and statuses by it, to the moderators. The reported statuses are hidden from the caller."""
-    app_context = context.app
     if params.forward:
         raise InvalidInput("forward: not supported, because this network has no remote servers", field="forward")
     complaint = Complaint(
         post_ids=params.status_ids, comment=params.comment, category=params.category, rule_ids=params.rule_ids
     )
     filed = await reports.file(
-        app_context.writes, actor(context), params.account_id, complaint, rules=known_rules(app_context)
+        context.app.writes, actor(context), params.account_id, complaint, rules=known_rules(context.app)
     )
     target = await profile_of(context, filed.target_id)
-    return moderation_entities.report(filed, serializers.account(target, app_context.at))
+    return moderation_entities.report(filed, serializers.account(target, context.app.at))

@@ -81,44 +81,39 @@ class Rescheduled(msgspec.Struct, frozen=True):
 @router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
 async def list_scheduled(context: Context, params: PageQuery) -> object:
     """List the caller's scheduled statuses, most recently created first."""
-    app_context = context.app
     cursor = cursor_of(params)
-    page = await waiting(app_context.graph, actor(context), cursor)
-    body = await _entities(app_context, page.posts)
+    page = await waiting(context.app.graph, actor(context), cursor)
+    body = await _entities(context.app, page.posts)
     return paged(context, body, [post.id for post in page.posts], page.next, cursor)
 
 
 @router.get("/api/v1/scheduled_statuses/{id}", scope="read:statuses", answer=ScheduledStatus)
 async def get_scheduled(context: Context, params: One) -> object:
     """Show a scheduled status."""
-    app_context = context.app
-    return await _entity(app_context, await own_object(app_context.graph, ScheduledPost, actor(context), params.id))
+    return await _entity(context.app, await own_object(context.app.graph, ScheduledPost, actor(context), params.id))
 
 
 @router.put("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=ScheduledStatus)
 async def reschedule(context: Context, params: Rescheduled) -> object:
     """Change the time of a scheduled status."""
-    app_context = context.app
     at = moment_of(params.scheduled_at)
-    return await _entity(app_context, await scheduled_posts.put_off(app_context.writes, actor(context), params.id, at))
+    return await _entity(context.app, await scheduled_posts.put_off(context.app.writes, actor(context), params.id, at))
 
 
 @router.delete("/api/v1/scheduled_statuses/{id}", scope="write:statuses", answer=dict)
-async def cancel(context: Context, params: One) -> object:
+async def cancel(context: Context, params: One) -> None:
     """Cancel a scheduled status."""
     await scheduled_posts.cancel(context.app.writes, actor(context), params.id)
-    return {}
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
     """Schedule a status. If the `request` repeats an idempotency key and the status was posted since, return the posted status."""
-    app_context = context.app
     at = moment_of(moment)
     made = await scheduled_posts.schedule(
-        app_context.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
+        context.app.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
     )
     if isinstance(made, ScheduledPost):
-        return await _entity(app_context, made)
+        return await _entity(context.app, made)
     return await show(context, made.id)
 
 

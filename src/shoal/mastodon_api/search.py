@@ -140,32 +140,30 @@ def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
 
 
 async def _accounts(context: Context, text: str, part: ResultRange, *, following: bool) -> list[Profile]:
-    app_context = context.app
     if text.startswith("#") or "://" in text:
         return []
     match = _NAME.fullmatch(text)
     if match is not None:
-        if match[2] and match[2].lower() not in app_context.at.names:
+        if match[2] and match[2].lower() not in context.app.at.names:
             return []
         text = match[1]
-    return await search.members(app_context.reads, context.caller.member_id, text, part, following=following)
+    return await search.members(context.app.reads, context.caller.member_id, text, part, following=following)
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
     """Return the object at a URL of this server, if the caller may see it; None if the text is not such a URL."""
-    app_context = context.app
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
-    base = app_context.at.path[1:] and f"{app_context.at.path[1:]}/"
+    base = context.app.at.path[1:] and f"{context.app.at.path[1:]}/"
     match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
-    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in app_context.at.names:
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in context.app.at.names:
         return None
     if match["tag"]:
-        return _Found(hashtags=await search.tags(app_context.reads, None, unquote(match["tag"]), ResultRange(1)))
+        return _Found(hashtags=await search.tags(context.app.reads, None, unquote(match["tag"]), ResultRange(1)))
     if match["id"]:
         id_ = min(int(match["id"]), MAX_ID)
-        return _Found(statuses=await hydrate(app_context.graph, context.caller.member_id, (id_,), unasked=False))
-    member = await search.member_named(app_context.reads, match["name"])
+        return _Found(statuses=await hydrate(context.app.graph, context.caller.member_id, (id_,), unasked=False))
+    member = await search.member_named(context.app.reads, match["name"])
     return _Found(
-        accounts=await profiles_by_id(app_context.graph, context.caller.member_id, (member.id,)) if member else [],
+        accounts=await profiles_by_id(context.app.graph, context.caller.member_id, (member.id,)) if member else [],
     )

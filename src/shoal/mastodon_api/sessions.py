@@ -80,21 +80,18 @@ async def list_sessions(context: Context, params: PageQuery) -> object:
 
 
 @router.delete("/api/shoal/v1/sessions/{id}", scope="write:accounts", answer=dict)
-async def revoke_session(context: Context, params: One) -> object:
+async def revoke_session(context: Context, params: One) -> None:
     """Log out a session. Its token is revoked."""
     await sessions.end(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.delete("/api/shoal/v1/sessions", scope="write:accounts", answer=dict)
-async def revoke_other_sessions(context: Context, _params: None) -> object:
+async def revoke_other_sessions(context: Context, _params: None) -> None:
     """Log out all other sessions."""
     await sessions.end_others(context.app.writes, actor(context), context.caller.token_id)
-    return {}
 
 
 @router.put("/api/shoal/v1/password", scope="write:accounts", limit_class="login", answer=dict)
-async def change_password(context: Context, params: NewPassword) -> object:
+async def change_password(context: Context, params: NewPassword) -> None:
     """Change the password. This logs out all sessions, including this one."""
     await login_attempts.change_password(context, actor(context), params.current_password, params.new_password)
-    return {}

@@ -12,8 +12,8 @@ from shoal.commands import media, posts, reactions
 from shoal.commands.posts import Draft
 from shoal.commands.scheduled_posts import discard_media
 from shoal.core.errors import InvalidInput, NotFound, UnexpectedMentions, Unfit
+from shoal.core.licenses import License
 from shoal.core.model import Media, Post, Revision, Share
-from shoal.core.photo_details import License
 from shoal.graph.access import access_member, access_post, own_object, own_post
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, Json, Upload
@@ -137,9 +137,8 @@ class ThreadContext(WithData, frozen=True, kw_only=True):
 @router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
     """Create a status, or schedule one. A repeated Idempotency-Key returns the first status for an hour."""
-    app_context = context.app
     _refuse_quotes(params)
-    author = await access_member(app_context.graph, actor(context))
+    author = await access_member(context.app.graph, actor(context))
     draft = Draft(
         text=params.status or "",
         spoiler=params.spoiler_text or "",
@@ -159,10 +158,10 @@ async def create(context: Context, params: NewStatus) -> object:
     try:
         if params.scheduled_at:
             return await scheduled_statuses.plan(context, draft, params.scheduled_at, request=key)
-        made = await posts.create(app_context.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+        made = await posts.create(context.app.writes, author.id, draft, request=key, app_id=context.caller.app_id)
     except UnexpectedMentions as error:
-        profiles = await profiles_by_id(app_context.graph, author.id, error.member_ids)
-        return Reply({"error": str(error), "unexpected_accounts": raw(app_context.present.accounts(profiles))}, 422)
+        profiles = await profiles_by_id(context.app.graph, author.id, error.member_ids)
+        return Reply({"error": str(error), "unexpected_accounts": raw(context.app.present.accounts(profiles))}, 422)
     return await show(context, made.id)
 
 
@@ -174,23 +173,22 @@ async def create(context: Context, params: NewStatus) -> object:
 )
 async def update(context: Context, params: Edit) -> object:
     """Edit one of the caller's statuses. Its previous version is kept."""
-    app_context = context.app
     _refuse_quotes(params)
     author = actor(context)
-    post = await own_post(app_context.graph, author, params.id)
+    post = await own_post(context.app.graph, author, params.id)
     media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
     for item, changes in media_changes:
         # Check everything before changing anything.
         attached = media.described(
-            app_context.writes, await own_object(app_context.writes.graph, Media, author, item.id), **changes
+            context.app.writes, await own_object(context.app.writes.graph, Media, author, item.id), **changes
         )
         if item.thumbnail:
             media.check_takes_thumbnail(attached)
     narrower = serializers.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
-    await posts.update(app_context.writes, author, post.id, _edited(post, params), visibility=narrower)
+    await posts.update(context.app.writes, author, post.id, _edited(post, params), visibility=narrower)
     for item, changes in media_changes:
         thumbnail = item.thumbnail.data if item.thumbnail else None
-        await media.describe(app_context.writes, author, item.id, thumbnail=thumbnail, **changes)
+        await media.describe(context.app.writes, author, item.id, thumbnail=thumbnail, **changes)
     return await show(context, post.id)
 
 
@@ -237,20 +235,19 @@ def focus_of(text: str) -> tuple[float, float]:
 @router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
     """Delete one of the caller's statuses or shares, and return it with its text, for a redraft."""
-    app_context = context.app
     author = actor(context)
-    node = (await app_context.graph.obj_get((params.id,))).get(params.id)
+    node = (await context.app.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
         raise NotFound("Record not found")
     deleted = await show_taken_back(context, node.id)
     if isinstance(node, Post):
-        await posts.delete(app_context.writes, author, node.id)
+        await posts.delete(context.app.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
             # Keep the file if another status uses it; ignore it if it is already deleted.
             with contextlib.suppress(NotFound, Unfit):
-                await discard_media(app_context.writes, author, picture)
+                await discard_media(context.app.writes, author, picture)
     else:
-        await reactions.unshare(app_context.writes, author, node.id)
+        await reactions.unshare(context.app.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""
     return b'%b,"text":%b}' % (deleted[:-1], msgspec.json.encode(text))
 
@@ -264,24 +261,22 @@ async def get_status(context: Context, params: One) -> object:
 @router.get("/api/v1/statuses", auth="optional", scope="read:statuses", answer=list[Status])
 async def list_statuses(context: Context, params: StatusIds) -> object:
     """List statuses by id, omitting statuses that the caller may not see."""
-    app_context = context.app
     viewer = context.caller.member_id
-    found = await hydrate(app_context.graph, viewer, params.id, unasked=False)
-    return await app_context.present.page(viewer, found, listed_data(with_data=params.with_data))
+    found = await hydrate(context.app.graph, viewer, params.id, unasked=False)
+    return await context.app.present.page(viewer, found, listed_data(with_data=params.with_data))
 
 
 @router.get("/api/v1/statuses/{id}/context", auth="optional", scope="read:statuses", answer=StatusContext, cached=True)
 async def thread_context(context: Context, params: ThreadContext) -> object:
     """Return the ancestors and descendants of a status in its thread."""
-    app_context = context.app
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
-    thread = await threads.thread(app_context.reads, viewer, params.id, above=above, below=below)
-    extras = entities.ContextExtras(f"{app_context.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    thread = await threads.thread(context.app.reads, viewer, params.id, above=above, below=below)
+    extras = entities.ContextExtras(f"{context.app.at.root}/api/shoal/v1/statuses/{params.id}/replies")
     data = listed_data(with_data=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await app_context.present.page(viewer, thread.above, data),
-        await app_context.present.page(viewer, thread.below, data),
+        await context.app.present.page(viewer, thread.above, data),
+        await context.app.present.page(viewer, thread.below, data),
         b',"shoal":' + msgspec.json.encode(extras) if thread.more else b"",
     )
 
@@ -304,28 +299,27 @@ async def source(context: Context, params: One) -> object:
 @router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
     """List the revisions of a status, oldest first and ending with the current version. Very old revisions may be omitted."""
-    app_context = context.app
     entry = await entry_of(context, params.id)
     post = entry.post
-    wordings = await revisions(app_context.graph, context.caller.member_id, params.id)
-    media_by_id = await app_context.graph.obj_get(
+    wordings = await revisions(context.app.graph, context.caller.member_id, params.id)
+    media_by_id = await context.app.graph.obj_get(
         list({id_ for wording in wordings for id_ in wording.media} | set(post.media))
     )
-    account = raw(app_context.present.account(entry.author))
+    account = raw(context.app.present.account(entry.author))
     options_now = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
     sensitized = entry.author.member.sensitized and context.caller.member_id != post.author_id
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
         options = wording.options if isinstance(wording, Revision) else options_now
         return entities.StatusEdit(
-            content=app_context.at.html(wording.text, post.mentions),
+            content=context.app.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
             sensitive=wording.sensitive or (sensitized and bool(wording.media)),
             created_at=serializers.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
             media_attachments=[
-                attachment(each, app_context.at, downloads=post.downloads)
+                attachment(each, context.app.at, downloads=post.downloads)
                 for each in media_then(wording, media_by_id).values()
             ],
         )

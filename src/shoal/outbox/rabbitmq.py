@@ -28,7 +28,7 @@ from pamqp.common import FieldValue
 
 from shoal.amqp import Link, RollCall, depth_of
 from shoal.core.errors import Unavailable
-from shoal.core.events import AnyEvent, decode, encode
+from shoal.core.events import Event, decode, encode
 from shoal.core.ids import now_ms
 from shoal.graph.contract import Job, WakeUp
 from shoal.outbox.runner import Rate, WorkerFigures, summed
@@ -105,7 +105,7 @@ class Queues:
         }
 
 
-Key = tuple[int, int, AnyEvent]
+Key = tuple[int, int, Event]
 
 
 class Delivery(NamedTuple):

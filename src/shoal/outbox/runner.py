@@ -273,15 +273,21 @@ class Runner(Generic[E]):
         if len(jobs) < limit:
             self._begun = None
         for job in jobs:
-            task = asyncio.create_task(self._run_concurrently(job))
-            self._in_hand.add(task)
-            task.add_done_callback(self._in_hand.discard)
+            self._begin_task(job, partial(self._run_to_end, job))
         return len(jobs)
 
-    async def _run_concurrently(self, job: Job) -> None:
+    def _begin_task(self, job: Job, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._guarded(job, work))
+        self._in_hand.add(task)
+        task.add_done_callback(self._in_hand.discard)
+
+    async def _run_to_end(self, job: Job) -> None:
+        if await self._step(job):
+            self._finished.append(job)
+
+    async def _guarded(self, job: Job, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            if await self._step(job):
-                self._finished.append(job)
+            await work()
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
             self._outage.exception(
                 "%s %d stays in the outbox until it is redelivered",
@@ -415,22 +421,12 @@ class Runner(Generic[E]):
             if self.done is not None:
                 self.done(job)
         else:
-            task = asyncio.ensure_future(self._return_failed(job, error))
-            self._in_hand.add(task)
-            task.add_done_callback(self._in_hand.discard)
+            self._begin_task(job, partial(self._return_failed, job, error))
         self._work.set()
 
     async def _return_failed(self, job: Job, error: BaseException) -> None:
         self._waiting -= 1
-        try:
-            await self._failed(job, error)
-        except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
-            self._outage.exception(
-                "%s %d stays in the outbox until it is redelivered",
-                type(job.event).__name__,
-                job.seq,
-                name=type(job.event),
-            )
+        await self._failed(job, error)
 
     async def _failed(self, job: Job, error: BaseException) -> str:
         job = job._replace(at=0)

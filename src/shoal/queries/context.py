@@ -173,5 +173,5 @@ class Reads:
     staff_second_factor: bool = False
     """Whether content for moderators and admins requires a second factor."""
     recipe: Recipe = BALANCED
-    """Recipe for members who have chosen none."""
+    """Recipe for members without a recipe of their own."""
     push_counter: PushCounter = field(default_factory=PushCounter)

@@ -313,7 +313,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """The members who were found, first those whom the viewer does not follow, then by strength of evidence."""
+    """The found members, first those whom the viewer does not follow, then by strength of evidence."""
 
     matches: list[ContactMatch]
     asked: int

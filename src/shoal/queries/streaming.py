@@ -138,17 +138,19 @@ async def everything(
     Updates may be repeated or reordered. Ends when the hub closes, or the viewer is suspended. Raises `Unavailable`.
     """
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
-        while heard := await connection.take():
-            for update in await updates_for_viewer(reads, connection, heard):
+        while received := await connection.take():
+            for update in await updates_for_viewer(reads, connection, received):
                 yield update
 
 
 async def updates_for_viewer(
-    reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]
+    reads: Reads, connection: Connection, received: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert the updates `heard` into those that the viewer receives, with as many reads as for a single update."""
+    """Convert the updates `received` into those that the viewer receives, with as many reads as for a single update."""
     viewer, interest = connection.viewer, connection.interest
-    updates = [event.update for event in heard if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)]
+    updates = [
+        event.update for event in received if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)
+    ]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
     with another_request():
         found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
@@ -156,7 +158,7 @@ async def updates_for_viewer(
         gone = {update.author_id for update in updates if update.entry_id not in entries}
         relationships = await relations(reads.graph, viewer, gone)
     made: list[News | OfViewer | None] = []
-    for event in heard:
+    for event in received:
         if isinstance(event, Missed):
             made.append(Refresh(event.position))
         elif isinstance(event.update, OfMember):

@@ -86,11 +86,11 @@ async def _find_most_followed(reads: Reads) -> list[int]:
 
 
 KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
-"""Associations of the viewer with members who are not suggested."""
+"""Associations of the viewer with members to leave out."""
 _MAX_CACHED = 200
 """Cached candidates: more than are shown, because some may become hidden."""
 FRIENDS_OF_FRIENDS = 300
-"""Maximum number of friends of friends who are candidates, by strength of the bonds."""
+"""Maximum number of candidates among friends of friends, by strength of the bonds."""
 _FOLLOWERS = 100
 _AUTHORS = 50
 """Maximum of each: liked authors, authors with interesting tags, and nearby authors."""

@@ -108,7 +108,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
 POSTS = 400
 """Newest posts with a tag that are considered."""
 MOST = 40
-_ONE_VOICE = 5
+_OF_ONE_AUTHOR = 5
 """Posts per author that count, so that one author cannot make two tags related."""
 _CANDIDATES = 100
 
@@ -188,18 +188,20 @@ def _meetings(
     together: Counter[str] = Counter()
     looked = 0
     public = (post for post in posts if post.visibility is Visibility.PUBLIC and not set(group).isdisjoint(post.tags))
-    for post in _heard(post for post in public if may_list(None, post, authors.get(post.author_id), STRANGER)):
+    for post in _few_of_each_author(
+        post for post in public if may_list(None, post, authors.get(post.author_id), STRANGER)
+    ):
         looked += 1
         together.update({shown[tag] for tag in post.tags if tag in shown}.difference(group))
     first = sorted(together.items(), key=lambda met: (-met[1], met[0]))[:_CANDIDATES]
     return _Met(looked, Counter(dict(first)))
 
 
-def _heard(posts: Iterator[Post]) -> Iterator[Post]:
-    voices: Counter[int] = Counter()
+def _few_of_each_author(posts: Iterator[Post]) -> Iterator[Post]:
+    posts_by: Counter[int] = Counter()
     for post in posts:
-        voices[post.author_id] += 1
-        if voices[post.author_id] <= _ONE_VOICE:
+        posts_by[post.author_id] += 1
+        if posts_by[post.author_id] <= _OF_ONE_AUTHOR:
             yield post
 
 

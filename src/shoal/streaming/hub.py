@@ -54,7 +54,7 @@ class UpdateHistory:
 
     def __init__(self, start: Position, length: int) -> None:
         self._length = length
-        self._heard: deque[tuple[Position, AnyUpdate | None]] = deque()
+        self._updates: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
         # Numbers of updates: under the id of a source, the updates for its followers; under a 1-tuple with a member's id, the
         # updates that name the member.
@@ -63,21 +63,21 @@ class UpdateHistory:
 
     @property
     def first(self) -> int:
-        return self.next - len(self._heard)
+        return self.next - len(self._updates)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
         """Append an update; None for one that cannot be decoded."""
         for name in _names(update):
             self._numbers.setdefault(name, []).append(self.next)
-        self._heard.append((position, update))
+        self._updates.append((position, update))
         self.next += 1
         self._after[position] = self.next
-        if len(self._heard) > self._length:
+        if len(self._updates) > self._length:
             self._forget()
 
     def _forget(self) -> None:
         self._after.popitem(last=False)
-        _, update = self._heard.popleft()
+        _, update = self._updates.popleft()
         for name in _names(update):
             numbers = self._numbers[name]
             # Most lists have one or two numbers: a deque would take seven times as much memory.
@@ -93,18 +93,18 @@ class UpdateHistory:
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
         """Yield each update once that concerns followers of these sources, or that names this viewer and matches the interest."""
-        named = self._heard_at(self._numbers_of([(viewer,)], since))
+        named = self._updates_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
-        found |= {number for number, heard in named if interest.hears(heard.update)}
-        for _, heard in self._heard_at(found):
-            yield heard
+        found |= {number for number, placed in named if interest.matches(placed.update)}
+        for _, placed in self._updates_at(found):
+            yield placed
 
     def _numbers_of(self, names: Iterable[int | tuple[int]], since: int) -> set[int]:
         return {number for name in names for number in self._numbers.get(name, ()) if number >= since}
 
-    def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
+    def _updates_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
         for number in sorted(numbers):
-            position, update = self._heard[number - self.first]
+            position, update = self._updates[number - self.first]
             if update is not None and not isinstance(update, SubscriptionChange | TagCloudMerged):
                 yield number, PlacedUpdate(position, update)
 
@@ -143,11 +143,11 @@ class Connection:
     _missed: Missed | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def offer(self, heard: PlacedUpdate) -> None:
+    def offer(self, placed: PlacedUpdate) -> None:
         if len(self._waiting) >= self.capacity:
-            self.miss(heard.position)
+            self.miss(placed.position)
         elif not self.dismissed:
-            self._waiting.append(heard)
+            self._waiting.append(placed)
             self._wake.set()
 
     def miss(self, position: Position) -> None:
@@ -202,7 +202,7 @@ class Matching:
             {
                 subscription
                 for subscription in self.of(member)
-                if subscription.loaded and subscription.interest.hears(update)
+                if subscription.loaded and subscription.interest.matches(update)
             }
             for member in update.named()
         ]
@@ -386,9 +386,9 @@ class Hub:
         elif isinstance(update, TagCloudMerged):
             self._on_merge(update.version)
         elif update is not None:
-            heard = PlacedUpdate(position, update)
+            placed = PlacedUpdate(position, update)
             for connection in self._matching.concerned(update):
-                connection.offer(heard)
+                connection.offer(placed)
         self._moved.set()
 
     def _apply_change(self, update: SubscriptionChange) -> None:
@@ -459,8 +459,8 @@ class Hub:
         if connection.since < replay.first:
             connection.miss(self._at)
             return
-        for heard in replay.of(connection.sources, connection.since, connection.viewer, connection.interest):
-            connection.offer(heard)
+        for placed in replay.of(connection.sources, connection.since, connection.viewer, connection.interest):
+            connection.offer(placed)
 
     async def close(self) -> None:
         self._closed = True

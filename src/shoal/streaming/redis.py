@@ -170,4 +170,4 @@ class RedisChannel:
 
 
 def _gap() -> Gap:
-    return Gap("what was told meanwhile is no longer all there")
+    return Gap("some messages after this position have expired")

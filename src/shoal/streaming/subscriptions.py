@@ -48,7 +48,7 @@ _ALL: frozenset[int] = frozenset()
 class Interest(msgspec.Struct, frozen=True):
     """The updates that a connected viewer receives. The base class receives no updates."""
 
-    def hears(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
+    def matches(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
         """Return whether a viewer gets an update that names them, even if they follow none of its sources."""
         return False
 
@@ -71,7 +71,7 @@ class Interest(msgspec.Struct, frozen=True):
 class Home(Interest, frozen=True):
     """Updates of the viewer's home timeline, and updates that name the viewer."""
 
-    def hears(self, update: ViewerUpdate) -> bool:
+    def matches(self, update: ViewerUpdate) -> bool:
         return not isinstance(update, ConversationChanged)
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:
@@ -89,14 +89,14 @@ class Home(Interest, frozen=True):
 
 
 class NotificationInterest(Interest, frozen=True):
-    def hears(self, update: ViewerUpdate) -> bool:
+    def matches(self, update: ViewerUpdate) -> bool:
         return isinstance(update, NotificationMade)
 
 
 class ThreadInterest(Interest, frozen=True):
     """Updates of the viewer's conversations."""
 
-    def hears(self, update: ViewerUpdate) -> bool:
+    def matches(self, update: ViewerUpdate) -> bool:
         return isinstance(update, ConversationChanged)
 
 

@@ -219,7 +219,7 @@ class Collector:
         self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
         self._unreadable: dict[bytes, Parcel] = {}
         self._oldest = self._look_again = 0.0
-        self._heard: dict[bytes, int] = {}
+        self._last_seen: dict[bytes, int] = {}
         self._hurried = 0
         self._task: asyncio.Task[None] | None = None
         self._merging: asyncio.Future[bool] | None = None
@@ -286,7 +286,7 @@ class Collector:
             increment = pending[1] if pending is not None else self._read(parcel)
             if increment is not None:
                 self._pending[parcel.id] = (parcel, increment)
-                self._heard[increment.emitter] = max(self._heard.get(increment.emitter, 0), increment.through)
+                self._last_seen[increment.emitter] = max(self._last_seen.get(increment.emitter, 0), increment.through)
 
     def _read(self, parcel: Parcel) -> Increment | None:
         try:
@@ -378,9 +378,9 @@ class Collector:
     def _complete_to(self, left: Collection[Increment]) -> int:
         """Return the time (Unix ms) before which every use is merged: all active emitters have reported, and none is in `left`."""
         now = self._clock()
-        self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
+        self._last_seen = {name: through for name, through in self._last_seen.items() if through > now - _ACTIVE_MS}
         waits = min((use.at for increment in left for use in increment.uses), default=now)
-        return min(waits, *self._heard.values()) if self._heard else min(waits, now)
+        return min(waits, *self._last_seen.values()) if self._last_seen else min(waits, now)
 
     async def _newest(self) -> Head:
         if self._head is None or self._head.version != await self._store.version():

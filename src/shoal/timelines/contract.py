@@ -48,9 +48,6 @@ class Timelines(Protocol):
     @property
     def length(self) -> int: ...
 
-    @property
-    def slot_type(self) -> type[np.signedinteger[Any]]: ...
-
     def slots(self, members: Sequence[int]) -> Slots:
         """Return the slots of those members whose timelines may be materialized, in no particular order."""
         ...

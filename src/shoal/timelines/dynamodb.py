@@ -214,10 +214,6 @@ class DynamoTimelines:
             raise
         return cls(service, length, idle_seconds=idle_seconds)
 
-    @property
-    def slot_type(self) -> type[np.int64]:
-        return np.int64
-
     def slots(self, members: Sequence[int]) -> Ids:
         return np.array(members, np.int64)
 

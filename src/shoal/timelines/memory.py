@@ -28,8 +28,6 @@ from shoal.core.errors import Unavailable
 from shoal.graph.contract import Cursor
 from shoal.timelines.contract import Ids, Slots, Window
 
-_EMPTY: Slots = np.empty(0, np.int32)
-
 
 @dataclass(frozen=True, slots=True)
 class TimelineRows:
@@ -85,10 +83,6 @@ class MemoryTimelines:
 
     def __len__(self) -> int:
         return len(self._row)
-
-    @property
-    def slot_type(self) -> type[np.int32]:
-        return np.int32
 
     def slots(self, members: Sequence[int]) -> Slots:
         row = self._row
@@ -339,10 +333,6 @@ class ReadTimelines:
         self._rings = shared.rows.rings.reshape(-1, length)
         # The row in which each member was found last; it may have been reassigned since.
         self._row: dict[int, int] = {}
-
-    @property
-    def slot_type(self) -> type[np.int32]:
-        return np.int32
 
     def slots(self, members: Sequence[int]) -> Slots:  # noqa: ARG002  # nothing is written here
         return np.empty(0, np.int32)

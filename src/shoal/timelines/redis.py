@@ -72,10 +72,6 @@ class RedisTimelines:
         self._removing = Batching("timelines.remove", self._remove)
         self._reading = Batching("timelines.read", self._read)
 
-    @property
-    def slot_type(self) -> type[np.int64]:
-        return np.int64
-
     def slots(self, members: Sequence[int]) -> Members:
         return np.array(members, np.int64)
 

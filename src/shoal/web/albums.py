@@ -21,11 +21,11 @@ from shoal.queries import posts as post_queries
 from shoal.queries.albums import AlbumPage, Cover
 from shoal.web import routing
 from shoal.web.form_errors import error_text
-from shoal.web.photo_grid import GridPhoto, PhotoGrid, in_rows
+from shoal.web.photo_grid import GridPhoto, Listing, grid_photo, in_rows
 from shoal.web.profiles import head, member_of
-from shoal.web.rendering import HandlePath, next_of, page, part
+from shoal.web.rendering import HandlePath, listing_page, next_of, page, part
 from shoal.web.request_context import Form, IdForm, IdPath, PageContext, Text
-from shoal.web.view_models import Face, Photo, PostView, entry_with_id, face_of, photo_of, post_of, posts_of
+from shoal.web.view_models import Face, Photo, entry_with_id, face_of, photo_of, posts_of
 
 
 class CoverView(msgspec.Struct, frozen=True):
@@ -50,8 +50,7 @@ class AlbumView(msgspec.Struct, frozen=True):
     mine: bool
     number: str
     made: str
-    photos: tuple[tuple[Photo, PostView], ...]
-    """Each photo with the post that it belongs to."""
+    photos: tuple[GridPhoto, ...]
 
 
 def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
@@ -78,18 +77,7 @@ def _album(ctx: PageContext, found: AlbumPage) -> AlbumView:
         owner.id == ctx.viewer_id,
         ctx.words.counted("%(n)s photo", "%(n)s photos", found.total),
         ctx.words.day(album.created_at),
-        tuple((photo_of(ctx, photo.media), post_of(ctx, photo.entry)) for photo in found.photos),
-    )
-
-
-def _grid(album: AlbumView) -> PhotoGrid:
-    return in_rows(
-        [
-            GridPhoto(
-                photo, post.path, post.author, photo.alt or post.excerpt, covered=post.covered or bool(post.spoiler)
-            )
-            for photo, post in album.photos
-        ]
+        tuple(grid_photo(ctx, photo.entry, photo.media) for photo in found.photos),
     )
 
 
@@ -114,13 +102,21 @@ async def several(ctx: PageContext, path: HandlePath) -> Response:
 
 
 async def one(ctx: PageContext, path: AlbumPath) -> Response:
+    shown, listing_ = await _opened(ctx, path)
+    title = f"{isolated(shown.title)} · {shown.owner.shown}"
+    return await listing_page(ctx, "album", listing_, title=title, album=shown)
+
+
+async def listing(ctx: PageContext, path: AlbumPath) -> Listing:
+    """Return a page of the photos of an album."""
+    return (await _opened(ctx, path))[1]
+
+
+async def _opened(ctx: PageContext, path: AlbumPath) -> tuple[AlbumView, Listing]:
     found = await _album_at(ctx, path)
     shown = _album(ctx, found)
     following = ctx.url(f"/@{path.handle}/albums/{path.id}", offset=found.next) if found.next else ""
-    if ctx.partial:
-        return part(ctx, "photo_rows", grid=_grid(shown), next=following)
-    title = f"{isolated(shown.title)} · {shown.owner.shown}"
-    return await page(ctx, "album", title=title, album=shown, grid=_grid(shown), next=following)
+    return shown, Listing((), following, in_rows(shown.photos))
 
 
 async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:

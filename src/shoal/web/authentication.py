@@ -41,7 +41,7 @@ class PasswordRefusal(NamedTuple):
 
 
 def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
-    """Return the response to a wrong password, to a member who may not log in, or to too many attempts."""
+    """Return the response to a wrong password, to a member barred from logging in, or to too many attempts."""
     _ = words.text
     match error:
         case TooMany():
@@ -76,7 +76,7 @@ async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = Fal
 
 
 async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
-    """Set the login cookie on the response. The member who was logged in before is logged out."""
+    """Set the login cookie on the response. The previously logged-in member is logged out."""
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:
@@ -99,7 +99,7 @@ async def code_refusal(ctx: PageContext, member: Member, code: str) -> PasswordR
 
 
 def passkey_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
-    """Return the response to an unknown passkey, to a member who may not log in, or to too many attempts."""
+    """Return the response to an unknown passkey, to a member barred from logging in, or to too many attempts."""
     if isinstance(error, NotAllowed | TooMany):
         return password_refusal(words, error)
     return PasswordRefusal(

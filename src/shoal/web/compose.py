@@ -19,8 +19,8 @@ from shoal import gazetteer
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput, NotFound, ShoalError
+from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
-from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.core.text import addressed, is_blank
 from shoal.core.visibility import narrower

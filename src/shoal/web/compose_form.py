@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput
+from shoal.core.licenses import License
 from shoal.core.model import Media, Poll, Post, Visibility
-from shoal.core.photo_details import License
 from shoal.core.places import Place
 from shoal.http.params import Id, Upload
 from shoal.i18n import Translated

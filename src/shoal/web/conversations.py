@@ -181,18 +181,18 @@ async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: st
 
 
 async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages and whether there are more. If the first one was deleted, return those around the newest."""
+    """Return the messages and whether there are more. If the first one was deleted, return those thread the newest."""
     reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
-        around = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
+        thread = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
         first = await hydrate(reads.graph, viewer, (found.root_id,), unasked=False)
-        entries = [*first, *around.below]
+        entries = [*first, *thread.below]
     except NotFound:
-        around = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
-        entries = [*around.above, found.last, *around.below]
+        thread = await threads.thread(reads, viewer, last.id, above=_MESSAGES, below=_MESSAGES)
+        entries = [*thread.above, found.last, *thread.below]
     selected = {entry.post.id: entry for entry in entries if entry.post.visibility is Visibility.DIRECT}
     selected.setdefault(last.id, found.last)
-    return [entry for entry in selected.values() if root_of(entry.post) == found.root_id], around.more
+    return [entry for entry in selected.values() if root_of(entry.post) == found.root_id], thread.more
 
 
 _Recipients = Annotated[str, Meta(max_length=4_000)]

@@ -24,7 +24,7 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
-from shoal.web.photo_rows import rows_height
+from shoal.web.photo_rows import cropped, rows_height
 from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
 from shoal.web.request_context import IdPath, Line, PageContext
@@ -95,10 +95,9 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     """Return the oEmbed description of a post, with the HTML that embeds it."""
     if asked.format == "xml":
         return JSONResponse({"error": "format: json, not xml"}, 501)
-    app_context = context.app
-    if not app_context.settings.public_pages:
+    if not context.app.settings.public_pages:
         raise Unauthenticated("posts of this network are visible only to its members")
-    entry = await _at_address(app_context, asked.url)
+    entry = await _at_address(context.app, asked.url)
     width = min(asked.maxwidth or _WIDTH, _MOST)
     if width < _LEAST:
         raise InvalidInput(f"maxwidth: must be at least {_LEAST}", field="maxwidth")
@@ -109,13 +108,13 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
     payload = OEmbed(
         title=entry.post.spoiler or plain_excerpt(entry.post.text, 200) or author.name,
         author_name=author.display_name or author.name,
-        author_url=app_context.at.account(author.name),
-        provider_name=app_context.settings.title,
-        provider_url=app_context.at.root,
-        html=_frame_code(app_context, entry, width, height),
+        author_url=context.app.at.account(author.name),
+        provider_name=context.app.settings.title,
+        provider_url=context.app.at.root,
+        html=_frame_code(context.app, entry, width, height),
         width=width,
         height=height,
-        thumbnail_url=app_context.at.media(thumb.preview_key) if thumb else None,
+        thumbnail_url=context.app.at.media(thumb.preview_key) if thumb else None,
         thumbnail_width=thumb.preview_width if thumb else None,
         thumbnail_height=thumb.preview_height if thumb else None,
     )
@@ -159,7 +158,7 @@ def _frame_code(app_context: AppContext, entry: Entry, width: int, height: int) 
 def _height(entry: Entry, width: int) -> int:
     """Estimate the height of an embedded post in pixels, because a page without scripts cannot report its height."""
     shown = [file for file in entry.media if file.width and file.height] if not entry.post.spoiler else []
-    ratios = [min(max(file.width / file.height, 0.5), 2.5) for file in shown]
+    ratios = [cropped(file.width / file.height) for file in shown]
     if len(ratios) >= MANY:
         photos = rows_height(ratios, width, _GAP)
     else:

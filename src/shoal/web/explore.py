@@ -26,7 +26,7 @@ from shoal.queries.suggestions import most_followed
 from shoal.search.indexing import is_listed
 from shoal.tagcloud.cloud import SizedTag
 from shoal.web import routing
-from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
+from shoal.web.photo_grid import PHOTOS, Listing, PhotoGrid, grid_of, photos_page
 from shoal.web.rendering import BeforeQuery, next_of, page, part
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import people_of, tag_path
@@ -175,10 +175,7 @@ class ExploreQuery(BeforeQuery, frozen=True, kw_only=True):
 
 async def explore(ctx: PageContext, query: ExploreQuery) -> Response:
     """Show a grid of popular or new photos, and trending tags."""
-    order = query.order or ("popular" if ctx.viewer else "new")
-    grid, following = await (_popular(ctx, query) if order == "popular" else _newest(ctx, query))
-    if not (grid.photos or query.order or query.offset):
-        order, (grid, following) = "new", await _newest(ctx, query)
+    order, grid, following = await _photos(ctx, query)
     if ctx.partial:
         return part(ctx, "photo_rows", grid=grid, next=following)
     return await page(
@@ -190,6 +187,21 @@ async def explore(ctx: PageContext, query: ExploreQuery) -> Response:
         order=order,
         rising=await cloud_of(ctx, _RISING, "rising"),
     )
+
+
+async def listing(ctx: PageContext, query: ExploreQuery) -> Listing:
+    """Return a page of popular or new photos."""
+    _, grid, following = await _photos(ctx, query)
+    return Listing((), following, grid)
+
+
+async def _photos(ctx: PageContext, query: ExploreQuery) -> tuple[str, PhotoGrid, str]:
+    """Return the order of the photos, a page of them, and the URL of the next page."""
+    order = query.order or ("popular" if ctx.viewer else "new")
+    grid, following = await (_popular(ctx, query) if order == "popular" else _newest(ctx, query))
+    if not (grid.photos or query.order or query.offset):
+        order, (grid, following) = "new", await _newest(ctx, query)
+    return order, grid, following
 
 
 async def _popular(ctx: PageContext, query: ExploreQuery) -> tuple[PhotoGrid, str]:

@@ -1,26 +1,24 @@
 """The posts before and after a post in the photo grid that a visitor came from, for the links of its page.
 
-The grid is read by the handler of its own page, so its order, filters and permissions are those of the page.
+The grid is read by the function that its own page uses, so its order, filters and permissions are those of the page.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
-from starlette.requests import Request
 
 from shoal.core.errors import ShoalError
 from shoal.http.application import Trie, parameters
 from shoal.http.params import convert
 from shoal.web import albums, explore, maps, profiles, search, tags, timelines
-from shoal.web.photo_grid import PhotoGrid
+from shoal.web.photo_grid import Listing
 from shoal.web.rendering import HandlePath
 from shoal.web.request_context import PageContext, address, is_local
-from shoal.web.routing import PageHandler
 from shoal.web.view_models import PostView
 
 
@@ -33,34 +31,27 @@ class Neighbors(NamedTuple):
 
 
 class _GridPage(NamedTuple):
-    handler: PageHandler[Any]
+    read: Callable[[PageContext, Any], Awaitable[Listing]]
     params: type[msgspec.Struct]
     names: tuple[str, ...]
     """Names of the parameters in its path."""
 
 
-class _Shown(NamedTuple):
-    posts: list[str]
-    """URLs of the posts of a grid, in order."""
-    next: str
-    """Path of the next page of the grid; empty on the last one."""
-
-
 @cache
 def _pages() -> Trie[_GridPage]:
     pages: Trie[_GridPage] = Trie()
-    handlers: tuple[tuple[str, PageHandler[Any], type[msgspec.Struct]], ...] = (
-        ("/", timelines.start, timelines.HomeQuery),
-        ("/explore", explore.explore, explore.ExploreQuery),
-        ("/explore/nearby", maps.nearby, maps.NearbyPageQuery),
-        ("/search", search.search, search.SearchQuery),
-        ("/tags/{name}", tags.tag, tags.TagPath),
-        ("/@{handle}", profiles.show, profiles.ProfilePath),
-        ("/@{handle}/portfolio", profiles.portfolio, HandlePath),
-        ("/@{handle}/albums/{id}", albums.one, albums.AlbumPath),
+    readers: tuple[tuple[str, Callable[[PageContext, Any], Awaitable[Listing]], type[msgspec.Struct]], ...] = (
+        ("/", timelines.listing, timelines.HomeQuery),
+        ("/explore", explore.listing, explore.ExploreQuery),
+        ("/explore/nearby", maps.listing, maps.NearbyPageQuery),
+        ("/search", search.listing, search.SearchQuery),
+        ("/tags/{name}", tags.listing, tags.TagPath),
+        ("/@{handle}", profiles.listing, profiles.ProfilePath),
+        ("/@{handle}/portfolio", profiles.portfolio_listing, HandlePath),
+        ("/@{handle}/albums/{id}", albums.listing, albums.AlbumPath),
     )
-    for path, handler, params in handlers:
-        pages.add("GET", path, _GridPage(handler, params, parameters(path)))
+    for path, read, params in readers:
+        pages.add("GET", path, _GridPage(read, params, parameters(path)))
     return pages
 
 
@@ -69,43 +60,43 @@ async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors
 
     Costs the reads of the page at that path and, for the last post of that page, the reads of the next page.
     """
-    shown = await _shown(ctx, grid) if grid else None
-    if shown is None or post.path not in shown.posts:
+    listing = await _listing(ctx, grid) if grid else None
+    posts = _paths(listing)
+    if listing is None or post.path not in posts:
         return Neighbors()
-    at, following, page = shown.posts.index(post.path), "", grid
-    if at + 1 < len(shown.posts):
-        following = shown.posts[at + 1]
-    elif shown.next and (further := await _shown(ctx, shown.next)) and further.posts:
-        following, page = further.posts[0], shown.next
+    at, following, page = posts.index(post.path), "", grid
+    next_page = listing.next.removeprefix(ctx.app.at.path)
+    if at + 1 < len(posts):
+        following = posts[at + 1]
+    elif next_page and (further := _paths(await _listing(ctx, next_page))):
+        following, page = further[0], next_page
     return Neighbors(
         f"{ctx.url(grid)}#p{post.id}",
-        address("", shown.posts[at - 1], grid=grid) if at else "",
+        address("", posts[at - 1], grid=grid) if at else "",
         address("", following, grid=page) if following else "",
     )
 
 
-async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
-    """Return what the page at a path shows; None if it has no grid or the viewer may not open it."""
-    if not is_local(grid):
+def _paths(listing: Listing | None) -> list[str]:
+    """Return the URLs of the posts of a grid, in order."""
+    photos = listing.grid.photos if listing and listing.grid else ()
+    return list(dict.fromkeys(photo.path for photo in photos))
+
+
+async def _listing(ctx: PageContext, path: str) -> Listing | None:
+    """Return what the page at a path lists; None if it has no grid or the viewer may not open it."""
+    if not is_local(path):
         return None
     try:
-        parts = urlsplit(grid)
+        parts = urlsplit(path)
     except ValueError:
         return None
     found = _pages().find(unquote(parts.path))
     if found is None:
         return None
     page, values = found[0]["GET"], found[1]
-    scope = {**ctx.request.scope, "path": unquote(parts.path), "query_string": parts.query.encode()}
-    # Request only the grid, as the script does that loads the next photos.
-    headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"hx-")]
-    scope["headers"] = [*headers, (b"hx-request", b"true")]
-    views: dict[str, object] = {}
     try:
-        params = convert({**dict(parse_qsl(parts.query)), **dict(zip(page.names, values, strict=True))}, page.params)
-        await page.handler(replace(ctx, request=Request(scope), views=views), params)
+        query = {**dict(parse_qsl(parts.query)), **dict(zip(page.names, values, strict=True))}
+        return await page.read(ctx, convert(query, page.params))
     except ShoalError:
         return None
-    shown = views.get("grid")
-    posts = [photo.path for photo in shown.photos] if isinstance(shown, PhotoGrid) else []
-    return _Shown(list(dict.fromkeys(posts)), str(views.get("next", "")).removeprefix(ctx.app.at.path))

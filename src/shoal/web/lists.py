@@ -122,7 +122,7 @@ async def timeline(ctx: PageContext, path: ListPath) -> Response:
 
 
 async def edit(ctx: PageContext, path: ListPath) -> Response:
-    """Show the settings of a list, its members, and followees who can be added."""
+    """Show the settings of a list, its members, and followees to add."""
     member = ctx.member
     shown = await own_object(ctx.graph, MemberList, member.id, path.id)
     if ctx.partial:

@@ -104,8 +104,8 @@ async def _code_form(ctx: PageContext, member: Member, to: str, wrong: str = "")
 async def as_demo(ctx: PageContext, asked: Form) -> Response:
     """Log in as the shared demo member."""
     ctx.check_sent(asked)
-    lent = ctx.app.demo_member
-    member = (await ctx.graph.obj_get((lent,))).get(lent) if lent else None
+    demo_id = ctx.app.demo_member
+    member = (await ctx.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     if not isinstance(member, Member):
         raise NotFound("There is no such page")
     return await begin(ctx, member, asked.to)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from shoal import gazetteer
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
-from shoal.core.places import MAX_RADIUS_KM, Place, disk
+from shoal.core.places import MAX_RADIUS_KM, Disk, Place, disk
 from shoal.gazetteer import MOST_TYPED
 from shoal.graph.contract import Cursor
 from shoal.queries import posts
@@ -28,10 +28,10 @@ from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.form_errors import error_text
-from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
+from shoal.web.photo_grid import PHOTOS, Listing, grid_of, photos_page
 from shoal.web.place_names import place_typed, place_words
 from shoal.web.profiles import head, member_of
-from shoal.web.rendering import BeforeQuery, HandlePath, feed_page, next_of, page, part
+from shoal.web.rendering import BeforeQuery, HandlePath, listing_page, next_of, page
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import PostView, post_of
 
@@ -240,33 +240,43 @@ async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
         return await _ask(ctx, query.at, error_text(ctx.words, error, "place"))
     if place is None:
         return await _ask(ctx)
-    around, reads = disk(*place, query.km or _USUAL), ctx.reads
-    photos = query.show == "photos"
-    read = partial(feed.nearby_page, reads, ctx.viewer_id, around)
-    found = await (photos_page(read, query.cursor(PHOTOS)) if photos else read(query.cursor()))
-    if not found.entries and not query.before and photos:
-        photos, found = False, await read(query.cursor())
-    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
-    at = f"{around.latitude:g},{around.longitude:g}"
-    following = next_of(ctx, "/explore/nearby", found.next, at=at, km=f"{query.km:g}", show="" if photos else "posts")
-    grid = grid_of(ctx, entries, everything=True) if photos else PhotoGrid()
-    if ctx.partial and photos:
-        return part(ctx, "photo_rows", grid=grid, next=following)
-    return await feed_page(
+    area = disk(*place, query.km or _USUAL)
+    found = await _listing(ctx, query, area)
+    return await listing_page(
         ctx,
         "nearby",
-        entries,
-        following,
-        grid=grid,
-        show="photos" if photos else "posts",
+        found,
+        show="posts" if found.grid is None else "photos",
         title=ctx.words.text("Nearby"),
-        at=at,
+        at=_center(area),
         km=query.km,
         radii=_RADII,
         name=place_words(ctx.words, place),
-        map=None if ctx.partial else map_of(ctx, entries, "p"),
+        map=None if ctx.partial else map_of(ctx, found.entries, "p"),
         end=ctx.words.text("No more posts from around here."),
     )
+
+
+async def listing(ctx: PageContext, query: NearbyPageQuery) -> Listing:
+    """Return a page of the photos near a place; if there are none, or on request, of the posts."""
+    place = await place_typed(ctx.words, query.at)
+    return await _listing(ctx, query, disk(*place, query.km or _USUAL)) if place else Listing((), "")
+
+
+async def _listing(ctx: PageContext, query: NearbyPageQuery, area: Disk) -> Listing:
+    photos = query.show == "photos"
+    read = partial(feed.nearby_page, ctx.reads, ctx.viewer_id, area)
+    found = await (photos_page(read, query.cursor(PHOTOS)) if photos else read(query.cursor()))
+    if not found.entries and not query.before and photos:
+        photos, found = False, await read(query.cursor())
+    entries = await filtered(ctx.reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
+    parameters = {"at": _center(area), "km": f"{query.km:g}", "show": "" if photos else "posts"}
+    following = next_of(ctx, "/explore/nearby", found.next, **parameters)
+    return Listing(entries, following, grid_of(ctx, entries, everything=True) if photos else None)
+
+
+def _center(area: Disk) -> str:
+    return f"{area.latitude:g},{area.longitude:g}"
 
 
 async def _ask(ctx: PageContext, at: str = "", wrong: str = "") -> Response:

@@ -5,7 +5,6 @@ Each step is optional and can be done later.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, NamedTuple
@@ -20,12 +19,10 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import MediaKind, Member
 from shoal.core.ranking.preferences import MOST_PICKED
 from shoal.core.signup import may_invite
-from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import FOLLOWS
 from shoal.http.params import Id, Upload
 from shoal.http.routes import Route
-from shoal.queries import public_timelines, trends
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion, portfolios, suggestions
@@ -33,7 +30,7 @@ from shoal.queries.tags import TagOffer, offers
 from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
-from shoal.web.photo_grid import GridPhoto, grid_of
+from shoal.web.photo_grid import GridPhoto, grid_of, popular_then_newest
 from shoal.web.profiles import keep_picture
 from shoal.web.relationships import follow_all
 from shoal.web.rendering import page
@@ -205,11 +202,8 @@ async def set_you(ctx: PageContext, asked: YouForm) -> Response:
 async def first(ctx: PageContext, _params: None) -> Response:
     """Show the last step: links to For you and a first post, and popular photos, filled up with the newest."""
     member = ctx.member
-    popular, newest = await asyncio.gather(
-        trends.page(ctx.reads, member.id, _PHOTOS),
-        public_timelines.public_page(ctx.reads, member.id, Cursor(limit=_PHOTOS), only_media=True),
-    )
-    shown = await filtered(ctx.reads.graph, member.id, [*popular, *newest.entries], FilterContext.PUBLIC)
+    found = await popular_then_newest(ctx.reads, member.id, _PHOTOS)
+    shown = await filtered(ctx.reads.graph, member.id, found, FilterContext.PUBLIC)
     return await page(
         ctx,
         "welcome_first",

@@ -38,8 +38,7 @@ async def question(ctx: PageContext, query: QuestionQuery) -> Response:
 
 
 async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
-    app_context = ctx.app
-    site, writes = site_of(app_context.at.root, app_context.settings.title), app_context.writes
+    site, writes = site_of(ctx.app.at.root, ctx.app.settings.title), ctx.app.writes
     match query.kind:
         case "login":
             return await authentication.passkey_options(writes, site, Purpose.LOG_IN)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from shoal.core.licenses import License
 from shoal.core.model import Media, MediaKind, MediaState
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.photo_details import PhotoDetails
 from shoal.i18n import Translated
 from shoal.queries.hydration import Entry
 from shoal.web.request_context import PageContext

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from shoal.core.model import MediaKind
+from shoal.core.model import Media, MediaKind
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
+from shoal.queries import public_timelines, trends
+from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
-from shoal.web.photo_rows import WIDTHS, row_breaks
+from shoal.web.photo_rows import LEAST_RATIO, MOST_RATIO, WIDTHS, ratio_class, ratio_of, row_breaks
 from shoal.web.request_context import PageContext
-from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
+from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of
 
-_LEAST_RATIO, _MOST_RATIO = 0.5, 2.5
-"""The aspect ratios that have CSS classes: see `ratio_class`."""
 PHOTOS = 24
 """Photos of a page."""
 _MOST_PAGES = 5
@@ -63,6 +64,32 @@ class PhotoGrid(NamedTuple):
     """Whether photos may be shown larger than their previews."""
 
 
+class Listing(NamedTuple):
+    """A page of a list that shows photos or whole posts."""
+
+    entries: Sequence[Entry]
+    next: str
+    """URL of the next page; empty on the last one."""
+    grid: PhotoGrid | None = None
+    """The photos; None for whole posts."""
+
+
+def grid_photo(ctx: PageContext, entry: Entry, media: Media) -> GridPhoto:
+    """Return a photo of a post as an item of a grid."""
+    post, author = entry.post, entry.author.member
+    return GridPhoto(
+        photo_of(ctx, media),
+        ctx.url(f"/@{author.name}/{post.id}"),
+        face_of(ctx, author),
+        media.description or plain_excerpt(post.text, 80),
+        covered=_is_covered(entry),
+    )
+
+
+def _is_covered(entry: Entry) -> bool:
+    return is_sensitive(entry.post, entry.author.member) or bool(entry.post.spoiler or entry.filtered)
+
+
 def grid_of(
     ctx: PageContext,
     entries: Iterable[Entry],
@@ -84,26 +111,17 @@ def grid_of(
     """
     found: dict[int, GridPhoto] = {}
     for entry in entries:
-        post, author = entry.post, entry.author.member
+        id_ = entry.post.id
         media = next(
             (one for one in entry.media if one.preview_key), entry.media[0] if entry.media and everything else None
         )
-        covered = is_sensitive(post, author) or bool(post.spoiler or entry.filtered)
-        if media is None or post.id in found or (covered and not everything):
+        if media is None or id_ in found or (_is_covered(entry) and not everything):
             continue
-        path = ctx.url(f"/@{author.name}/{post.id}")
-        label = media.description or plain_excerpt(post.text, 80)
-        likes = ctx.words.compact(entry.likes) if entry.likes else ""
-        found[post.id] = GridPhoto(
-            photo_of(ctx, media),
-            path,
-            face_of(ctx, author),
-            label,
-            likes,
-            len(entry.media),
-            covered,
-            post.id in pinned,
-            f"p{post.id}",
+        found[id_] = grid_photo(ctx, entry, media)._replace(
+            likes=ctx.words.compact(entry.likes) if entry.likes else "",
+            number=len(entry.media),
+            pinned=id_ in pinned,
+            anchor=f"p{id_}",
         )
     photos = spread(list(found.values())) if reorder else list(found.values())
     return in_rows(photos[:limit] if limit else photos, few=_FEW if alone else 1.0)
@@ -113,20 +131,24 @@ def every_picture(ctx: PageContext, entries: Iterable[Entry], *, alone: bool) ->
     """Return all pictures of the posts as a grid of large photos, without posts that need a warning. For `alone` see `grid_of`."""
     return in_rows(
         [
-            GridPhoto(
-                photo_of(ctx, media),
-                ctx.url(f"/@{entry.author.member.name}/{entry.post.id}"),
-                face_of(ctx, entry.author.member),
-                media.description or plain_excerpt(entry.post.text, 80),
-            )
+            grid_photo(ctx, entry, media)
             for entry in entries
-            if not (is_sensitive(entry.post, entry.author.member) or entry.post.spoiler or entry.filtered)
+            if not _is_covered(entry)
             for media in entry.media
             if media.kind is MediaKind.IMAGE and media.preview_key
         ],
         scale=_LARGE,
         few=_FEW if alone else _LARGE,
     )
+
+
+async def popular_then_newest(reads: Reads, viewer: int | None, limit: int) -> list[Entry]:
+    """Return popular posts followed by the newest posts with media, at most `limit` of each."""
+    popular, newest = await asyncio.gather(
+        trends.page(reads, viewer, limit),
+        public_timelines.public_page(reads, viewer, Cursor(limit=limit), only_media=True),
+    )
+    return [*popular, *newest.entries]
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
@@ -172,21 +194,21 @@ def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0
         scale: Fraction of the usual photos in a row; smaller for larger photos.
         few: If all photos together fill less than this fraction of a row, empty items fill the rest instead of larger photos.
     """
-    ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
+    ratios = tuple(ratio_of(one.photo.ratio) for one in photos)
     return PhotoGrid(
         tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios, scale), strict=True)),
         tuple(_fillers(sum(ratios), few)) if ratios else (),
-        scale < 1 or (few < 1 and sum(ratios) < WIDTHS["in-xl"]),
+        scale < 1 or (few < 1 and sum(ratios) < WIDTHS[-1].target),
     )
 
 
 def _fillers(total: float, few: float) -> Iterable[str]:
     """Yield the classes of empty items that complete a grid with fewer photos than the fraction `few` of a row."""
-    for name, target in WIDTHS.items():
-        missing = few * target - total
-        parts = math.ceil(missing / _MOST_RATIO) if missing >= _LEAST_RATIO else 0
+    for width in WIDTHS:
+        missing = few * width.target - total
+        parts = math.ceil(missing / MOST_RATIO) if missing >= LEAST_RATIO else 0
         for _ in range(parts):
-            yield f"{name} {ratio_class(missing / parts)}"
+            yield f"{width.css_class} {ratio_class(missing / parts)}"
 
 
 @lru_cache(10_000)

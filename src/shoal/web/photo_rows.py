@@ -9,11 +9,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-WIDTHS = {"in-xs": 2.5, "in-s": 3.2, "in-m": 4.2, "in-l": 5.2, "in-xl": 6.0}
-"""Ranges of widths by CSS class, narrowest first, each with the sum of aspect ratios that a row should have."""
-_PIXELS = (460, 700, 920, 1_140)
-"""The widths in pixels at which the next range begins."""
+LEAST_RATIO, MOST_RATIO, _STEP = 0.5, 2.5, 0.05
+"""Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
+
+
+class WidthRange(NamedTuple):
+    """A range of widths of the page."""
+
+    css_class: str
+    begin: int
+    """Its smallest width in pixels."""
+    target: float
+    """The sum of aspect ratios that a row should have."""
+
+
+WIDTHS = (
+    WidthRange("in-xs", 0, 2.5),
+    WidthRange("in-s", 460, 3.2),
+    WidthRange("in-m", 700, 4.2),
+    WidthRange("in-l", 920, 5.2),
+    WidthRange("in-xl", 1_140, 6.0),
+)
+"""The ranges of widths, narrowest first."""
+
+
+def cropped(ratio: float) -> float:
+    """Return the aspect ratio at which a photo is shown."""
+    return min(max(ratio, LEAST_RATIO), MOST_RATIO)
+
+
+def ratio_class(ratio: float) -> str:
+    """Return the CSS class of an aspect ratio: `r150` is 3 to 2."""
+    near = round(cropped(ratio) / _STEP) * _STEP
+    return f"r{round(near * 100):03}"
+
+
+def ratio_of(css_class: str) -> float:
+    """Return the aspect ratio of a CSS class."""
+    return int(css_class[1:]) / 100
 
 
 def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
@@ -21,13 +56,13 @@ def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
 
     `scale` is the fraction of the usual photos in a row.
     """
-    ends = {name: row_ends(tuple(ratios), scale * target) for name, target in WIDTHS.items()}
+    ends = {width.css_class: row_ends(tuple(ratios), scale * width.target) for width in WIDTHS}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
 
 
 def rows_height(ratios: Sequence[float], width: float, gap: float) -> float:
     """Return the height of the rows of these photos, each with a gap below it, at a width; all in pixels."""
-    target = tuple(WIDTHS.values())[sum(width >= edge for edge in _PIXELS)]
+    target = next(found.target for found in reversed(WIDTHS) if width >= found.begin)
     height, row = 0.0, 0.0
     ends = row_ends(tuple(ratios), target) | {len(ratios) - 1}
     for n, ratio in enumerate(ratios):

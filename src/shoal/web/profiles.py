@@ -36,13 +36,13 @@ from shoal.web import routing, syndication
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
 from shoal.web.layout import bare_shell
 from shoal.web.pending_actions import PendingAction
-from shoal.web.photo_grid import PHOTOS, PhotoGrid, every_picture, grid_of
+from shoal.web.photo_grid import PHOTOS, Listing, PhotoGrid, every_picture, grid_of
 from shoal.web.place_names import location_label
-from shoal.web.rendering import SIZE, HandlePath, feed_page, framed, next_of, page, part
+from shoal.web.rendering import SIZE, HandlePath, framed, listing_page, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
-from shoal.web.view_models import Bond, Face, bond_of, face_of, tag_path
+from shoal.web.view_models import Face, Relationship, face_of, relationship_of, tag_path
 
 _FACES = 3
 
@@ -64,7 +64,7 @@ class ProfileHead(msgspec.Struct, frozen=True):
     numbers: tuple[Number, ...]
     location: str
     """Where the member lives, if they show it."""
-    bond: Bond
+    relationship: Relationship
     marks: tuple[str, ...]
     """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
@@ -152,7 +152,7 @@ class ProfilePath(HandlePath, frozen=True, kw_only=True):
     show: Literal["photos", "posts", "replies", "about"] = "photos"
 
 
-class BondForm(IdForm, frozen=True, kw_only=True):
+class RelationshipForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
@@ -172,28 +172,34 @@ async def show(ctx: PageContext, path: ProfilePath) -> Response:
         return await syndication.of_member(ctx, member, ending)
     if path.show == "about":
         return await _about(ctx, member)
-    found, pinned = await _posts(ctx, member, path)
-    following = next_of(ctx, f"/@{member.name}", found.next, show="" if path.show == "photos" else path.show)
-    grid = PhotoGrid()
-    if path.show == "photos":
-        grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
-    if ctx.partial and path.show == "photos":
-        return part(ctx, "photo_rows", grid=grid, next=following)
+    found = await _listing(ctx, member, path)
     if ctx.partial:
-        return await feed_page(ctx, "profile", found.entries, following)
+        return await listing_page(ctx, "profile", found)
     profile, shown = await _profile(ctx, member)
-    return await feed_page(
+    return await listing_page(
         ctx,
         "profile",
-        found.entries,
-        following,
+        found,
         title=f"{shown.face.shown} (@{member.name})",
         head=shown,
         tab=path.show,
-        grid=grid,
         has_posts=profile.posts > 0,
         card=profile_card(ctx, profile),
     )
+
+
+async def listing(ctx: PageContext, path: ProfilePath) -> Listing:
+    """Return a page of a member's photos or posts."""
+    member = await member_of(ctx, path.handle)
+    return await _listing(ctx, member, path) if path.show in _QUERIES else Listing((), "")
+
+
+async def _listing(ctx: PageContext, member: Member, path: ProfilePath) -> Listing:
+    found, pinned = await _posts(ctx, member, path)
+    if path.show != "photos":
+        return Listing(found.entries, next_of(ctx, f"/@{member.name}", found.next, show=path.show))
+    grid = grid_of(ctx, found.entries, everything=True, reorder=False, alone=not path.before, pinned=pinned)
+    return Listing(found.entries, next_of(ctx, f"/@{member.name}", found.next), grid)
 
 
 async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[Page, frozenset[int]]:
@@ -233,9 +239,7 @@ async def _about(ctx: PageContext, member: Member) -> Response:
 async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
     """Show the pictures of a member without the interface: of posts that anyone may see, and that need no warning."""
     member = await member_of(ctx, path.handle)
-    found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
-    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
-    following = next_of(ctx, f"/@{member.name}/portfolio", found.next)
+    grid, following = await _portfolio(ctx, member, path)
     if ctx.partial:
         return part(ctx, "photo_rows", grid=grid, next=following)
     profiles = await profiles_by_id(ctx.reads.graph, ctx.viewer_id, (member.id,))
@@ -253,6 +257,18 @@ async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
     )
 
 
+async def portfolio_listing(ctx: PageContext, path: HandlePath) -> Listing:
+    """Return a page of the pictures in a member's portfolio."""
+    grid, following = await _portfolio(ctx, await member_of(ctx, path.handle), path)
+    return Listing((), following, grid)
+
+
+async def _portfolio(ctx: PageContext, member: Member, path: HandlePath) -> tuple[PhotoGrid, str]:
+    found, _ = await _posts(ctx, member, ProfilePath(handle=path.handle, before=path.before))
+    grid = every_picture(ctx, [entry for entry in found.entries if entry.post.open], alone=not path.before)
+    return grid, next_of(ctx, f"/@{member.name}/portfolio", found.next)
+
+
 async def head(ctx: PageContext, member: Member) -> ProfileHead:
     return (await _profile(ctx, member))[1]
 
@@ -261,7 +277,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
     """Return the profile of a member, and the head of its page as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
-    profiles, stand, known = await asyncio.gather(
+    profiles, current, known = await asyncio.gather(
         profiles_by_id(reads.graph, viewer, (member.id,)),
         relation(reads.graph, viewer, member.id),
         familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
@@ -279,11 +295,11 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
             note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
             numbers=tuple(_numbers(ctx, profile)),
             location=location_label(ctx.words, member.location) if member.shows_location else "",
-            bond=bond_of(ctx, member, stand),
-            marks=tuple(_marks(ctx, member, stand)),
+            relationship=relationship_of(ctx, member, current),
+            marks=tuple(_marks(ctx, member, current)),
             known=tuple(face_of(ctx, follower.member) for follower in followers[:_FACES]),
             known_words=_known(ctx, followers),
-            private_note=stand.note,
+            private_note=current.note,
         ),
     )
 
@@ -292,18 +308,18 @@ async def _no_profiles() -> dict[int, list[Profile]]:
     return {}
 
 
-async def bond(ctx: PageContext, asked: BondForm) -> Response:
+async def change_relationship(ctx: PageContext, asked: RelationshipForm) -> Response:
     """Change the viewer's relationship with a member, or undo that. A script gets the updated button."""
     pending = PendingAction("follow", asked.id).at if asked.do == "follow" else None
     me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
-    stand = await verb(writes, me.id, asked.id)
+    current = await verb(writes, me.id, asked.id)
     if not ctx.partial:
         return ctx.back(asked)
     node = (await ctx.graph.obj_get((asked.id,))).get(asked.id)
     if not isinstance(node, Member):
         raise NotFound("There is no such member")
-    return part(ctx, "follow", bond=bond_of(ctx, node, stand), face=face_of(ctx, node))
+    return part(ctx, "follow", relationship=relationship_of(ctx, node, current), face=face_of(ctx, node))
 
 
 async def member_of(ctx: PageContext, name: str) -> Member:
@@ -417,7 +433,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
     return (
         routing.page("/@{handle}", show, ProfilePath, cached=True),
         routing.page("/@{handle}/portfolio", portfolio, HandlePath, cached=True),
-        routing.form("/members/{id}/bond", bond, BondForm),
+        routing.form("/members/{id}/bond", change_relationship, RelationshipForm),
         routing.page("/settings/profile", show_settings, SettingsQuery),
         routing.form("/settings/profile", save, ProfileForm, max_body=most),
         routing.form("/settings/profile/remove", remove, RemoveForm),

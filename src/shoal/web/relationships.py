@@ -28,7 +28,7 @@ from shoal.web.profiles import member_of
 from shoal.web.rendering import BeforeQuery, HandlePath, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, PageContext, Text
 from shoal.web.settings_layout import settings_page
-from shoal.web.view_models import Bond, Face, bond_of, face_of, people_of, person_of
+from shoal.web.view_models import Face, Relationship, face_of, people_of, person_of, relationship_of
 
 
 async def followers(ctx: PageContext, path: HandlePath) -> Response:
@@ -120,7 +120,7 @@ _DAY = 24 * _HOUR
 
 class More(msgspec.Struct, frozen=True):
     face: Face
-    bond: Bond
+    relationship: Relationship
     relation: Relation
     muted: str
     """How long the member is muted, as text; empty if not muted."""
@@ -132,11 +132,11 @@ class More(msgspec.Struct, frozen=True):
     """The path of the page, relative to the root."""
 
 
-def _more(ctx: PageContext, member: Member, stand: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
+def _more(ctx: PageContext, member: Member, current: Relation, lists: Sequence[tuple[int, str, bool]]) -> More:
     _ = ctx.words.text
-    muted = _("indefinitely") if stand.muting else ""
-    if stand.muting and stand.muted_until:
-        muted = _("until %(when)s") % {"when": ctx.words.full(stand.muted_until)}
+    muted = _("indefinitely") if current.muting else ""
+    if current.muting and current.muted_until:
+        muted = _("until %(when)s") % {"when": ctx.words.full(current.muted_until)}
     spans = (
         (0, _("indefinitely")),
         (_HOUR, _("for an hour")),
@@ -146,8 +146,8 @@ def _more(ctx: PageContext, member: Member, stand: Relation, lists: Sequence[tup
     )
     return More(
         face_of(ctx, member),
-        bond_of(ctx, member, stand),
-        stand,
+        relationship_of(ctx, member, current),
+        current,
         muted,
         spans,
         tuple(lists),
@@ -191,22 +191,22 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
     """Show the menu of a profile to a script or, as a page, to anonymous viewers and the member; to others, a page of settings."""
     me, member, graph = ctx.viewer, await member_of(ctx, path.handle), ctx.graph
-    stand = await relation(graph, ctx.viewer_id, member.id)
-    menu: dict[str, Any] = {"more": _more(ctx, member, stand, ()), "token": ctx.form_token}
+    current = await relation(graph, ctx.viewer_id, member.id)
+    menu: dict[str, Any] = {"more": _more(ctx, member, current, ()), "token": ctx.form_token}
     if ctx.partial:
         return part(ctx, "member_choices", **menu)
     if me is None or me.id == member.id:
         return await page(ctx, "member_choices", title=ctx.words.text("More options"), **menu)
-    owned = await list_feed.owned(graph, me.id) if stand.following else []
+    owned = await list_feed.owned(graph, me.id) if current.following else []
     on = {list_.id for list_ in await list_feed.with_member(graph, me.id, member.id)} if owned else set()
-    shown = _more(ctx, member, stand, [(list_.id, list_.title, list_.id in on) for list_ in owned])
+    shown = _more(ctx, member, current, [(list_.id, list_.title, list_.id in on) for list_ in owned])
     return await page(
         ctx,
         "more",
         title=ctx.words.text("More about %(name)s") % {"name": shown.face.shown},
         more=shown,
         done=path.done,
-        note=stand.note if typed is None else typed,
+        note=current.note if typed is None else typed,
         wrong=wrong,
         most=ctx.limits.private_note,
     )
@@ -243,8 +243,8 @@ async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
 async def set_terms(ctx: PageContext, asked: TermsForm) -> Response:
     """Set whether the viewer gets a followee's shares and notifications about their posts."""
     me = ctx.checked(asked)
-    stand = await relation(ctx.graph, me.id, asked.id)
-    if not (stand.following or stand.requested):
+    current = await relation(ctx.graph, me.id, asked.id)
+    if not (current.following or current.requested):
         raise NotAllowed(ctx.words.text("You are not following this person."))
     await relationships.follow(ctx.writes, me.id, asked.id, FollowOptions(shares=asked.shares, notify=asked.notify))
     return ctx.back(asked)

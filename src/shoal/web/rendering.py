@@ -30,6 +30,7 @@ from shoal.observability.tracing import HANDLE, RENDER, enter
 from shoal.queries.hydration import Entry
 from shoal.web.assets import assets, pack
 from shoal.web.layout import Shell, shell_of
+from shoal.web.photo_grid import Listing, PhotoGrid
 from shoal.web.request_context import Handle, PageContext, address
 from shoal.web.view_models import PostView, posts_of
 
@@ -114,9 +115,6 @@ async def page(ctx: PageContext, template: str, *, status: int = 0, title: str =
     `title` is the page's own title, as plain text, which is also its heading. The default status is 422 if `wrong`, the
     errors of a form, is not empty, and otherwise 200.
     """
-    if ctx.views is not None:
-        ctx.views.update(views)
-        return Response()
     status = status or (422 if views.get("wrong") else 200)
     return framed(ctx, await shell_of(ctx, title), template, status=status, heading=title, **views)
 
@@ -128,9 +126,6 @@ def framed(ctx: PageContext, shell: Shell, template: str, *, status: int = 200, 
 
 def part(ctx: PageContext, name: str, *, status: int = 200, **views: object) -> Response:
     """Return one part of a page, for a script that requested it."""
-    if ctx.views is not None:
-        ctx.views.update(views)
-        return Response()
     return _answer(ctx, part_html(ctx, name, **views), status)
 
 
@@ -277,3 +272,11 @@ async def feed_page(
     if ctx.partial:
         return part(ctx, "posts", posts=posts, next=following, end=end)
     return await page(ctx, template, title=title, posts=posts, next=following, end=end, **views)
+
+
+async def listing_page(ctx: PageContext, template: str, listing: Listing, *, end: str = "", **views: Any) -> Response:
+    """Return a page of photos or posts, or only these for a script that loads more."""
+    if ctx.partial and listing.grid is not None:
+        return part(ctx, "photo_rows", grid=listing.grid, next=listing.next)
+    grid = listing.grid or PhotoGrid()
+    return await feed_page(ctx, template, listing.entries, listing.next, end=end, grid=grid, **views)

@@ -23,7 +23,7 @@ from shoal.web import routing
 from shoal.web.form_errors import error_text
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, Text, local
-from shoal.web.view_models import PostView, bond_of, entry_with_id, face_of, post_of
+from shoal.web.view_models import PostView, entry_with_id, face_of, post_of, relationship_of
 
 _POSTS = 12
 """Posts of the member offered for selection, newest first."""
@@ -87,13 +87,13 @@ async def send(ctx: PageContext, asked: ReportForm) -> Response:
 async def done(ctx: PageContext, query: DoneQuery) -> Response:
     """Show the next steps, and the actions available to the reporter."""
     member, target = ctx.member, await _target(ctx, query.member)
-    stand = await relation(ctx.graph, member.id, target.id)
+    current = await relation(ctx.graph, member.id, target.id)
     return await page(
         ctx,
         "complained",
         title=ctx.words.text("Reported"),
         face=face_of(ctx, target),
-        bond=bond_of(ctx, target, stand),
+        relationship=relationship_of(ctx, target, current),
         back=ctx.url(local(query.to)),
     )
 

@@ -109,8 +109,6 @@ class PageContext:
     """Id of the browser's login; 0 for an anonymous visitor."""
     marked: bool = False
     """Whether the page contains placeholders instead of values that differ in each response, because it is cached."""
-    views: dict[str, object] | None = None
-    """Where to put what a template would show, instead of rendering it, for a caller that needs only that; None to render."""
 
     @property
     def member(self) -> Member:

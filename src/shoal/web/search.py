@@ -23,7 +23,7 @@ from shoal.queries.pipeline import filtered
 from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
-from shoal.web.photo_grid import PhotoGrid, grid_of
+from shoal.web.photo_grid import Listing, PhotoGrid, grid_of
 from shoal.web.place_names import coordinates_typed, town_label
 from shoal.web.rendering import BeforeQuery, page, part
 from shoal.web.request_context import Line, PageContext
@@ -187,6 +187,12 @@ async def search(ctx: PageContext, query: SearchQuery) -> Response:
         return part(ctx, found.more_part if following_page else "found", found=found, address=address, **found.views())
     title = ctx.words.text("%(text)s · Search") % {"text": text} if text else ctx.words.text("Search")
     return await page(ctx, "search", title=title, found=found, address=address, **found.views())
+
+
+async def listing(ctx: PageContext, query: SearchQuery) -> Listing:
+    """Return a page of the photos that are found."""
+    found = await _found(ctx, query, query.q.strip())
+    return Listing((), found.next, found.grid)
 
 
 def _local_path(ctx: PageContext, text: str) -> str:

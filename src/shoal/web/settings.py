@@ -15,8 +15,8 @@ from shoal import gazetteer
 from shoal.commands import members
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import InvalidInput
+from shoal.core.licenses import License
 from shoal.core.model import Visibility
-from shoal.core.photo_details import License
 from shoal.core.places import PlacePrecision
 from shoal.i18n import LANGUAGES
 from shoal.mastodon_api.instance import LANGUAGES as POST_LANGUAGES
@@ -118,14 +118,7 @@ async def show_posting(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong
 
 async def save_posting(ctx: PageContext, asked: PostingForm) -> Response:
     member = ctx.checked(asked)
-    change = ProfileChange(
-        default_visibility=Visibility(asked.default_visibility),
-        default_sensitive=asked.default_sensitive,
-        default_language=asked.default_language,
-        shows_photo_details=asked.shows_photo_details,
-        default_license=asked.default_license,
-        allows_downloads=asked.allows_downloads,
-    )
+    change = msgspec.convert(asked, ProfileChange, from_attributes=True)
     try:
         await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
@@ -164,15 +157,7 @@ async def show_privacy(
 
 async def save_privacy(ctx: PageContext, asked: PrivacyForm) -> Response:
     member = ctx.checked(asked)
-    change = ProfileChange(
-        locked=asked.locked,
-        hides_connections=asked.hides_connections,
-        discoverable=asked.discoverable,
-        indexable=asked.indexable,
-        rankable=asked.rankable,
-        findable_by_email=asked.findable_by_email,
-        place_precision=asked.place_precision,
-    )
+    change = msgspec.convert(asked, ProfileChange, from_attributes=True)
     try:
         await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:

@@ -145,10 +145,9 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
 
 def _work(ctx: PageContext) -> AskedWork | None:
     """Return the proof of work to compute, or None if the server requires none."""
-    app_context = ctx.app
-    if not app_context.settings.signup_work:
+    if not ctx.app.settings.signup_work:
         return None
-    return AskedWork(app_context.settings.signup_work, time.time_ns() // 1_000_000_000, app_context.at.netloc)
+    return AskedWork(ctx.app.settings.signup_work, time.time_ns() // 1_000_000_000, ctx.app.at.netloc)
 
 
 async def _recent_photos(ctx: PageContext) -> Sequence[GridPhoto]:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import Unauthenticated
 from shoal.core.model import Visibility
-from shoal.http.event_streams import EventStream, Heard
+from shoal.http.event_streams import EventStream, Received
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
 from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, updates_for_viewer
@@ -28,10 +28,10 @@ async def live(context: Context, _params: None) -> Response:
     after = request.headers.get("last-event-id") or None
     connection = await stack.enter_async_context(app_context.streams.listening(context.caller, HOME, after))
 
-    async def lines(heard: Heard) -> bytes:
+    async def lines(received: Received) -> bytes:
         now = await ctx_of(context)
         return b"".join(
-            [await _event(now, update) for update in await updates_for_viewer(app_context.reads, connection, heard)]
+            [await _event(now, update) for update in await updates_for_viewer(app_context.reads, connection, received)]
         )
 
     async def check() -> None:

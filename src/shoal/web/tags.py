@@ -23,8 +23,8 @@ from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
 from shoal.tagcloud.contract import DAY_MS
 from shoal.web import routing, syndication
 from shoal.web.pending_actions import PendingAction
-from shoal.web.photo_grid import PHOTOS, PhotoGrid, grid_of, photos_page
-from shoal.web.rendering import BeforeQuery, feed_page, next_of, part
+from shoal.web.photo_grid import PHOTOS, Listing, grid_of, photos_page
+from shoal.web.rendering import BeforeQuery, listing_page, next_of, part
 from shoal.web.request_context import Form, PageContext, TagName
 from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
@@ -133,31 +133,31 @@ async def tag(ctx: PageContext, path: TagPath) -> Response:
     name = _checked(stem)
     if ending:
         return await syndication.of_tag(ctx, name, ending)
-    reads = ctx.reads
-    found = await _posts(ctx, name, path, only_media=path.show == "photos")
-    show = path.show
-    if not found.entries and not path.before and show == "photos":
-        show, found = "posts", await _posts(ctx, name, path, only_media=False)
-    entries = await filtered(reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
-    following = next_of(ctx, f"/tags/{stem}", found.next, show="" if show == "photos" else show)
-    grid = grid_of(ctx, entries, everything=True) if show == "photos" else PhotoGrid()
-    if ctx.partial and show == "photos":
-        return part(ctx, "photo_rows", grid=grid, next=following)
+    found = await listing(ctx, path)
     if ctx.partial:
-        return await feed_page(ctx, "tag", entries, following)
+        return await listing_page(ctx, "tag", found)
     shown = await _shown(ctx, name)
-    return await feed_page(
+    return await listing_page(
         ctx,
         "tag",
-        entries,
-        following,
+        found,
         title=f"#{shown.form}",
         tag=shown,
-        show=show,
-        grid=grid,
+        show="posts" if found.grid is None else "photos",
         tab=f"tag-{name}",
         tabs=await home_tabs(ctx) if shown.following else [],
     )
+
+
+async def listing(ctx: PageContext, path: TagPath) -> Listing:
+    """Return a page of the photos with a tag; if there are none, or on request, of the posts."""
+    name, show = _checked(path.name), path.show
+    found = await _posts(ctx, name, path, only_media=show == "photos")
+    if not found.entries and not path.before and show == "photos":
+        show, found = "posts", await _posts(ctx, name, path, only_media=False)
+    entries = await filtered(ctx.reads.graph, ctx.viewer_id, found.entries, FilterContext.PUBLIC)
+    following = next_of(ctx, f"/tags/{path.name}", found.next, show="" if show == "photos" else show)
+    return Listing(entries, following, grid_of(ctx, entries, everything=True) if show == "photos" else None)
 
 
 async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool) -> Page:

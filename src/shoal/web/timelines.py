@@ -25,7 +25,7 @@ from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
 from shoal.http.params import Id
 from shoal.queries import home as home_feed
-from shoal.queries import lists, public_timelines, tags, trends
+from shoal.queries import lists, public_timelines, tags
 from shoal.queries import posts as saved_feed
 from shoal.queries.foryou import feed as for_you_feed
 from shoal.queries.foryou.catchup import catch_up
@@ -38,7 +38,7 @@ from shoal.queries.suggestions import portfolios, suggestions
 from shoal.web import routing
 from shoal.web.explore import CloudWord, cloud_of
 from shoal.web.onboarding import SuggestedPerson, people_of
-from shoal.web.photo_grid import PhotoGrid, grid_of, sparse_page
+from shoal.web.photo_grid import Listing, PhotoGrid, grid_of, popular_then_newest, sparse_page
 from shoal.web.ranking import why_of
 from shoal.web.rendering import SIZE, BeforeQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Form, PageContext
@@ -132,8 +132,13 @@ class HomeQuery(BeforeQuery, frozen=True, kw_only=True):
 async def start(ctx: PageContext, query: HomeQuery) -> Response:
     """Show the home page of the member or, to a visitor, the front page."""
     if ctx.viewer is None:
-        return await _app_context(ctx)
+        return await _front_page(ctx)
     return await _home(ctx, ctx.viewer, query)
+
+
+async def listing(ctx: PageContext, _query: HomeQuery) -> Listing:
+    """Return the photos of the front page; none for a member, whose home page has whole posts."""
+    return Listing((), "", await _front_photos(ctx) if ctx.viewer is None else None)
 
 
 async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
@@ -179,10 +184,9 @@ async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
     reads, _ = ctx.reads, ctx.words.text
     picked = frozenset((await personalization_of(reads.graph, viewer.id)).feedback.picked)
     part = Cursor(limit=2 * _IN_A_BEGINNING)
-    of_interest, liked, newest, found = await asyncio.gather(
+    of_interest, popular, found = await asyncio.gather(
         public_timelines.tag_page(reads, viewer.id, TagQuery(picked, only_media=True), part) if picked else _no_page(),
-        trends.page(reads, viewer.id, 2 * _IN_A_BEGINNING),
-        public_timelines.public_page(reads, viewer.id, part, only_media=True),
+        popular_then_newest(reads, viewer.id, 2 * _IN_A_BEGINNING),
         suggestions(reads, viewer.id, _PEOPLE),
     )
     photos = await portfolios(reads, viewer.id, [one.profile.member.id for one in found])
@@ -190,7 +194,7 @@ async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
     shown = {one.path for one in interests.photos}
     others = [
         entry
-        for entry in await _unfiltered(ctx, viewer, [*liked, *newest.entries])
+        for entry in await _unfiltered(ctx, viewer, popular)
         if ctx.url(f"/@{entry.author.member.name}/{entry.post.id}") not in shown
     ]
     grids = [(_("From your interests"), interests), (_("Popular now"), grid_of(ctx, others, limit=_IN_A_BEGINNING))]
@@ -207,17 +211,18 @@ async def _unfiltered(ctx: PageContext, viewer: Member, entries: Sequence[Entry]
     return [entry for entry in found if not entry.filtered]
 
 
-async def _app_context(ctx: PageContext) -> Response:
-    settings, reads = ctx.settings, ctx.reads
-    grid = PhotoGrid()
+async def _front_photos(ctx: PageContext) -> PhotoGrid:
+    if not ctx.settings.public_pages:
+        return PhotoGrid()
+    return grid_of(ctx, await popular_then_newest(ctx.reads, None, _FRONT_PHOTOS), limit=_FRONT_PHOTOS)
+
+
+async def _front_page(ctx: PageContext) -> Response:
+    settings = ctx.settings
     cloud: list[CloudWord] = []
+    grid = PhotoGrid()
     if settings.public_pages:
-        trending, newest, cloud = await asyncio.gather(
-            trends.page(reads, None, _FRONT_PHOTOS),
-            public_timelines.public_page(reads, None, Cursor(limit=_FRONT_PHOTOS), only_media=True),
-            cloud_of(ctx, _IN_THE_CLOUD),
-        )
-        grid = grid_of(ctx, [*trending, *newest.entries], limit=_FRONT_PHOTOS)
+        grid, cloud = await asyncio.gather(_front_photos(ctx), cloud_of(ctx, _IN_THE_CLOUD))
     demo_id = ctx.app.demo_member
     demo = (await ctx.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
     return await page(
@@ -228,7 +233,7 @@ async def _app_context(ctx: PageContext) -> Response:
         rules=settings.rules,
         may_join=settings.registrations,
         shown=settings,
-        lent=face_of(ctx, demo) if isinstance(demo, Member) else None,
+        demo=face_of(ctx, demo) if isinstance(demo, Member) else None,
     )
 
 

@@ -27,7 +27,7 @@ from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
-from shoal.web.photo_rows import row_breaks
+from shoal.web.photo_rows import ratio_class, ratio_of, row_breaks
 from shoal.web.place_names import place_words
 from shoal.web.request_context import PageContext
 
@@ -43,7 +43,7 @@ class Face(msgspec.Struct, frozen=True):
     avatar: str
 
 
-class Bond(msgspec.Struct, frozen=True):
+class Relationship(msgspec.Struct, frozen=True):
     """The relationship between the viewer and a member, as the buttons on pages show it."""
 
     self: bool = False
@@ -60,7 +60,7 @@ class PersonView(msgspec.Struct, frozen=True):
     note: Markup
     followers: str
     posts: str
-    bond: Bond
+    relationship: Relationship
     reason: str = ""
     """Why the member is suggested."""
 
@@ -70,8 +70,8 @@ def face_of(ctx: PageContext, member: Member) -> Face:
     return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), avatar)
 
 
-def bond_of(ctx: PageContext, member: Member, relation: Relation) -> Bond:
-    return Bond(
+def relationship_of(ctx: PageContext, member: Member, relation: Relation) -> Relationship:
+    return Relationship(
         self=member.id == ctx.viewer_id,
         following=relation.following,
         requested=relation.requested,
@@ -102,7 +102,7 @@ def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: st
         Markup(ctx.app.at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
         words.compact(profile.followers),
         words.compact(profile.posts),
-        bond_of(ctx, member, relation),
+        relationship_of(ctx, member, relation),
         reason,
     )
 
@@ -125,8 +125,6 @@ def tint_of(blurhash: str) -> str:
     return f"#{value & 0xFFFFFF:06x}" if len(blurhash) >= 6 else _NO_TINT
 
 
-_LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
-"""Aspect ratios of photos, with a CSS class for each step; wider and taller photos are cropped at their focal point."""
 _GRID = 5
 MANY = 5
 """Photos of a post from which they are arranged in rows."""
@@ -343,7 +341,7 @@ def _photos(ctx: PageContext, media: Sequence[Media], *, downloads: bool) -> tup
     """Return the photos of a post. More than four are arranged in rows; the style sheet arranges fewer by itself."""
     photos = [photo_of(ctx, file, downloads=downloads) for file in media]
     if len(photos) >= MANY:
-        breaks = row_breaks([int(photo.ratio[1:]) / 100 for photo in photos])
+        breaks = row_breaks([ratio_of(photo.ratio) for photo in photos])
         photos = [msgspec.structs.replace(photo, breaks=each) for photo, each in zip(photos, breaks, strict=True)]
     return tuple(photos)
 
@@ -369,12 +367,6 @@ def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Phot
         failure=sentence(complaint(ctx.words, media.failure)) if media.failure else "",
         length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
     )
-
-
-def ratio_class(ratio: float) -> str:
-    """Return the CSS class of an aspect ratio: `r150` is 3 to 2."""
-    near = round(min(max(ratio, _LEAST_RATIO), _MOST_RATIO) / _STEP) * _STEP
-    return f"r{round(near * 100):03}"
 
 
 def _focus_class(focus: tuple[float, float]) -> str:

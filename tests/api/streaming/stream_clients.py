@@ -23,7 +23,7 @@ from shoal.server import AppParts, listen, serve
 from tests.api.in_memory_network import SCOPES, Someone
 from tests.async_runner import eventually
 
-SLOW = Pace(thump=60.0, ping=60.0, check=60.0)
+SLOW = Pace(heartbeat=60.0, ping=60.0, check=60.0)
 """Intervals so long that no timer fires during a test."""
 
 

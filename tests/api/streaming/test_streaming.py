@@ -299,7 +299,7 @@ def _may_hear(name: str, path: str) -> set[str]:
 
 @in_loop
 async def test_event_stream_starts_immediately_and_sends_keepalive_comments() -> None:
-    async with stream_server(Pace(thump=0.05, ping=60, check=60)) as server:
+    async with stream_server(Pace(heartbeat=0.05, ping=60, check=60)) as server:
         ann = await server.join("ann")
         async with server.ear(ann, "user") as ear:
             assert ear.answer.headers["content-type"].startswith("text/event-stream")

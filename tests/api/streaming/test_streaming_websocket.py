@@ -295,7 +295,7 @@ async def test_websocket_with_last_event_id_resumes_and_sends_refresh_on_gap() -
 
 @in_loop
 async def test_websocket_client_that_answers_no_ping_is_disconnected() -> None:
-    async with stream_server(Pace(thump=60, ping=0.2, check=60)) as server:
+    async with stream_server(Pace(heartbeat=60, ping=0.2, check=60)) as server:
         ann = await server.join("ann")
         async with (
             server.socket(who=ann, ping_interval=None) as alive,

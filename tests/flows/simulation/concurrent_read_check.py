@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 from shoal.core.events import (
-    AnyEvent,
     Blocked,
+    Event,
     FollowChanged,
     FollowersLost,
     LikeChanged,
@@ -56,7 +56,7 @@ async def watch(graph: Graph, reads: Reads, outbox: Unruly, halting: Haltable, v
         assert not missing, f"the page lacks {missing}, which were in the home timeline before and after the read"
 
 
-def _unsettled(viewer: int, undone: list[AnyEvent]) -> bool:
+def _unsettled(viewer: int, undone: list[Event]) -> bool:
     """Return whether pending events may still change the viewer's follows or visible members."""
     return any(
         isinstance(event, Blocked | SuspensionChanged)
@@ -65,14 +65,14 @@ def _unsettled(viewer: int, undone: list[AnyEvent]) -> bool:
     )
 
 
-def _done_with(snapshot: GraphSnapshot, viewer: int, undone: list[AnyEvent]) -> set[int]:
+def _done_with(snapshot: GraphSnapshot, viewer: int, undone: list[Event]) -> set[int]:
     posts = {
         id_ for id_ in snapshot.home(viewer, 0) if isinstance(post := snapshot.objects[id_], Post) and not post.hidden
     }
     return posts - {event.post_id for event in undone if isinstance(event, PostCreated | PostUpdated | PostDeleted)}
 
 
-def _harmless(viewer: int, event: AnyEvent) -> bool:
+def _harmless(viewer: int, event: Event) -> bool:
     if isinstance(event, FollowChanged):
         return event.follower_id != viewer
     return isinstance(event, _HARMLESS)

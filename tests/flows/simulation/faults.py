@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
-from shoal.core.events import AnyEvent, InverseOp
+from shoal.core.events import Event, InverseOp
 from shoal.graph.cache.coherence import MarkedChange, Renewal
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.version_tokens import LocalVersionTokens
@@ -109,7 +109,7 @@ class Haltable:
         self._halts = 0
         self._committing = 0
         self._changed = asyncio.Condition()
-        self.said: list[AnyEvent] = []
+        self.said: list[Event] = []
         """The events of all commits, in the order in which the commits began."""
 
     def __getattr__(self, name: str) -> Any:
@@ -190,7 +190,7 @@ class Unruly:
                 self._open[job.store, job.seq] = job
                 self.history.append(job)
 
-    async def undone(self) -> list[AnyEvent]:
+    async def undone(self) -> list[Event]:
         """Return the events of all jobs that are not acknowledged."""
         await self._open_all()
         return [job.event for job in self._open.values()]

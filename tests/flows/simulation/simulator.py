@@ -102,10 +102,6 @@ def _address(link: str) -> str:
 class Addressed(MemoryTimelines):
     """Timelines whose slots are member ids, cold or warm, as in timelines that several processes share."""
 
-    @property
-    def slot_type(self) -> type[Any]:
-        return np.int64
-
     def slots(self, members: Sequence[int]) -> Slots:
         return np.array(members, np.int64)
 

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, FilePayload, Page, expect
 from shoal.commands import media, members, posts, reactions
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
+from shoal.core.licenses import License
 from shoal.core.model import Member, Post
-from shoal.core.photo_details import License
 from tests.api.in_memory_network import picture
 from tests.media.photos import taken
 from tests.web.chromium.accessibility import hindrances, pale

@@ -494,7 +494,6 @@ _PATIENCE_SECONDS = 600.0
 class ImportArchive(Operation[ArchiveReport]):
     """Import an archive, a local file given by its absolute path. A dry run only reports what would be imported."""
 
-    answer = ArchiveReport
     alone = True
     background = True
     name: str

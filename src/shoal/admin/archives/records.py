@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from shoal.core.handles import FollowList
+from shoal.core.licenses import License
 from shoal.core.model import Visibility
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.photo_details import PhotoDetails
 
 
 class ArchiveKind(StrEnum):

@@ -218,7 +218,7 @@ class ArchiveStorage:
         return free > 0
 
     def members(self) -> list[int]:
-        """Return the members who have an archive or a report."""
+        """Return the members with an archive or a report."""
         if not self._folder.is_dir():
             return []
         return sorted(int(folder.name) for folder in self._folder.iterdir() if folder.name.isdecimal())

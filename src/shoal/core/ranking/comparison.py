@@ -70,7 +70,7 @@ class ExposureBucket(msgspec.Struct, frozen=True):
     most: int | None
     """Most followers; None for no limit."""
     authors: int
-    """Number of these authors who have a post in any top, before or after."""
+    """Number of these authors with a post in any top, before or after."""
     share: BeforeAfter
 
     @property
@@ -110,7 +110,7 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
     authors_shown: BeforeAfter
     """Distinct authors in all tops together."""
     gini: BeforeAfter
-    """Gini coefficient of the exposure, over all authors who have a post in any top, before or after."""
+    """Gini coefficient of the exposure, over all authors with a post in any top, before or after."""
     exposure: tuple[ExposureBucket, ...]
     gains: tuple[AuthorChange, ...]
     losses: tuple[AuthorChange, ...]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from itertools import islice
 
 from shoal.core.errors import Unavailable
-from shoal.core.events import AnyEvent
+from shoal.core.events import Event
 from shoal.core.ids import IdMaker, milliseconds_of, now_ms
 from shoal.core.placement import SHARDS
 from shoal.graph.contract import Job, WakeUp
@@ -64,7 +64,7 @@ class DynamoOutbox:
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
 
-    def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
+    def numbered(self, new: Sequence[Event]) -> list[Job]:
         return [Job(self._new_id(self._maker), event) for event in new]
 
     def added(self, jobs: Sequence[Job]) -> None:

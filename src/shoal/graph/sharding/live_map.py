@@ -119,8 +119,10 @@ class LiveMap:
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
-            heard = await _few_at_once(self._joined, self.map.stores)
-            newest = max((h.newer for h in heard if h.newer), key=lambda known: known.version, default=None)
+            replies = await _few_at_once(self._joined, self.map.stores)
+            newest = max(
+                (reply.newer for reply in replies if reply.newer), key=lambda known: known.version, default=None
+            )
         self._route()
         self.graph.watch = self
         for url in self.map.stores:
@@ -166,10 +168,10 @@ class LiveMap:
     async def _beat(self, url: str, *, joins: bool) -> MapNews:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        heard = await self._post(url).beat(self._me, self.map.version, joins=joins)
-        if heard.newer is None:
+        reply = await self._post(url).beat(self._me, self.map.version, joins=joins)
+        if reply.newer is None:
             self._until[url] = began + LEASE_SECONDS
-        return heard
+        return reply
 
     def _follow(self, url: str) -> None:
         self._beaten[url] = asyncio.Event()
@@ -181,13 +183,13 @@ class LiveMap:
             pause = heartbeat_seconds(len(self.map.stores))
             changed = self._changed
             try:
-                heard = await self._beat(url, joins=not joined)
+                reply = await self._beat(url, joins=not joined)
                 joined = True
-                if heard.newer is not None:
-                    await self._adopt(heard.newer)
+                if reply.newer is not None:
+                    await self._adopt(reply.newer)
                     # Send the next heartbeat at once, because the publisher of the map waits for our acknowledgment.
                     continue
-                self._prepare(heard.joining)
+                self._prepare(reply.joining)
             except ShoalError:
                 _log.debug("%s does not confirm the shard map", shown_url(url))
             except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more

@@ -118,7 +118,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
 async def _account_page(
     context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
 ) -> object:
-    """List the members who are in all of these states and have one of these roles (any role if empty)."""
+    """List the members in all of these states with one of these roles (any role if empty)."""
     inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
 
     def test(member: Member) -> bool:
@@ -130,19 +130,18 @@ async def _account_page(
             and params.display_name.lower() in member.display_name.lower()
         )
 
-    app_context = context.app
     cursor = cursor_of(params, 100, 200)
     if params.email:
         found = Members([], None)
-        member = await members.find(app_context.writes, params.email) if "@" in params.email else None
+        member = await members.find(context.app.writes, params.email) if "@" in params.email else None
         # A caller who may not see the address must not learn its owner either.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
     elif roles and Role.NONE not in roles:
-        found = await _staff(app_context, cursor, test)
+        found = await _staff(context.app, cursor, test)
     else:
-        found = await moderation_queries.members_page(app_context.store, cursor, test)
+        found = await moderation_queries.members_page(context.app.store, cursor, test)
     body = await shown(context, found.members)
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
@@ -159,16 +158,15 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
     """Return members as moderators see them; two reads. An e-mail address is included only for members of a lower role."""
-    app_context = context.app
     members = {member.id: member for member in found}
-    known = await profiles(app_context.graph, members, None, dict.fromkeys(members, STRANGER))
-    logins = await app_context.graph.obj_get([member.login_id for member in found if member.login_id])
+    known = await profiles(context.app.graph, members, None, dict.fromkeys(members, STRANGER))
+    logins = await context.app.graph.obj_get([member.login_id for member in found if member.login_id])
     answer = []
     for member in found:
         login = logins.get(member.login_id)
         email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
         reason = login.reason if isinstance(login, Login) else ""
-        account = serializers.account(known[member.id], app_context.at)
+        account = serializers.account(known[member.id], context.app.at)
         answer.append(moderation_entities.admin_account(member, email, reason, account))
     return answer
 
@@ -191,18 +189,17 @@ async def delete(context: Context, params: One) -> object:
 
 
 @router.post("/api/v1/admin/accounts/{id}/action", scope="admin:write:accounts", answer=dict)
-async def act(context: Context, params: Act) -> object:
+async def act(context: Context, params: Act) -> None:
     """Suspend, silence, mark as sensitive or disable an account, or only resolve a report about it (`none`).
 
     No e-mail is sent; a request for one is ignored, because Mastodon.py asks for it by default.
     """
-    app_context = context.app
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: warning presets are not supported", field="warning_preset_id")
     target = await _target(context, params.id)
     if params.report_id is not None:
-        await reports.access_report(app_context.graph, params.report_id, about=target.id)
-    verb, writes = _ACTS.get(params.type), app_context.writes.because(params.text)
+        await reports.access_report(context.app.graph, params.report_id, about=target.id)
+    verb, writes = _ACTS.get(params.type), context.app.writes.because(params.text)
     if verb is not None:
         await verb(writes, target.id)
     if params.report_id is not None:
@@ -215,7 +212,6 @@ async def act(context: Context, params: Act) -> object:
         target.id,
         params.text,
     )
-    return {}
 
 
 _ACTS: dict[str, Command] = {

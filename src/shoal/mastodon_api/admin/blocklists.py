@@ -100,11 +100,10 @@ async def block_domain(context: Context, params: NewDomain) -> AdminEmailDomainB
 
 
 @router.delete("/api/v1/admin/email_domain_blocks/{id}", scope="admin:write:email_domain_blocks", answer=dict)
-async def unblock_domain(context: Context, params: One) -> object:
+async def unblock_domain(context: Context, params: One) -> None:
     """Unblock an e-mail domain."""
     block = await blocklists.unblock_domain(context.app.writes, params.id)
     _log.info("moderator %s: unblock e-mail domain %s", actor(context), block.domain)
-    return {}
 
 
 @router.get(
@@ -150,11 +149,10 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
     Takes the address or its canonical hash.
     """
-    app_context = context.app
     if params.email.strip():
-        block = await blocklists.block_address(app_context.writes, params.email)
+        block = await blocklists.block_address(context.app.writes, params.email)
     elif params.canonical_email_hash.strip():
-        block = await blocklists.block_digest(app_context.writes, params.canonical_email_hash)
+        block = await blocklists.block_digest(context.app.writes, params.canonical_email_hash)
     else:
         raise Blank("Canonical email hash can't be blank", field="canonical_email_hash")
     _log.info("moderator %s: block e-mail address with hash %s", actor(context), block.digest)
@@ -162,11 +160,10 @@ async def block_address(context: Context, params: NewAddress) -> AdminCanonicalE
 
 
 @router.delete("/api/v1/admin/canonical_email_blocks/{id}", scope="admin:write:canonical_email_blocks", answer=dict)
-async def unblock_address(context: Context, params: One) -> object:
+async def unblock_address(context: Context, params: One) -> None:
     """Unblock an e-mail address."""
     block = await blocklists.unblock_address(context.app.writes, params.id)
     _log.info("moderator %s: unblock e-mail address with hash %s", actor(context), block.digest)
-    return {}
 
 
 def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:
@@ -249,21 +246,19 @@ async def block_network(context: Context, params: NewIpBlock) -> AdminIpBlock:
 @router.put("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=AdminIpBlock)
 async def update_network(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Update the block of an IP address range. The caller's own address cannot be blocked."""
-    app_context = context.app
-    before = await get_object(app_context.graph, IpBlock, params.id)
+    before = await get_object(context.app.graph, IpBlock, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
     changes = IpBlockChanges(network, params.severity, params.comment, params.expires_in)
     return await _done(
-        context, "change the block of", await blocklists.update_ip_block(app_context.writes, params.id, changes)
+        context, "change the block of", await blocklists.update_ip_block(context.app.writes, params.id, changes)
     )
 
 
 @router.delete("/api/v1/admin/ip_blocks/{id}", scope="admin:write:ip_blocks", answer=dict)
-async def unblock_network(context: Context, params: One) -> object:
+async def unblock_network(context: Context, params: One) -> None:
     """Unblock an IP address range."""
     await _done(context, "unblock", await blocklists.unblock_ip(context.app.writes, params.id))
-    return {}
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:

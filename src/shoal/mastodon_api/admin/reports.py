@@ -70,13 +70,12 @@ async def get_report(context: Context, params: One) -> object:
 @router.put("/api/v1/admin/reports/{id}", scope="admin:write:reports", answer=AdminReport)
 async def categorize(context: Context, params: Sorted) -> object:
     """Change the category and rules of a report."""
-    app_context = context.app
     changed = await reports.sort(
-        app_context.writes,
+        context.app.writes,
         params.id,
         category=params.category,
         rule_ids=params.rule_ids,
-        rules=known_rules(app_context),
+        rules=known_rules(context.app),
     )
     return await _done(context, "sort", changed)
 
@@ -119,14 +118,13 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
     """Return reports with their accounts and statuses, which are read together."""
-    app_context = context.app
     ids = {id_ for report in found for id_ in _people(report) if id_}
-    people = await members_by_id(app_context.graph, list(ids))
+    people = await members_by_id(context.app.graph, list(ids))
     accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
-    entries = await hydrate_reported(app_context.graph, list({id_ for report in found for id_ in report.post_ids}))
+    entries = await hydrate_reported(context.app.graph, list({id_ for report in found for id_ in report.post_ids}))
     waiting = {entry.id for entry in entries if entry.post.review is Review.WAITING}
-    statuses = {entry.id: await _status(app_context, entry) for entry in entries}
-    rules = {rule.id: rule for rule in moderation_entities.rules_of(app_context.settings)}
+    statuses = {entry.id: await _status(context.app, entry) for entry in entries}
+    rules = {rule.id: rule for rule in moderation_entities.rules_of(context.app.settings)}
     return [
         AdminReport(
             id=str(report.id),

@@ -160,7 +160,7 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """Numbers by day and for the whole period. The latter counts a member who was active on two days only once."""
+    """Numbers by day and for the whole period. The latter counts a member active on two days only once."""
 
     days: Sequence[int]
     total: int

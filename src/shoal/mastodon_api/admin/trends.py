@@ -59,10 +59,9 @@ class TagParams(msgspec.Struct, frozen=True):
 @router.get("/api/v1/admin/trends/tags", scope="admin:read", answer=list[AdminTag])
 async def list_tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """List trending and denied tags."""
-    app_context = context.app
-    words = await trends.trending(app_context.reads, page_size(params.limit, 10, 20), 0)
-    shown = [_tag(app_context, word.name, word, trendable=True) for word in words]
-    return shown + [_tag(app_context, name, None, trendable=False) for name in await _denied(app_context)]
+    words = await trends.trending(context.app.reads, page_size(params.limit, 10, 20), 0)
+    shown = [_tag(context.app, word.name, word, trendable=True) for word in words]
+    return shown + [_tag(context.app, name, None, trendable=False) for name in await _denied(context.app)]
 
 
 @router.post("/api/v1/admin/trends/tags/{id}/approve", scope="admin:write", answer=AdminTag)
@@ -78,22 +77,20 @@ async def reject_tag(context: Context, params: TagParams) -> AdminTag:
 
 
 async def _review_tag(context: Context, text: str, *, trendable: bool) -> AdminTag:
-    app_context = context.app
-    name = await _named(app_context, text)
+    name = await _named(context.app, text)
     rule = tag_rules.allowing(name) if trendable else tag_rules.denying(name)
-    await tag_rules.lay_down(app_context.writes, app_context.reads.tags, rule)
+    await tag_rules.lay_down(context.app.writes, context.app.reads.tags, rule)
     _log.info("moderator %s: %s the tag #%s in trends", actor(context), "allow" if trendable else "deny", name)
-    counted = await app_context.reads.tags.tag(name) if trendable else None
-    return _tag(app_context, name, counted, trendable=trendable)
+    counted = await context.app.reads.tags.tag(name) if trendable else None
+    return _tag(context.app, name, counted, trendable=trendable)
 
 
 @router.get("/api/v1/admin/trends/statuses", scope="admin:read", answer=list[AdminStatus])
 async def list_statuses(context: Context, params: Position) -> list[object]:
     """List trending statuses, including rejected ones."""
-    app_context = context.app
     limit, offset = page_size(params.limit), max(0, params.offset)
-    found = await trends.reviewed(app_context.reads, limit, offset)
-    return [await _status(app_context, entry, trendable=not entry.post.untrendable) for entry in found]
+    found = await trends.reviewed(context.app.reads, limit, offset)
+    return [await _status(context.app, entry, trendable=not entry.post.untrendable) for entry in found]
 
 
 @router.post("/api/v1/admin/trends/statuses/{id}/approve", scope="admin:write", answer=AdminStatus)
@@ -110,13 +107,12 @@ async def reject_status(context: Context, params: One) -> object:
 
 async def _review_status(context: Context, id_: int, *, trendable: bool) -> object:
     """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
-    app_context = context.app
-    found = await hydrate(app_context.graph, None, (id_,))
+    found = await hydrate(context.app.graph, None, (id_,))
     if not found or found[0].share is not None:
         raise NotFound("Record not found")
-    await (moderation.let_trend if trendable else moderation.keep_from_trends)(app_context.writes, id_)
+    await (moderation.let_trend if trendable else moderation.keep_from_trends)(context.app.writes, id_)
     _log.info("moderator %s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
-    return await _status(app_context, found[0], trendable=trendable)
+    return await _status(context.app, found[0], trendable=trendable)
 
 
 async def _status(app_context: AppContext, entry: Entry, *, trendable: bool) -> object:

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from shoal import gazetteer
 from shoal.core.filters import Filter
 from shoal.core.ids import milliseconds_of
+from shoal.core.licenses import License
 from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, still_of
 from shoal.core.model import (
     App,
@@ -33,7 +34,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.photo_details import PhotoDetails
 from shoal.core.places import Location, Place
 from shoal.core.ranking.recipes import Recipe, recipe_link
 from shoal.core.text import to_html

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.core.photo_details import License
+from shoal.core.licenses import License
 
 
 class Size(msgspec.Struct):

@@ -24,8 +24,9 @@ from shoal.admin.archives.records import (
 )
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import MOST_HANDLES
+from shoal.core.licenses import License
 from shoal.core.model import MediaKind, Visibility
-from shoal.core.photo_details import License, PhotoDetails
+from shoal.core.photo_details import PhotoDetails
 from shoal.core.text import MAX_USER_NAME
 
 PROFILE = "profile.json"
