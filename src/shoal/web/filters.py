@@ -263,7 +263,7 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}
-    blanks = isinstance(error.field, str) and str(error).endswith(("can't be blank", "context supplied"))
+    blanks = error.field == "context" or (isinstance(error.field, str) and str(error).endswith("can't be blank"))
     return {
         names.get(field, field): blank.get(field, message) if blanks else message for field, message in wrong.items()
     }
