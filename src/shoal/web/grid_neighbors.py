@@ -26,9 +26,9 @@ from shoal.web.view_models import PostView
 
 class Neighbors(NamedTuple):
     grid: str = ""
-    """URL of the post in the grid; empty if there is no such grid."""
+    """URL of the post in the grid; empty if the visitor did not come from a grid."""
     previous: str = ""
-    """URL of the previous post; empty at the beginning of a page of the grid."""
+    """URL of the previous post; empty if the post is the first on its page of the grid."""
     following: str = ""
 
 
@@ -36,14 +36,12 @@ class _GridPage(NamedTuple):
     handler: PageHandler[Any]
     params: type[msgspec.Struct]
     names: tuple[str, ...]
-    """Names of the parameters in its path."""
 
 
 class _Shown(NamedTuple):
     posts: list[str]
-    """URLs of the posts of a grid, in order."""
     next: str
-    """Path of the next page of the grid; empty on the last one."""
+    """Path of the next page of the grid; empty on the last page."""
 
 
 @cache
@@ -65,9 +63,9 @@ def _pages() -> Trie[_GridPage]:
 
 
 async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors:
-    """Return the neighbors of a post in the grid at a path.
+    """Return the posts before and after a post in the grid with this path.
 
-    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page.
+    Costs the reads of that page of the grid, and for its last post also the reads of the next page.
     """
     shown = await _shown(ctx, grid) if grid else None
     if shown is None or post.path not in shown.posts:
@@ -85,7 +83,7 @@ async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors
 
 
 async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
-    """Return what the page at a path shows; None if it has no grid or the viewer may not open it."""
+    """Return the posts of the page at a path; None if the page has no grid, or the viewer may not open it."""
     if not is_local(grid):
         return None
     try:
@@ -97,7 +95,7 @@ async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
         return None
     page, values = found[0]["GET"], found[1]
     scope = {**ctx.request.scope, "path": unquote(parts.path), "query_string": parts.query.encode()}
-    # Request only the grid, as the script does that loads the next photos.
+    # Without these headers, a script requests only the grid, as when it loads more photos.
     headers = [(name, value) for name, value in scope["headers"] if not name.startswith(b"hx-")]
     scope["headers"] = [*headers, (b"hx-request", b"true")]
     views: dict[str, object] = {}

@@ -1,7 +1,8 @@
 """Rows of photos that fill the width of the page: where they break.
 
-A row scales its photos to one height. Where rows break depends on the width, which only the browser knows, so the server computes
-the breaks for five ranges of widths, and the style sheet activates the breaks of one range (`styles/photos.css`).
+All photos of a row are scaled to one height. The best breaks depend on the width of the page, which only the browser
+knows. The server therefore computes the breaks for five ranges of widths, and the style sheet uses those of the current
+range (`styles/photos.css`).
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 WIDTHS = {"in-xs": 2.5, "in-s": 3.2, "in-m": 4.2, "in-l": 5.2, "in-xl": 6.0}
-"""Ranges of widths by CSS class, narrowest first, each with the sum of aspect ratios that a row should have."""
+"""Ranges of widths, narrowest first: the CSS class of each, and the sum of the aspect ratios that a row should have."""
 _PIXELS = (460, 700, 920, 1_140)
-"""The widths in pixels at which the next range begins."""
+"""Widths in pixels at which the second to the fifth range begin."""
 
 
 def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
     """Return, for each photo, the CSS classes of the widths at which a row ends after it.
 
-    `scale` is the fraction of the usual photos in a row.
+    `scale` is the number of photos in a row as a fraction of the usual number.
     """
     ends = {name: row_ends(tuple(ratios), scale * target) for name, target in WIDTHS.items()}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
 
 
 def rows_height(ratios: Sequence[float], width: float, gap: float) -> float:
-    """Return the height of the rows of these photos, each with a gap below it, at a width; all in pixels."""
+    """Return the height of all rows of these photos at a width, with the gap below each row. All lengths are in pixels."""
     target = tuple(WIDTHS.values())[sum(width >= edge for edge in _PIXELS)]
     height, row = 0.0, 0.0
     ends = row_ends(tuple(ratios), target) | {len(ratios) - 1}
