@@ -1,7 +1,7 @@
 """Run every benchmark, each in its own process, and print a summary: `python -m benchmarks [--quick] [NAME ...]`.
 
-`--json FILE` saves the figures with the machine, the day and the commit; `--page` saves them in docs/figures.json and writes the
-pages of figures. A busy machine is refused unless `--busy` is given.
+`--json FILE` saves the figures with the machine, the day and the commit. `--page` saves them in docs/figures.json and
+writes the pages of figures. A busy machine is refused unless `--busy` is given.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Re
     share = busy_share()
     if share > BUSY and not busy:
         raise SystemExit(
-            f"others have {share:.0%} of this machine: figures would mean little; use --busy to measure anyway"
+            f"other processes use {share:.0%} of this machine, so figures would mean little; use --busy to measure anyway"
         )
     sized = [] if size == FULL else [f"--{size}"]
     command = [sys.executable, "-m", f"benchmarks.{name}", *sized]
@@ -66,20 +66,23 @@ def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Re
 
 
 def main() -> None:
-    """Run the benchmarks and print the summary; exit with 1 if one of them failed."""
     options = parser(__doc__, quick={}, smallest={})
     keep_option(options)
     options.add_argument(
         "--json",
         type=Path,
         metavar="FILE",
-        help="write the figures to FILE, which keeps the figures of other benchmarks",
+        help="write the figures to FILE, where figures of other benchmarks remain",
     )
     options.add_argument(
-        "--page", action="store_true", help="keep the figures in docs/figures.json and write the pages of figures"
+        "--page", action="store_true", help="save the figures in docs/figures.json, and write the pages that show them"
     )
-    options.add_argument("--busy", action="store_true", help="measure also while others use the machine, and say so")
-    options.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(benchmarks())}")
+    options.add_argument(
+        "--busy", action="store_true", help="measure even if other processes use the machine; the results mention it"
+    )
+    options.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"benchmarks to run, by default all: {', '.join(benchmarks())}"
+    )
     chosen = options.parse_args()
     if unknown := set(chosen.names) - set(benchmarks()):
         options.error(f"no benchmark is named {', '.join(sorted(unknown))}")
@@ -91,7 +94,7 @@ def main() -> None:
         try:
             results += measured(name, chosen.size, chosen.keep, busy=chosen.busy)
             if path:
-                # After each, so that a failure of the last one does not lose the others.
+                # Save after each benchmark, so that a failure does not lose the results of the others.
                 keep(path, found, whole=not chosen.names)
         except subprocess.CalledProcessError:
             failed.append(name)

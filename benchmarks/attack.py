@@ -39,7 +39,10 @@ _MIB = 1 << 20
 _PACE_SECONDS = 0.02
 _FILES = 1_024
 _SIZES = {"silent": 1_100, "scattered": 1_100, "heads": 50, "drips": 300, "passwords": 700, "uploads": 30}
-"""Connections that each attack opens. Uploads are last, because their videos are still being probed after the attack."""
+"""Number of connections that each attack opens.
+
+The uploads are last, because their videos are still being probed after the attack.
+"""
 _IN_A_ROW = ("silent", "scattered", "heads", "drips", "uploads", "passwords")
 _APP = b'{"client_name":"attack","redirect_uris":"urn:ietf:wg:oauth:2.0:oob","scopes":"read"}'
 
@@ -90,7 +93,7 @@ class Watch:
 
 
 async def attacked(target: Target, name: str, count: int, seconds: float) -> Mapping[str, int]:
-    """Attack the server from another process; return the outcomes of the attacker's connections."""
+    """Attack the server from another process. Return the outcomes of the attacker's connections."""
     command = ["-c", "from benchmarks.attackers import main; main()", name, str(count), str(seconds)]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -108,7 +111,6 @@ async def attacked(target: Target, name: str, count: int, seconds: float) -> Map
 
 
 async def measure(child: Child, tokens: list[str], chosen: argparse.Namespace, report: Report) -> None:
-    """Measure each attack in turn."""
     server = child.server
     app = msgspec.json.decode((await ask(server, _post(server, "/api/v1/apps", _APP)))[1], type=_App)
     target = Target(server.port, tokens[1:], app.client_id, app.client_secret)
@@ -138,7 +140,7 @@ async def _watched(
     chosen: argparse.Namespace,
     report: Report,
 ) -> None:
-    """Run these attacks one directly after the other and report them as one."""
+    """Run these attacks directly one after the other, and report them as one."""
     watch = Watch(child)
     found: Counter[str] = Counter()
     counts = [max(5, int(_SIZES[name] * chosen.part)) for name in names]
@@ -170,7 +172,6 @@ def _raise_files() -> None:
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build a small network, serve it and attack it."""
     keys = await build(place / "attack.db", Shape(chosen.circle, 20, 10, 25 * chosen.circle))
     port = free_port()
     serve = chosen.command.format(store=shlex.quote(url_of(place / "attack.db")), port=port)

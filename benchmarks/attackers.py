@@ -38,8 +38,6 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class _Wire:
-    """A connection from an address of its choice."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -74,7 +72,7 @@ class _Wire:
         return "closed"
 
     async def end(self, status: asyncio.Task[str]) -> str:
-        """Close the connection; return the status of the response if there is one by now, else "open"."""
+        """Close the connection. Return the status of the response, or "open" if there is no response yet."""
         told = status.result() if status.done() else "open"
         status.cancel()
         await asyncio.gather(status, return_exceptions=True)
@@ -82,7 +80,7 @@ class _Wire:
         return told
 
     async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
-        """Send pieces and return the status of the response; "open" if there is none before the deadline."""
+        """Send pieces and return the status of the response. It is "open" if there is no response before the deadline."""
         sending = asyncio.create_task(self.send(pieces, pause))
         try:
             async with asyncio.timeout(seconds):
@@ -95,7 +93,6 @@ class _Wire:
             self._hang_up()
 
     def _hang_up(self) -> None:
-        """Close the connection and discard what the peer has not read."""
         self._writer.transport.abort()
 
 
@@ -136,7 +133,6 @@ async def silent(target: Target, count: int, seconds: float, *, sources: int = 1
 
 
 async def scattered(target: Target, count: int, seconds: float) -> Outcomes:
-    """Open connections that send nothing, from enough addresses to stay below the limit per address."""
     return await silent(target, count, seconds, sources=1 + count // 200)
 
 
@@ -170,8 +166,6 @@ async def drips(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def uploads(target: Target, count: int, seconds: float) -> Outcomes:
-    """Upload 31 MB on all connections concurrently."""
-
     async def one(number: int) -> str:
         wire = await _Wire.open(target, f"127.0.4.{1 + number % 8}")
         pieces = itertools.chain(
@@ -183,8 +177,6 @@ async def uploads(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def passwords(target: Target, count: int, seconds: float) -> Outcomes:
-    """Log in with wrong passwords on all connections concurrently."""
-
     async def one(number: int) -> str:
         form = {
             "grant_type": "password",
@@ -232,6 +224,6 @@ def main() -> None:
     """Run the attack given by the arguments (name, count, seconds, and the target as JSON), and print the outcomes as JSON."""
     name, count, seconds, target = sys.argv[1:]
     attack = ATTACKS[name](msgspec.json.decode(target, type=Target), int(count), float(seconds))
-    # Real attackers run on other machines.
+    # A real attacker would run on another machine.
     os.nice(10)
     print(json.dumps(asyncio.run(attack)))

@@ -43,7 +43,7 @@ class Load(NamedTuple):
 
 
 class Made(NamedTuple):
-    """One backup: its own report, the seconds and peak memory of its process, and the largest write-ahead log of the store."""
+    """A backup: its own report, the seconds and peak memory of its process, and the largest write-ahead log of the store."""
 
     told: dict[str, Any]
     seconds: float
@@ -88,7 +88,6 @@ def _size(path: Path) -> int:
 
 
 async def back_up(store: str, place: Path) -> Made:
-    """Run the command once."""
     log = Path(f"{store.removeprefix('sqlite:///')}-wal")
     began = time.perf_counter()
     command = [sys.executable, "-m", "shoal.cli", "--store", store, "--media", f"file://{place}/none", "backup"]
@@ -111,7 +110,7 @@ async def back_up(store: str, place: Path) -> Made:
 
 
 async def measure(name: str, store: str | dict[str, str], folder: Path, load: Load, report: Report) -> None:
-    """Measure commits without a backup, then with one backup after the other."""
+    """Measure commits without a backup, then during one backup after the other."""
     place = folder / name.replace(" ", "-")
     named = store if isinstance(store, str) else json.dumps(store)
     numbers = itertools.count()
@@ -150,7 +149,7 @@ async def measure(name: str, store: str | dict[str, str], folder: Path, load: Lo
     manifest = await repository.manifest()
     found = await verify(repository, manifest.generation, Throttle(None), nothing)
     report.check(f"{name}: faults that a look through the last one finds", found.faults, 0)
-    # With two stores, the outbox also has events between them.
+    # With two stores, the outbox also contains events between them.
     whole = manifest.rows("events") >= manifest.rows("objects") >= load.posts
     report.check(f"{name}: every post is in the last one with its event", whole, 1)
 

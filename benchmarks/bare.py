@@ -38,7 +38,6 @@ async def app(
 async def taken(
     _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
 ) -> None:
-    """Accept a push message and discard it."""
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})
@@ -46,13 +45,11 @@ async def taken(
 
 
 class Bare(asyncio.Protocol):
-    """A connection that sends a constant response to every request."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Send one response for each complete request head."""
+        """Send a response for each complete request head."""
         for _ in range(data.count(b"\r\n\r\n")):
             self._transport.write(_WIRE)
 

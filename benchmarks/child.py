@@ -28,7 +28,7 @@ class Child(NamedTuple):
 async def serving(
     command: Sequence[str], port: int, first: str, environ: Mapping[str, str] | None = None, patience: float = 30.0
 ) -> AsyncIterator[Child]:
-    """Run a command until the block ends. The path `first` must respond with status 200 within `patience` seconds."""
+    """Run a command until the block ends. A request of the path `first` must get status 200 within `patience` seconds."""
     started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *command,

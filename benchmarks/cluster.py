@@ -30,8 +30,6 @@ from shoal_devcluster.program import free_port
 
 
 class Shown(msgspec.Struct):
-    """The fields of a post that are read."""
-
     id: str
 
 
@@ -39,8 +37,6 @@ _page = msgspec.json.Decoder(list[Shown])
 
 
 class Costs:
-    """Processor time of the cluster's processes, by program."""
-
     def __init__(self, programs: Mapping[str, list[int]], report: Report) -> None:
         self._programs = programs
         self._report = report
@@ -50,7 +46,7 @@ class Costs:
         return (await self.told(name, work))[0]
 
     async def told(self, name: str, work: Awaitable[Outcome]) -> tuple[Outcome, dict[str, float]]:
-        """Run the load as `of` does, and return the cost of a request by program, in microseconds."""
+        """Run the load like `of`, and return the processor time of a request by program, in microseconds."""
         before = self._spent()
         outcome = await work
         tell(self._report, name, outcome)
@@ -74,7 +70,7 @@ class Costs:
 
 
 async def _likes(server: Server, tokens: list[str]) -> Iterator[bytes]:
-    """Yield likes of the posts on each member's home page, one member after the other, without duplicates."""
+    """Yield likes of posts on each member's home page, one member after the other, without duplicates."""
     pages = []
     for token, request in zip(tokens, homes(server, tokens), strict=False):
         _, body = await ask(server, request)
@@ -90,7 +86,7 @@ def _is_ok(status: int, _: bytes) -> str:
 
 
 async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tuple[Outcome, float]:
-    """Run every load; return the outcome of home pages over sixteen connections, and the cost of each."""
+    """Run every load. Return the outcome of home pages over sixteen connections, and the processor time of each page."""
     server, wanted = child.server, homes(child.server, keys.all)
     for _ in range(2):
         await load(server, itertools.islice(wanted, len(keys.all)), is_page, 16)
@@ -107,7 +103,7 @@ async def measure(child: Child, keys: Keys, costs: Costs, seconds: float) -> tup
 
 
 async def measure_two(child: Child, keys: Keys, costs: Costs, seconds: float) -> float:
-    """Read home pages of two web processes; return the total cost of a page on both."""
+    """Read home pages of two web processes. Return the processor time of a page on both together."""
     wanted = homes(child.server, keys.all)
     for _ in range(4):
         await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)
@@ -116,7 +112,7 @@ async def measure_two(child: Child, keys: Keys, costs: Costs, seconds: float) ->
 
 
 async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
-    # Without the broker, this process runs the consequences of what it builds.
+    # Without the broker, this process runs the consumers of the events that it emits.
     keys = await build_on(of._replace(broker=None).settings(), Shape.of(chosen.circle))
     report.figures += keys.figures
     settings, port = of.settings(run_consequences=False), free_port()
@@ -134,7 +130,7 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
         async with serving([*command, "--workers", "2"], port, "/health", environment(settings)) as child:
             costs = Costs({"web": [child.pid], **programs}, report)
             two = await measure_two(child, keys, costs, chosen.seconds)
-        # As many pages as both can serve if engines and clients have separate cores.
+        # The number of pages that both can serve if engines and clients have separate cores.
         report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
     async with bare_server("asgi") as server:
         bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)

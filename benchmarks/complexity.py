@@ -38,14 +38,14 @@ _PAGE = 20
 _TEN = 10
 _TIMELINE = 40
 _SECONDS = 5.0
-"""Seconds after which a call is not repeated."""
+"""Seconds after which a call is no longer repeated."""
 _TEXT = "Low tide: the boats lie on the sand and wait, and the light goes gray at six."
 
 _FEED_QUERY = f"""
     SELECT id2 FROM association WHERE atype = {POSTED.number} AND alive = {sql.IN_PLACE} AND id1 IN (
         SELECT id2 FROM association WHERE id1 = ? AND atype = {FOLLOWS.number} AND alive = 1)
     ORDER BY id2 DESC LIMIT {_TEN}"""  # noqa: S608  # numbers only
-"""The query of the photo feed document: a time is an id here."""
+"""The query of the photo feed document. Ids take the place of times."""
 _LIKES_QUERY = f"SELECT count(*) FROM association WHERE id1 = ? AND atype = {LIKED_BY.number} AND alive = 1"  # noqa: S608
 _TOTAL_QUERY = f"""
     SELECT sum(counts.time) FROM association AS posts JOIN association AS counts
@@ -77,7 +77,6 @@ class Actor:
 
 @asynccontextmanager
 async def opened(path: Path, members: int) -> AsyncIterator[Shoal]:
-    """Open a network whose events are processed by the caller."""
     memory = "memory://"
     settings = Settings(
         store=url_of(path),
@@ -94,7 +93,6 @@ async def opened(path: Path, members: int) -> AsyncIterator[Shoal]:
 
 
 def tell(report: Report, call: str, phase: str, cost: Cost, size: int) -> None:
-    """Add the figures of a call at a size."""
     for what, value, unit in (
         ("statements", cost.statements, ""),
         ("steps", cost.steps, ""),
@@ -113,7 +111,7 @@ def tell_phases(report: Report, costs: Mapping[str, Phases], grows: str, size: i
 
 
 async def by_content(path: Path, posts: int, times: int, report: Report) -> None:
-    """Measure calls of an author with so many posts, and of a reader whose followees have as many together."""
+    """Measure calls of an author with this number of posts, and of a reader whose followees have as many together."""
     ids = ids_of(numbered(READER + 1 + FANS)).tolist()
     mine = growth.newest_first(path, [ids[AUTHOR]])
     feed = growth.newest_first(path, ids[1 : FOLLOWEES + 1])
@@ -162,7 +160,7 @@ async def by_content(path: Path, posts: int, times: int, report: Report) -> None
 
 @asynccontextmanager
 async def first_read(network: Network, report: Report, call: str, size: int) -> AsyncIterator[None]:
-    """Count the work of the first read of a list by position, which counts its entries."""
+    """Count the work of the first read of a list by position, which counts the entries of the list."""
     async with growth.counting(network) as meter:
         yield
         cost = meter.cost()
@@ -175,7 +173,7 @@ def _wrong(found: Sequence[object], wanted: Sequence[int]) -> bool:
 
 
 async def by_members(path: Path, size: int, times: int, report: Report) -> None:
-    """Measure calls of a star with so many followers, and of a member with so many followees."""
+    """Measure calls of a star with this number of followers, and of a member with as many followees."""
     names = numbered(CROWD + size)
     ids = ids_of(names).tolist()
     feed = growth.newest_first(path, ids[CROWD:]) if size <= 100 else []
@@ -233,7 +231,7 @@ async def by_members(path: Path, size: int, times: int, report: Report) -> None:
 
 
 async def of_lists(lists: int, times: int, report: Report) -> None:
-    """Measure the newest k of so many lists of k entries in three ways."""
+    """Measure the newest k of this number of lists, of k entries each, in three ways."""
     made = top_k.Lists(lists, _TEN)
     wanted: list[int] | None = None
     ways = {"bounded reads": top_k.ours, "bucket sort": top_k.by_bucket_sort, "heap": top_k.by_heap}
@@ -252,7 +250,6 @@ async def of_lists(lists: int, times: int, report: Report) -> None:
 
 
 async def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Measure each size with networks of its own."""
     process.prepare()
     for size in chosen.sizes:
         content, crowd = place / f"content-{size}.db", place / f"crowd-{size}.db"

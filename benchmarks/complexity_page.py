@@ -23,7 +23,7 @@ _PARTS = re.compile(r"(?P<curve>.+): (?P<metric>[^:,]+), (?P<size>[\d,]+)")
 
 
 class Row(NamedTuple):
-    """A row of a table: a curve with the cost that a source document gives, and that of Shoal."""
+    """A row of a table: a curve with the cost in a source document, and the cost in Shoal."""
 
     call: str
     grows: str
@@ -33,8 +33,6 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows, and the metric of work next to the processor time."""
-
     rows: Sequence[Row]
     work: str = "steps"
 
@@ -119,8 +117,6 @@ Curve = dict[int, float]
 
 
 class Curves:
-    """The figures of a run by curve and metric, each by size."""
-
     def __init__(self, figures: Sequence[Figure]) -> None:
         self._points: dict[tuple[str, str], Curve] = {}
         for figure in figures:
@@ -137,12 +133,10 @@ class Curves:
 
 
 def run_of(long: Sequence[Results]) -> tuple[Results, Result] | None:
-    """Return the stored run, if there is one."""
     return next(((run, held) for run in long for held in run.results if held.benchmark == BENCHMARK), None)
 
 
 def rendered(prose: str, long: Sequence[Results]) -> str:
-    """Return the text of the page with its tables."""
     found = run_of(long)
     if found is None:
         return _BLOCK.sub("`shoal bench complexity` was not measured.\n", prose).replace("{facts}\n", "")
@@ -165,7 +159,7 @@ def _table(table: Table, curves: Curves) -> str:
 
 
 def _short(number: float) -> str:
-    """Return a number with at most three significant digits: 12.3 k."""
+    """Return a number with at most three significant digits, such as 12.3 k."""
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
@@ -173,7 +167,6 @@ def _short(number: float) -> str:
 
 
 def charts(long: Sequence[Results]) -> dict[Path, Chart]:
-    """Return the charts of the stored run by their file."""
     found = run_of(long)
     if found is None:
         return {}

@@ -32,12 +32,11 @@ from shoal.queries.foryou.ranking import ReadingCursor, decode_cursor, decode_re
 
 _CANDIDATES = 1_000
 _LIKES = 10
-"""Likes of each friend."""
+"""Number of likes of each friend."""
 _DEADLINE = 60.0
 
 
 def matrix(report: Report, calls: int) -> None:
-    """Score a thousand candidates, and multiply a matrix of that size as the raw engine."""
     rng = np.random.default_rng(1)
     facts = CandidateFacts(*rng.random((len(CandidateFacts._fields), _CANDIDATES)) * 10)
     scored, plain = [], []
@@ -77,8 +76,6 @@ def _readers(follows: Ints, most: int) -> Ints:
 
 
 class _Pages:
-    """Times of the pages read, and errors found in them."""
-
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self.cold: list[float] = []
@@ -86,11 +83,10 @@ class _Pages:
         self.later: list[float] = []
         self.lengths: list[int] = []
         self.order: list[int] = []
-        """Posts of the last page."""
         self.sizes: list[int] = []
-        """Bytes cached of each reader's interests, without the follows of their followees."""
+        """Cached bytes of each reader's interests, without the follows of their followees."""
         self.near: list[int] = []
-        """Bytes cached of the follows of each reader's followees."""
+        """Cached bytes of the follows of each reader's followees."""
         self.wrong = self.repeated = 0
 
     async def arrive(self, member: int) -> None:
@@ -130,7 +126,7 @@ class _Pages:
 async def measure(path: Path, members: int, posts: int, readers: int, report: Report) -> None:
     """Read cold pages, the pages after them, and warm ones."""
     ids, follows, authors = network(path, members, posts)
-    # The first half is a warm-up and is not counted.
+    # The first half of the readers is a warm-up and does not count.
     reading = _readers(follows, 2 * readers)
     written = np.array([post_id(n, int(ids[author])) for n, author in enumerate(authors)], np.int64)
     by_author = {int(author): written[authors == author] for author in np.unique(authors)[:2_000]}
@@ -157,7 +153,7 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
 
 
 def _show(report: Report, pages: _Pages, bare: float) -> None:
-    """Add the figures; `bare` are the milliseconds of the raw engine."""
+    """Add the figures. `bare` are the milliseconds of the raw engine."""
     report.add("posts in a ranking, median", float(np.median(pages.lengths)), "posts")
     for name, times in (("warm", pages.warm), ("cold", pages.cold)):
         found = spread(times)

@@ -45,11 +45,11 @@ _MANY = 300
 _OLD_CAP = 100
 _SHOWN = 40
 _TURNS = 4
-"""How often the library computes suggestions for each member; the first time is a warm-up."""
+"""Number of times that the library computes suggestions for each member. The first is a warm-up."""
 
 Floats = npt.NDArray[np.float64]
 Ranking = Callable[[int], Ints]
-"""Return the positions of the members suggested to a member, best first; followed members may be among them."""
+"""Returns the positions of members suggested to a member, best first. Followed members may be among them."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,14 @@ class Split:
 
     @cached_property
     def lists(self) -> list[Ints]:
-        """Followees of each member."""
         return _by_member(self.follows, len(self.ids))
 
     @cached_property
     def lost(self) -> list[Ints]:
-        """Hidden followees of each member."""
         return _by_member(self.hidden, len(self.ids))
 
     @cached_property
     def degrees(self) -> Ints:
-        """Number of followees of each member, which equals the number of followers."""
         return np.array(list(map(len, self.lists)), np.int64)
 
     @cached_property
@@ -96,7 +93,7 @@ def split(names: Sequence[str], follows: Ints, seed: int) -> Split:
 
 
 def plain(graph: Split, weigh: Callable[[Floats], Floats]) -> Ranking:
-    """Rank by the sum of the weights of all followees who follow a member, weighted by the size of their lists; no cap."""
+    """Rank members by the sum of the weights of the followees who follow them. There is no limit on reads."""
     weights = weigh(np.maximum(graph.degrees, 1).astype(np.float64))
 
     def ranked(member: int) -> Ints:
@@ -134,7 +131,6 @@ NO_CAP = Caps(10**9, lambda followees, _: list(followees), 10**9, 10**9)
 
 
 def ours(graph: Split, caps: Caps = AS_THE_FEED, weights: PeopleWeights = WEIGHTS) -> Ranking:
-    """Rank by the feed's algorithm."""
     places = {id_: at for at, id_ in enumerate(graph.ids.tolist())}
 
     def ranked(member: int) -> Ints:
@@ -218,7 +214,6 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
 
 
 def _forgetful(reads: Reads, popular: list[int]) -> Reads:
-    """Return the reads with empty caches, except for the most followed members."""
     fresh = replace(
         reads, suggested=ExpiringCache(), interests=ExpiringCache(), near=ExpiringCache(), popular=Renewed()
     )
@@ -227,7 +222,7 @@ def _forgetful(reads: Reads, popular: list[int]) -> Reads:
 
 
 async def _on_sqlite(report: Report, path: Path, graph: Split, members: Sequence[int]) -> None:
-    """Check that the library suggests these members, and measure its cost in a process configured like a server."""
+    """Check that the library suggests these members, and measure the time in a process configured like a server."""
     popular = graph.ids[graph.popular].tolist()
     spent: list[float] = []
     found: dict[int, list[int]] = {}

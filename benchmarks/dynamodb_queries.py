@@ -131,12 +131,12 @@ class Counted(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """A use case in a process with empty caches, and again."""
+    """The requests of a use case in a process with empty caches, and once more."""
 
     cold: Counted
     warm: Counted
     refilled: Counted | None
-    """A home timeline again with empty caches, but with the timeline that `cold` has built."""
+    """The requests of a home timeline with empty caches, but with the timeline that `cold` has built."""
 
 
 class CountedScripts:
@@ -232,7 +232,7 @@ async def counted_once(capacities: Sequence[Capacity], ask: Awaitable[Any]) -> C
     with described() as requests:
         answer = await ask
     answered()
-    # The next page may still be being prefetched.
+    # The next page may still be prefetched.
     await complete.wait()
     return Counted(requests, sum(capacity.reads for capacity in capacities) - units, answer)
 
@@ -252,12 +252,11 @@ async def count_home(url: str, timelines: str, filled: Filled) -> Costs:
 
 
 def _graph(store: Store) -> DynamoGraph:
-    """Return the graph below the cache."""
     return cast("DynamoGraph", cast("CachedGraph", store)._store)
 
 
 def size(answer: Any) -> int:
-    """Return the approximate size of a result in bytes."""
+    """Return the approximate bytes of a result."""
     return len(msgspec.json.encode(answer, enc_hook=lambda thing: getattr(thing, "id", str(thing))))
 
 
@@ -299,7 +298,7 @@ async def run(url: str, cache: str, people: int, report: Report) -> None:
 
 
 class Alternatives(NamedTuple):
-    """Costs of copied profiles, where each list entry has a copy of the profile that it shows, and of point reads of a list."""
+    """Costs of two alternatives: list entries with copies of profiles, and point reads of a list."""
 
     requests: int
     """Requests for a page of 25 followers."""
@@ -373,7 +372,6 @@ async def among_several(url: str, cache: str, filled: Filled, report: Report) ->
 
 
 def _rows(page: Any) -> int:
-    """Return the number of posts or members on a page."""
     return len(page.entries if hasattr(page, "entries") else page.profiles)
 
 

@@ -77,8 +77,6 @@ async def _update(service: Service, parameters: Sequence[Any]) -> tuple[float, d
 
 
 class _Meter:
-    """Write units, read units and requests since its creation."""
-
     def __init__(self, spent: Capacity) -> None:
         self._spent = spent
         self._before = (spent.writes, spent.reads, spent.requests.total())

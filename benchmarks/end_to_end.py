@@ -109,7 +109,7 @@ def bare_ring(follower_set_cache: list[Slots], members: int, length: int) -> flo
 
 
 def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
-    """Add the rows of a phase; `rate` is the offered rate if it has a target."""
+    """Add the rows of a phase. `rate` is the offered rate, if the phase has a target."""
     lag, whole, answer = spread(phase.lags), spread(phase.whole_lags), spread(phase.answers)
     report.add(f"{name}: durable posts", phase.durable / phase.seconds, "1/s", raw=sqlite)
     report.add(

@@ -23,7 +23,7 @@ from shoal.timelines.contract import Slots
 from shoal.timelines.memory import MemoryTimelines
 
 _BLOCK = 2_000
-"""Rows that are filled together: few enough for the processor's cache."""
+"""Number of rows that are filled together. They fit into the processor's cache."""
 _PHASES = 97
 """Blocks get up to this number of entries beyond the capacity of a row, so that the heads of their rings differ."""
 
@@ -45,7 +45,6 @@ async def fill(timelines: MemoryTimelines, members: int) -> None:
 
 
 def follower_set_cache(members: int, posts: int, followers: int, seed: int) -> NDArray[np.int32]:
-    """Return the slots of each post's followers, distinct within a post, in random order."""
     rng = np.random.default_rng(seed)
     sets = np.empty((posts, followers), np.int32)
     for row in sets:
@@ -75,7 +74,6 @@ class BareRing:
         self._heads = np.zeros(rows, np.int32)
 
     def push(self, entry: int, slots: Slots) -> None:
-        """Append an entry to many rows."""
         rows = slots.astype(np.intp)
         offsets = self._heads[rows]
         self._flat[rows * self._length + offsets] = entry

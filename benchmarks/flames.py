@@ -162,20 +162,18 @@ def with_tables(page: str) -> str:
 
 
 def files() -> Iterator[tuple[Path, bytes]]:
-    """Yield each graph with its bytes."""
     for path in sorted(FOLDER.glob("*.folded")):
         yield path.with_suffix(".svg"), as_svg(chart(read(path)))
 
 
 def draw() -> None:
-    """Write the graphs and the tables."""
     for path, content in files():
         path.write_bytes(content)
     PAGE.write_text(with_tables(PAGE.read_text("utf-8")), "utf-8")
 
 
 _Load = Callable[[float], Awaitable[int]]
-"""Loads a server for a number of seconds and returns how many requests it served. Exits on a wrong response."""
+"""Loads a server for a number of seconds. Returns the number of served requests. Exits on a wrong response."""
 
 
 def _right(right: int, wrong: Mapping[str, int]) -> int:

@@ -34,7 +34,7 @@ _ACTS = ("follow", "unfollow", "follow again", "unfollow again")
 
 
 class Pair(NamedTuple):
-    """A member, and one whom they do not follow."""
+    """A member, and another member whom they do not follow."""
 
     member: int
     other: int
@@ -50,7 +50,7 @@ class Cost(NamedTuple):
 
 
 def strangers(follows: Ints, members: int, wanted: int) -> list[Pair]:
-    """Draw pairs without a follow; a member is drawn as followee in proportion to the number of followers."""
+    """Draw pairs without a follow. The probability of a followee is proportional to the number of followers."""
     rng = np.random.default_rng(5)
     held = set(map(tuple, follows.tolist()))
     popular = follows[:, 1]
@@ -110,7 +110,7 @@ async def run(path: Path, pairs: Sequence[Pair], ids: Sequence[int], writers: in
 
 
 def tell(report: Report, runs: Sequence[dict[str, Cost]], acts: int) -> None:
-    """Add the rows of each action: the least processor time of all runs, and the other figures of the first run."""
+    """Add the rows of each action: the shortest processor time of all runs, and the other figures of the first run."""
     for name, cost in runs[0].items():
         least = min(costs[name].cpu for costs in runs)
         report.add(f"{name}: processor time", least / acts * 1e6, "us")
@@ -143,7 +143,6 @@ def main() -> None:
 
 
 def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Run everything several times, each in a new network."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"follow-costs-{len(names)}.db", place / "follow_costs.db"

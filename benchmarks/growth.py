@@ -52,7 +52,7 @@ class Phases(NamedTuple):
 
 
 def build_content(path: Path, posts: int) -> None:
-    """Build a network in which the author has so many posts, and the followees of the reader have as many together."""
+    """Build a network in which the author has this number of posts, and the followees of the reader have as many together."""
     follows = [(READER, followee) for followee in range(1, FOLLOWEES + 1)]
     follows += [(READER + 1 + fan, AUTHOR) for fan in range(FANS)]
     rng = np.random.default_rng(7)
@@ -61,7 +61,9 @@ def build_content(path: Path, posts: int) -> None:
 
 
 def build_crowd(path: Path, size: int) -> None:
-    """Build a network in which a crowd of this size follows the star and likes their post, and the curious follows the crowd."""
+    """Build a network in which a crowd of this size follows the star and likes their post, and the curious member
+    follows the crowd.
+    """
     if path.exists():
         return
     crowd = np.arange(CROWD, CROWD + size)
@@ -89,9 +91,9 @@ def newest_first(path: Path, members: Sequence[int]) -> list[int]:
 
 
 class Meter:
-    """Counts the work of connections. Install it in the thread that uses a connection, and remove it there.
+    """Counts the work of connections. Install it in the thread that uses a connection, and remove it in the same thread.
 
-    Elsewhere, the thread would wait for the connection while it holds the lock of Python that a callback needs.
+    In another thread, it would wait for the connection while it holds Python's lock, which a callback needs.
     """
 
     def __init__(self) -> None:
@@ -112,7 +114,6 @@ class Meter:
         connection.set_trace_callback(None)
 
     def start(self) -> None:
-        """Begin to count again at zero."""
         self._before = Cost(0, 0, 0, 0.0)
         self._before = self.cost()
 
@@ -129,7 +130,7 @@ class Meter:
 
 @asynccontextmanager
 async def counting(network: Network) -> AsyncIterator[Meter]:
-    """Count the work of the store of a network during the block. Calls are slower meanwhile."""
+    """Count the work of a network's store during the block. This makes calls slower."""
     store: Any = network.memory._store
     meter = Meter()
 
@@ -147,9 +148,9 @@ async def counting(network: Network) -> AsyncIterator[Meter]:
 
 
 async def costs_of(network: Network, calls: Mapping[str, Act], times: int, seconds: float) -> dict[str, Phases]:
-    """Make all calls in turn, several times, each followed by its consequences; stop early after some seconds.
+    """Make all calls several times in turn, each followed by its consequences. Stop early after some seconds.
 
-    Work is that of the last turn; processor time is the median of the others.
+    The work is that of the last turn. The processor time is the median of the other turns.
     """
     times_taken: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     began = time.monotonic()

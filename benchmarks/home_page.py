@@ -1,11 +1,3 @@
-"""A home page of 20 hydrated posts in the library: warm at nine sizes of network, and cold in the real graph.
-
-Warm: many readers in turn with default caches, after one uncounted page each. Every reader follows 100 authors, or all if there
-are fewer. First pages, whose timeline is warm but whose posts may not be cached, are reported separately. Cold: the store was
-just opened (the operating system may still cache the file), or only the timeline was dropped. The raw engine of each size is a
-bare sqlite3 cursor that fetches 20 of these rows by primary key.
-"""
-
 from __future__ import annotations
 
 import argparse

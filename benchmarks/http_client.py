@@ -20,8 +20,6 @@ Check = Callable[[int, bytes], str]
 
 @dataclass
 class Outcome:
-    """Results of a load. `latencies` are seconds, one per response."""
-
     latencies: list[float] = field(default_factory=list)
     wrong: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
@@ -34,8 +32,6 @@ class Outcome:
 
 
 class Server:
-    """The address of the server under load."""
-
     def __init__(self, base_url: str) -> None:
         parts = urlsplit(base_url)
         if parts.scheme != "http" or not parts.hostname:
@@ -67,7 +63,6 @@ class AnswerReader(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def lost(self, reason: str) -> None:
-        """Handle a connection that closed before `finish`."""
         raise NotImplementedError
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -137,8 +132,6 @@ class AnswerReader(asyncio.BufferedProtocol):
 
 
 class _Connection(AnswerReader):
-    """One of the connections of `load`."""
-
     def __init__(self, requests: Iterator[bytes], check: Check, outcome: Outcome) -> None:
         super().__init__()
         self._requests = requests
@@ -198,7 +191,6 @@ async def ask(server: Server, request: bytes) -> tuple[int, bytes]:
 
 
 def until(requests: Iterator[bytes], seconds: float) -> Iterator[bytes]:
-    """Yield requests until the time is up."""
     end = time.perf_counter() + seconds
     for request in requests:
         if time.perf_counter() > end:

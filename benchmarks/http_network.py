@@ -1,12 +1,3 @@
-"""The server over HTTP, with the network that GoToSocial was measured with (`benchmarks.network`).
-
-`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages of all members are read in turn: cold;
-warm without changes; and by clients that send the ETag. Authors with 50 followers each post until the fan-out is drained. Then a
-server without a response cache renders every page again. In this process, the processor time of a home page is measured:
-unchanged, with one liked post, and with empty caches. The raw engine is an ASGI application under the same server that returns a
-ready 25 KB body, under the same load in the same run.
-"""
-
 from __future__ import annotations
 
 import argparse
@@ -70,13 +61,11 @@ def _is_had(status: int, body: bytes) -> str:
 
 
 async def ceiling(server: Server, seconds: float) -> float:
-    """Return responses per second of the server without logic."""
     outcome = await load(server, until(homes(server, ["none"]), seconds), is_page, 16)
     return outcome.right / outcome.seconds
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it does not exist, serve it and load it."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     (place / "tokens.txt").write_text("\n".join(keys.all), "utf-8")
     report.figures += keys.figures

@@ -24,7 +24,7 @@ from shoal.graph.schema import FOLLOWS, POSTED
 
 _COMMAND = f"{shlex.quote(sys.executable)} -m shoal.cli --store {{store}} import {{data}}"
 _MADE_UP = 30_000
-"""Members of the generated network that replaces the real data if it is absent."""
+"""Number of members in the generated network that is used if the real data is absent."""
 _EVERY_SECONDS = 0.25
 Counts = dict[int, int]
 
@@ -50,7 +50,6 @@ _NUMBERS = (FOLLOWS.number, POSTED.number)
 
 
 def watched(command: list[str], path: Path) -> tuple[float, int, int, dict[int, tuple[float, float]]]:
-    """Run the import; return seconds, exit status, peak memory, and the times of the first and last change of each count."""
     started = time.perf_counter()
     moved: dict[int, tuple[float, float]] = {}
     before: Counts = {}

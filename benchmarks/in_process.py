@@ -32,7 +32,6 @@ def front_in(network: Network, **settings: object) -> AppContext:
 
 
 def asking(front: AppContext) -> Ask:
-    """Return a function that requests pages of this application."""
     app = application(front, https=False)
 
     async def ask(path: str, headers: Headers) -> tuple[int, bytes]:

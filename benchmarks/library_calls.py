@@ -22,7 +22,6 @@ _SMALLEST, _HOME = "the smallest call", "a page of home"
 
 
 def without_await(calls: int, threads: int, report: Report) -> None:
-    """Measure one caller, then several threads."""
     with SyncShoal.open(_URL) as shoal:
         ann, bob = shoal.register("ann"), shoal.register("bob")
         bob.follow(ann)
@@ -54,7 +53,6 @@ def _repeat(call: Callable[[], object], times: int) -> None:
 
 
 async def awaited(calls: int, report: Report) -> None:
-    """Measure awaited calls, one after the other."""
     async with Shoal.open(_URL) as shoal:
         ann, bob = await shoal.register("ann"), await shoal.register("bob")
         await bob.follow(ann)

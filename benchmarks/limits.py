@@ -73,7 +73,6 @@ class Measured(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Our rate divided by the limit."""
         return self.ours / self.raw
 
 
@@ -97,7 +96,6 @@ def paths(results: Iterable[Result]) -> Iterator[Measured]:
 
 
 def figure_of(limit: Limit, figures: Iterable[Figure]) -> Figure | None:
-    """Return the figure of a path among the figures of its benchmark."""
     return next((figure for figure in figures if fnmatchcase(figure.what, limit.figure)), None)
 
 

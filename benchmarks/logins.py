@@ -68,7 +68,6 @@ def _wait_for(port: int) -> None:
 
 
 async def timed(acts: int, act: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
-    """Repeat an operation; return the median in milliseconds and the mean processor time."""
     took, cpu = [], time.process_time()
     for n in range(acts):
         began = time.perf_counter()
@@ -87,7 +86,6 @@ async def proof(writes: Writes, n: int) -> str:
 
 
 async def run(path: Path, mail: str, acts: int, report: Report) -> None:
-    """Measure each operation in turn."""
     process.prepare()
     memory = "memory://"
     settings = Settings(store=url_of(path), media=memory, search=memory, tags=memory, mail=mail)

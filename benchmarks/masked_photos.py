@@ -41,17 +41,17 @@ from shoal.core.text import check_tag
 from shoal.queries.foryou.interests import interests_of
 
 _LEAST = 20
-"""Minimum posts of an author who becomes a viewer."""
+"""Minimum number of posts of an author who becomes a viewer."""
 _OTHERS = 99
 _DEPTH = 10
 _NEAREST = 300
-"""Posts by others, nearest in time, from which the 99 are drawn if the month has fewer."""
+"""Number of posts by others, nearest in time, from which the 99 are drawn if the month has fewer."""
 _EACH = 5
-"""Maximum hidden posts per viewer that are ranked."""
+"""Maximum number of hidden posts per viewer that are ranked."""
 _HALF_LIVES = (1.0, 1 / 3, 1 / 12)
 """Fractions of the usual decay rate: half-lives of 30, 90 and 360 days."""
 _THROUGH_THE_LIBRARY = 40
-"""Maximum likes per viewer that are given through the library."""
+"""Maximum number of likes per viewer that are given through the library."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -80,12 +80,10 @@ _POSTS = Path("posts", "photos_cc0_pdm.jsonl.gz")
 
 
 def are_in(data: Path) -> bool:
-    """Return whether a directory contains the real posts."""
     return (data / _POSTS).exists()
 
 
 def photos(data: Path) -> list[Photo]:
-    """Return the real posts, oldest first."""
     with gzip.open(data / _POSTS) as lines:
         rows = sorted(map(msgspec.json.decode, lines), key=lambda row: str(row["created_at"]))
     moments = [datetime.fromisoformat(row["created_at"]) for row in rows]
@@ -107,7 +105,7 @@ def photos(data: Path) -> list[Photo]:
 def _tags(given: Sequence[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for tag in given:
-        # Some are invalid tags: too long, or without a letter.
+        # Some tags are invalid: too long, or without a letter.
         with suppress(InvalidInput):
             found[check_tag(tag)] = None
     return tuple(found)
@@ -135,7 +133,6 @@ def cases(all_: Sequence[Photo], authors: Sequence[str], rng: np.random.Generato
 
 
 def authors_of(all_: Sequence[Photo]) -> list[str]:
-    """Return the authors with enough posts."""
     return sorted(author for author, posts in Counter(photo.author for photo in all_).items() if posts >= _LEAST)
 
 
@@ -213,7 +210,6 @@ async def other_affinities(all_: Sequence[Photo], liking: Sequence[Case]) -> int
 
 
 def measure(report: Report, data: Path, seed: int, most: int, checked: int) -> None:
-    """Measure hit rates for up to `most` authors, and have the library check `checked` of them."""
     all_ = photos(data)
     rng = np.random.default_rng(seed)
     authors = rng.permutation(authors_of(all_)).tolist()[:most]

@@ -60,7 +60,6 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def verdict(self) -> str:
-        """The target and whether it is met; empty if there is none."""
         if self.target is None:
             return ""
         met = self.value <= self.target if self.least is None else self.value >= self.target
@@ -87,8 +86,6 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct):
-    """The last line that a benchmark prints."""
-
     benchmark: str
     size: str
     host: str
@@ -97,7 +94,6 @@ class Line(msgspec.Struct):
 
 
 def decode_line(line: str) -> Line:
-    """Decode the last line that a benchmark printed."""
     return msgspec.json.decode(line, type=Line)
 
 
@@ -123,7 +119,6 @@ class Report:
         *,
         raw: float | None = None,
     ) -> None:
-        """Add a row. Targets apply to the full size only."""
         target = None if self.quick else target_of(self.benchmark, what)
         least = most = None
         if target is not None:
@@ -158,7 +153,6 @@ class Report:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns as wide as their widest cell, with numbers aligned to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     right = {at for at, name in enumerate(head) if name in {"value", "raw engine", "ratio"}}
     for row in (head, ["-" * width for width in widths], *rows):
@@ -192,7 +186,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def host_line() -> str:
-    """Describe the machine, the versions and the current load: a load above the benchmark's own makes figures worthless."""
+    """Describe the machine, the versions and the current load. If other processes use the machine, figures are worthless."""
     model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?")
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     return (
@@ -221,7 +215,6 @@ def _statm(pid: int) -> tuple[int, int]:
 
 
 def held_bytes(value: object) -> int:
-    """Return the bytes of an object and of the contents of its tuples, sets and maps, each object counted once."""
     seen: set[int] = set()
     waiting, size = [value], 0
     while waiting:
@@ -238,13 +231,11 @@ def held_bytes(value: object) -> int:
 
 
 def huge_pages() -> int:
-    """Return the bytes of this process in huge pages."""
     lines = _lines("/proc/self/smaps_rollup")
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("AnonHugePages"))
 
 
 def tree(pid: int) -> list[int]:
-    """Return a process and all its descendants."""
     return [pid, *_descendants(pid)]
 
 
@@ -353,7 +344,6 @@ def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str
 
 
 def keep_option(options: argparse.ArgumentParser) -> None:
-    """Add `--keep`, for benchmarks that build a store."""
     options.add_argument(
         "--keep", type=Path, metavar="DIR", help="directory in which built stores are kept and reused by later runs"
     )

@@ -39,7 +39,7 @@ _MIB = 1 << 20
 _TEXT = "Spring tide, number {}: the quay is under water, and the ferry waits outside until the wall can be seen again."
 _FORM = "application/x-www-form-urlencoded"
 _NEWEST = 500
-"""Number of recent posts that may be liked, and of recent follows that will be undone."""
+"""Number of recent posts that may be liked. It is also the number of recent follows that are not undone yet."""
 _LOOK_SECONDS = 20.0
 _MINUTE = 60.0
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
@@ -60,7 +60,6 @@ class Mixture:
         self._posts: deque[str] = deque(maxlen=_NEWEST)
         self._follows: deque[tuple[str, str]] = deque()
         self.last = ""
-        """The newest post by an author whom the probe follows."""
 
     def requests(self) -> Iterator[Request]:
         """Yield requests, drawn by their frequencies."""
@@ -95,7 +94,7 @@ class Mixture:
         return note
 
     def _follow(self) -> Request:
-        """Follow a random member; once there are many such follows, undo the oldest."""
+        """Follow a random member. If there are many such follows, undo the oldest instead."""
         if len(self._follows) >= _NEWEST:
             token, id_ = self._follows.popleft()
             return self._act("unfollow", f"accounts/{id_}/unfollow", token)
@@ -126,8 +125,6 @@ async def ids_of(server: Server, tokens: list[str]) -> list[str]:
 
 
 class Pauses:
-    """The pauses of the server under load, from its metrics."""
-
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}/metrics"
         self._longest = {"loop_delay": 0.0, "garbage_pause": 0.0}
@@ -153,7 +150,6 @@ class Pauses:
         return {(sample.name, sample.labels.get("le", "")): sample.value for sample in samples}
 
     def tell(self, report: Report, workers: int) -> None:
-        """Add the rows of both kinds of pauses."""
         for name, said in (("loop_delay", "event loop pauses"), ("garbage_pause", "garbage was collected")):
             words = f"{workers}: {said}"
             report.add(f"{words}: longest", self._longest[name] * 1e3, "ms")
@@ -192,7 +188,7 @@ def tell(report: Report, workers: int, outcome: OpenOutcome, bare: OpenOutcome) 
 
 
 def _warming(seconds: float) -> float:
-    """Return the seconds of load before the measurement: a tenth, or a minute, the period of the longest reported pauses."""
+    """Return the seconds of load before the measurement: a tenth of it, or a minute, for which the longest pause is reported."""
     return max(1.0, seconds / 10, _MINUTE if seconds > _MINUTE else 0.0)
 
 
@@ -227,7 +223,7 @@ async def measure(
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it does not exist, serve and load it; then load the server without logic."""
+    """Build the network if it does not exist, serve it and load it. Then load the server without logic."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     outcomes = {}

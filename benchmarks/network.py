@@ -83,7 +83,6 @@ async def kept(place: Path, shape: Shape) -> tuple[Path, Keys]:
 
 
 async def build_on(settings: Settings, shape: Shape) -> Keys:
-    """Create the network in empty stores."""
     async with open_network(settings) as network:
         return await _fill(network, shape)
 
@@ -112,7 +111,6 @@ async def _fill(network: Network, shape: Shape) -> Keys:
 
 
 async def _many(work: Iterable[Awaitable[T]]) -> Sequence[T]:
-    """Await everything in order, some hundreds at a time."""
     done: list[T] = []
     waiting: list[Awaitable[T]] = []
     for one in work:

@@ -18,13 +18,11 @@ from typing import NamedTuple
 from benchmarks.http_client import AnswerReader, Check, Server
 
 _MOST_CONNECTIONS = 1_000
-"""Above this number of connections a request is an error: a real client would have given up."""
+"""Above this number of connections, a request is an error, because a real client would have given up."""
 _PATIENCE_SECONDS = 30.0
 
 
 class Request(NamedTuple):
-    """A request on the wire, its kind, and the check of its response."""
-
     kind: str
     wire: bytes
     check: Check
@@ -49,16 +47,13 @@ class OpenOutcome:
 
     @property
     def answers(self) -> int:
-        """The number of responses of all kinds."""
         return sum(len(kind.latencies) for kind in self.kinds.values())
 
     @property
     def wrong(self) -> Counter[str]:
-        """Errors of all kinds, including requests without a response."""
         return sum((kind.wrong for kind in self.kinds.values()), Counter[str]())
 
     def latencies(self) -> array[float]:
-        """Return the latencies of all kinds."""
         return array("d", [latency for kind in self.kinds.values() for latency in kind.latencies])
 
 
@@ -93,14 +88,13 @@ class _OpenConnection(AnswerReader):
             self._request = None
 
     def give_up(self, reason: str) -> None:
-        """Close the connection at the end of the load; a missing response is reported as an error."""
+        """Close the connection at the end of the load. A missing response is an error."""
         if self._request is not None:
             self.lost(reason)
         self.finish()
 
     @property
     def waits(self) -> bool:
-        """Whether a response is missing."""
         return self._request is not None
 
 
@@ -138,7 +132,6 @@ class _OpenLoad:
         made[1].ask(request, due)
 
     async def end(self) -> None:
-        """Wait for missing responses, then close all connections."""
         deadline = time.perf_counter() + _PATIENCE_SECONDS
         while (self._opening or any(one.waits for one in self._all)) and time.perf_counter() < deadline:  # noqa: ASYNC110  # many may end
             await asyncio.sleep(0.01)

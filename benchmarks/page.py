@@ -34,7 +34,7 @@ README = REPOSITORY / "README.md"
 FIGURES = REPOSITORY / "docs" / "figures.json"
 
 BUSY_FIGURE, SECONDS_FIGURE = "fraction of the machine used by others", "the whole run"
-"""Figures of a long run that are otherwise stored next to the results."""
+"""Figures of a long run that other runs store next to their results."""
 LONG = REPOSITORY / "docs" / "figures-long.json"
 
 
@@ -156,7 +156,7 @@ def headlines(results: Sequence[Result], rows: Sequence[Headline]) -> str:
 
 
 def _judged(results: Sequence[Result]) -> tuple[int, list[tuple[Result, Figure]]]:
-    """Return the number of targets, and the figures that miss theirs."""
+    """Return the number of targets, and the figures that miss their target."""
     with_verdict = [(result, figure) for result in results for figure in result.figures if figure.verdict]
     return len(with_verdict), [
         (result, figure) for result, figure in with_verdict if not figure.verdict.endswith("met")
@@ -215,7 +215,6 @@ def _chosen(figures: Sequence[Figure], patterns: Sequence[str]) -> Iterator[Figu
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of each page, from the stored figures."""
     results, long = load(FIGURES), load_long()
     written = {
         REPOSITORY / "docs" / name: rendered((TEMPLATES / name).read_text("utf-8"), results, long) for name in PAGES
@@ -227,7 +226,6 @@ def pages() -> dict[Path, str]:
 
 
 def write_page() -> None:
-    """Write the pages and the charts from the stored figures."""
     for path, text in pages().items():
         path.write_text(text, "utf-8")
     for path, drawn in charts().items():
@@ -235,22 +233,22 @@ def write_page() -> None:
 
 
 def charts() -> dict[Path, Chart]:
-    """Return the charts of the pages."""
     return {CHART: chart_of(load(FIGURES)), **complexity_page.charts(load_long())}
 
 
 def chart_of(results: Results) -> Chart:
-    """Return the chart of all paths and their limits."""
     return chart(list(paths(results.results)), f"{results.day}, commit {results.commit}, {results.machine.shown()}")
 
 
 def load_long() -> list[Results]:
-    """Load the stored long runs."""
     return msgspec.json.decode(LONG.read_bytes(), type=list[Results]) if LONG.exists() else []
 
 
 def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
-    """Store the printed result of a long run, replacing an earlier one of that benchmark. `mark` and `day` are of the run."""
+    """Store the printed result of a long run.
+
+    It replaces an earlier result of the benchmark. `mark` and `day` are those of the run.
+    """
     told = printed.read_text("utf-8").splitlines()
     line = decode_line(next(line for line in reversed(told) if line.startswith('{"benchmark"')))
     busy = next((figure.value for figure in line.figures if figure.what == BUSY_FIGURE), 0.0)

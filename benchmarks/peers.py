@@ -23,7 +23,6 @@ class Document(NamedTuple):
     account: str = ""
 
     def cited(self) -> str:
-        """Return the citation of the document."""
         told = f", as told by {self.account}" if self.account else ""
         return f"{self.by}, [{self.title}]({self.address}), {self.year or 'undated'}{told}"
 
@@ -49,18 +48,14 @@ class PeerFigure(NamedTuple):
         return self.rate / (self.machines or 1)
 
     def label(self) -> str:
-        """Return the label of the figure's mark: peer, year, and the operation."""
         return f"{self.peer} {self.document.year}, {f'a {self.each}' if self.machines else 'all of it'}"
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """Return the figure as cells of the page's table."""
         of_one = f"{self.rate_of_one():,.0f} per second" if self.machines > 1 else ""
         return self.peer, self.says, self.on, of_one, self.document.cited()
 
 
 class Mark(NamedTuple):
-    """A mark on the chart: its label, and operations per second."""
-
     label: str
     rate: float
 
@@ -327,14 +322,12 @@ PEERS = (
 
 
 def marks(path: str) -> Iterator[Mark]:
-    """Yield the marks of a path on the chart, highest first."""
     peers = [figure for figure in PEERS if figure.path == path]
     for figure in sorted(peers, key=PeerFigure.rate_of_one, reverse=True):
         yield Mark(figure.label(), figure.rate_of_one())
 
 
 def table() -> str:
-    """Return the figures as rows of a Markdown table."""
     lines = ["| | published | on | for each machine | document |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(figure.cells())} |" for figure in PEERS]
     return "\n".join(lines) + "\n"

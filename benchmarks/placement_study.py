@@ -64,7 +64,6 @@ def real(report: Report, path: Path) -> None:
 
 
 def timed(report: Report, path: Path, told: str, names: int, *arguments: str) -> StudyResult:
-    """Study a file, and report the duration."""
     result, seconds = studied(str(path), *arguments)
     report.add(f"real names, {told}: all of it", seconds, "s")
     report.add(f"real names, {told}: memory", result.peak_bytes / _MIB, "MiB")

@@ -78,7 +78,6 @@ async def _walk(ann: Handle, position: int) -> None:
 
 
 async def measure(path: Path, posts: int, calls: int, report: Report) -> None:
-    """Fill one list, read it at some positions, change it, and read it again."""
     async with Shoal.open(f"sqlite:///{path}") as shoal:
         ann = await shoal.register("ann")
         first = floor_at(_BEGAN_MS) | ann.id & (8191 << 10)

@@ -37,7 +37,7 @@ from shoal.settings import Settings
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes gray at six."
 _TAGS = 2_000
-"""Number of distinct tags, some far more common than others."""
+"""Number of distinct tags. Some are far more common than others."""
 _WAL_HEAD, _FRAME_HEAD = 32, 24
 
 
@@ -108,7 +108,6 @@ def logged(path: Path) -> Logged:
 
 
 def writers_of(network: Network) -> list[Any]:
-    """Return the write connections of the stores that are files."""
     stores: tuple[Any, ...] = (network.store, network.search.index, network.counting.store)
     found = [getattr(getattr(store, "_store", store), "_writing", None) for store in stores]
     return [connection for connection in found if connection is not None]
@@ -132,7 +131,6 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
 
 
 def texts(part: Part, names: Sequence[str]) -> itertools.cycle[str]:
-    """Return the texts to post."""
     rng = np.random.default_rng(8)
     weights = 1 / (np.arange(_TAGS) + 1.0)
     drawn = rng.choice(_TAGS, (5_000, 2), p=weights / weights.sum())
@@ -162,7 +160,7 @@ async def posted(network: Network, authors: Sequence[int], part: Part, names: Se
         for author in order:
             await handles[author].create(next(text))
             if not answering:
-                # All posts of one group commit complete in one iteration of the event loop.
+                # All posts of a group commit complete in one iteration of the event loop.
                 answering = True
                 groups.append(0)
                 asyncio.get_running_loop().call_soon(answered)
@@ -214,7 +212,6 @@ def _has_log(path: Path) -> bool:
 
 
 def posts_in(path: Path) -> int:
-    """Return the number of posts in the store."""
     with closing(sqlite3.connect(path)) as store:
         return int(store.execute("SELECT count(*) FROM association WHERE alive > 0 AND atype = 13").fetchone()[0])
 
@@ -222,7 +219,6 @@ def posts_in(path: Path) -> int:
 def tell(
     report: Report, part: Part, posts: int, cost: Cost, files: dict[str, Logged], raw: tuple[float, float]
 ) -> None:
-    """Add the rows of a part."""
     name = part.name
     report.add(f"{name}: bytes written per post", cost.bytes / posts, "B", raw=raw[0])
     report.add(f"{name}: processor time per post", cost.cpu / posts * 1e6, "us", raw=raw[1])
@@ -261,7 +257,7 @@ def main() -> None:
     )
     options.add_argument("--posts", type=int, default=10_000, help="number of posts created for each measurement")
     options.add_argument("--writers", type=int, default=64, help="number of posts created concurrently")
-    options.add_argument("--only", type=int, nargs="+", help="numbers of the measurements to run, counted from 0")
+    options.add_argument("--only", type=int, nargs="+", help="indexes of the measurements to run, from 0")
     chosen = options.parse_args()
     report = Report("post_costs", chosen.size)
     with workplace(chosen.keep) as place:
@@ -270,7 +266,6 @@ def main() -> None:
 
 
 def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Measure every part in turn."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"costs-{len(names)}.db", place / "post_costs.db"

@@ -37,7 +37,6 @@ _BARE = """
 
 @contextmanager
 def server() -> Iterator[Program]:
-    """Yield the URL of a temporary server."""
     folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))
     folder.chmod(0o755)
     program = postgres.start(folder)
@@ -79,7 +78,6 @@ async def commits(
 
 
 async def bare(url: str, numbers: Iterator[int], group: int, seconds: float) -> float:
-    """Return rows per second."""
     connection = await asyncpg.connect(url)
     try:
         statement = await connection.prepare(_BARE)
@@ -94,7 +92,6 @@ async def bare(url: str, numbers: Iterator[int], group: int, seconds: float) -> 
 
 
 async def objects(url: str) -> int:
-    """Return the number of objects in the store."""
     connection = await asyncpg.connect(url)
     try:
         return int(await connection.fetchval("SELECT count(*) FROM shoal.object"))
@@ -103,7 +100,6 @@ async def objects(url: str) -> int:
 
 
 async def measure(url: str, report: Report, seconds: float) -> None:
-    """Measure everything; the bare inserts run between the commits to the store."""
     numbers, ends = itertools.count(), itertools.count(1 << 50)
     graph = await PostgresGraph.open(url)
     try:

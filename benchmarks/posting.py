@@ -82,17 +82,16 @@ class Phase:
     """Number of posts of each group commit."""
     missed: int = 0
     refused: int = 0
-    """Posts refused because deliveries were too far behind."""
     seconds: float = 0.0
-    """Until the last post was durable."""
+    """Seconds until the last post was durable."""
     processor: float = 0.0
-    """Processor time of all threads, until the last fan-out was done."""
+    """Processor time of all threads until the last fan-out was done."""
     drained: float = 0.0
-    """Until the last fan-out was done."""
+    """Seconds until the last fan-out was done."""
     lags: list[float] = field(default_factory=list)
-    """Until the post was in the home timelines of its followers, which members notice."""
+    """Milliseconds until the post was in the home timelines of its followers."""
     whole_lags: list[float] = field(default_factory=list)
-    """Until the last consequence, the search index, was updated."""
+    """Milliseconds until the last consumer, the search index, was done."""
     answers: list[float] = field(default_factory=list)
 
 
@@ -128,7 +127,6 @@ class Bench:
             self._whole_lags.append(_age(job.event.post_id))
 
     async def open_handles(self) -> None:
-        """Open handles of all authors."""
         nodes = await self.network.store.obj_get(list(set(self._order)))
         self._handles = {id_: Handle(self.network, node) for id_, node in nodes.items()}  # type: ignore[arg-type]
 
@@ -141,7 +139,6 @@ class Bench:
             await timelines.fill(member, old, 0)
 
     def next_authors(self, count: int) -> Sequence[int]:
-        """Return the next authors to post."""
         return list(itertools.islice(self._authors, count))
 
     async def follower_set(self, author: int) -> Slots:
@@ -163,7 +160,7 @@ class Bench:
         self.durable += 1
         self.expected += self._degrees[author.id]
         if not self._answering:
-            # All posts of one group commit complete in one iteration of the event loop.
+            # All posts of a group commit complete in one iteration of the event loop.
             self._answering = True
             self._groups.append(0)
             asyncio.get_running_loop().call_soon(self._answered)
@@ -215,7 +212,7 @@ async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) ->
 
 
 async def offered(bench: Bench, rate: float, seconds: float, at_once: int = 4_096) -> Phase:
-    """Post on a schedule; at most `at_once` posts await their commit, and the others queue, at most for another `seconds`."""
+    """Post on a schedule. At most `at_once` posts await their commit. The others wait in a queue, for at most `seconds` more."""
     phase = bench.begin()
     total, launched = int(rate * seconds), 0
     running: set[asyncio.Task[None]] = set()
@@ -238,7 +235,7 @@ async def offered(bench: Bench, rate: float, seconds: float, at_once: int = 4_09
 
 
 async def full_speed(bench: Bench, writers: int, seconds: float) -> Phase:
-    """Let several writers post, each as soon as its last post is durable."""
+    """Let several writers post. Each begins its next post when its last post is durable."""
     phase = bench.begin()
 
     async def write() -> None:

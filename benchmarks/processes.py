@@ -42,7 +42,7 @@ class Measured:
         self._workers = workers
         self._report = report
         self._raw = raw
-        """Figures of one process by name, stored by its run and compared by the run of several."""
+        """Figures of one process by name. Its run stores them, and the run of several processes is compared with them."""
 
     async def load(self, name: str, work: Awaitable[Outcome]) -> Outcome:
         """Run a load, and report its rate and the cost of a response."""
@@ -71,7 +71,7 @@ class Measured:
         await self.load("post", post_and_drain(server, keys.authors, keys.probe, 32, seconds))
 
     async def anew(self, keys: Keys, seconds: float) -> None:
-        """Read uncached pages, also while others post."""
+        """Read pages that are not cached, also while other members post."""
         server, connections = self._child.server, 16 * self._workers
         wanted = homes(server, keys.all)
         for _ in range(self._workers):
@@ -87,7 +87,6 @@ class Measured:
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
-    """Build the network if it does not exist; serve it with one process and with two."""
     store, keys = await kept(place, Shape.of(chosen.circle))
     report.figures += keys.figures
     raw: dict[str, float] = {}

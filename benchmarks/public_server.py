@@ -153,7 +153,6 @@ async def _messages(network: Network, url: str, acts: int, report: Report) -> No
 
 
 async def _rate(network: Network, fans: Sequence[Member], post: int) -> float:
-    """Return the likes per second, including all their consequences."""
     began = time.perf_counter()
     await asyncio.gather(*(reactions.like(network.writes, fan.id, post) for fan in fans))
     await network.settle(300)

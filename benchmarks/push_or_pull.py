@@ -55,7 +55,6 @@ class Follows(NamedTuple):
 
     @classmethod
     def of(cls, follows: Ints, members: int) -> Follows:
-        """Return the graph of these (follower, followee) pairs."""
         reader, author = follows[:, 0], follows[:, 1]
         return cls(reader, author, np.bincount(author, minlength=members), np.bincount(reader, minlength=members))
 
@@ -93,7 +92,7 @@ def rules(graph: Follows, posts: Floats, looks: Floats, costs: Costs) -> dict[st
     # Pull from the most followed author down: cumulative costs of both ways, and the cheapest threshold.
     order = np.argsort(-graph.followers, kind="stable")
     pushed, pulled = (np.concatenate(([0.0], np.cumsum(one[order]))) for one in by_author)
-    # No threshold separates two authors with equal follower counts.
+    # Two authors with equal numbers of followers cannot be separated by a threshold.
     between = np.flatnonzero(np.diff(graph.followers[order], prepend=-1, append=-1))
     return {
         "all push": float(push.sum()),

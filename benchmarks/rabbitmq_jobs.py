@@ -34,8 +34,6 @@ _AUTHOR = 7_123_456_789_012_345_678
 
 
 class Counter:
-    """A counter that the consequence increments."""
-
     def __init__(self) -> None:
         self.done = 0
         self.seconds: list[float] = []
@@ -44,7 +42,6 @@ class Counter:
         self.wanted = 0
 
     async def wait(self, count: int) -> None:
-        """Wait until this number of jobs is done."""
         self.wanted = count
         self.reached.clear()
         if self.done < count:
@@ -52,7 +49,6 @@ class Counter:
 
 
 async def count(counter: Counter, event: PostCreated, mark: int) -> None:  # noqa: ARG001  # a consequence's signature
-    """Count the event, as a trivial consequence."""
     counter.done += 1
     if (sent := counter.sent.pop(event.post_id, None)) is not None:
         counter.seconds.append(time.perf_counter() - sent)
@@ -121,16 +117,13 @@ class Way:
         self.emitted = 0
 
     def runner(self) -> Runner[Counter]:
-        """Return a new runner; each may run once."""
         return Runner(self.outbox, {PostCreated: (count,)}, self.counter)
 
     async def emit(self, events: int) -> None:
-        """Commit this number of events."""
         await emit(self.graph, self.emitted, events)
         self.emitted += events
 
     async def relayed(self, events: int) -> float:
-        """Return the events per second that the relay alone sends to the broker."""
         await self.emit(events)
         began = time.perf_counter()
         while await self.relay.run_once():

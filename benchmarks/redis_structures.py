@@ -53,7 +53,7 @@ end return 1"""
 _GET = _OPEN + _KEY + "local all = redis.call('GET', key) end return 1"
 _CONCAT = _OPEN + _KEY + "local all = table.concat(redis.call('LRANGE', key, 0, -1)) end return 1"
 _JOBS = 4
-"""Posts that a worker fans out concurrently."""
+"""Number of posts that a worker fans out concurrently."""
 
 
 def member_ids(count: int) -> list[int]:
@@ -67,14 +67,12 @@ def entry(n: int) -> int:
 
 
 class Bench:
-    """A server, and the keys of the members."""
-
     def __init__(self, url: str, members: int) -> None:
         self.server: Any = Redis.from_url(url)
         self.port = int(url.rsplit(":", 1)[1].partition("/")[0])
         self.members = member_ids(members)
         self.keys = [row.tobytes() for row in keys_of("b", np.array(self.members))]
-        # Otherwise it would be counted among the bytes.
+        # The slow log would be counted among the bytes.
         self.server.config_set("slowlog-log-slower-than", -1)
         self.before = 0
 
@@ -83,7 +81,6 @@ class Bench:
         self.start_bytes()
 
     def start_bytes(self) -> None:
-        """Start counting the stored bytes."""
         self.before = int(self.server.info("memory")["used_memory"])
 
     def bytes_an_entry(self) -> float:
@@ -91,11 +88,9 @@ class Bench:
         return (int(self.server.info("memory")["used_memory"]) - self.before) / (len(self.keys) * _LENGTH)
 
     def reset_clocks(self) -> None:
-        """Start measuring CPU time."""
         self.server.config_resetstat()
 
     def cpu(self) -> float:
-        """Return the CPU seconds of the server's thread so far."""
         spent = self.server.info("cpu")
         return float(spent["used_cpu_user_main_thread"] + spent["used_cpu_sys_main_thread"])
 
@@ -258,7 +253,6 @@ async def others(bench: Bench, timelines: RedisTimelines, slots: Any, report: Re
 
 
 async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> None:
-    """Report the maximum CPU time of one call of each kind."""
     full = timelines.slots(bench.members[:300])
     wide = [entry(40_000 + 7 * n) for n in range(_LENGTH)]
     kinds: dict[str, Callable[[int], Awaitable[object]]] = {

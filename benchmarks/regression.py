@@ -35,12 +35,13 @@ class Ratios(msgspec.Struct, frozen=True):
 
 
 def load(path: Path = RATIOS) -> Ratios:
-    """Load the ratios of the last release."""
     return msgspec.json.decode(path.read_bytes(), type=Ratios)
 
 
 def worse(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the paths that were worse than the stored ratios by more than the tolerance in each run, or were not measured."""
+    """Return the paths that were worse than the stored ratios by more than the tolerance in each run, and those that
+    were not measured.
+    """
     return [path for path, share in kept.items() if max(found.get(path, [0.0])) < share * (1 - MOST_WORSE)]
 
 
@@ -70,8 +71,8 @@ def _show(kept: Mapping[str, float], found: Mapping[str, Sequence[float]]) -> No
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--keep", action="store_true", help="keep the median of three runs in docs/ratios.json")
-    options.add_argument("--busy", action="store_true", help="measure also while others use the machine")
+    options.add_argument("--keep", action="store_true", help="save the median of three runs in docs/ratios.json")
+    options.add_argument("--busy", action="store_true", help="measure even if other processes use the machine")
     chosen = options.parse_args()
     everything = [limit.path for limit in LIMITS]
     found: dict[str, list[float]] = defaultdict(list)
@@ -85,7 +86,7 @@ def main() -> None:
         _show({}, found)
         return
     if not RATIOS.exists():
-        raise SystemExit("no release has kept its shares yet: make bench-ratios")
+        raise SystemExit("no release has saved its ratios yet: run make bench-ratios")
     kept = load().shares
     left = everything
     for _ in range(_RUNS):

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.measure import REPOSITORY, Check, Figure
 
 BUSY = 0.1
-"""Fraction of the machine used by other processes above which figures are worthless."""
+"""Figures are worthless if other processes use more than this fraction of the machine."""
 _LOOK_SECONDS = 2.0
 
 
@@ -33,8 +33,6 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine and software that figures depend on."""
-
     processor: str
     cores: int
     memory_gib: int
@@ -61,7 +59,6 @@ class Results(msgspec.Struct):
 
 
 def machine() -> Machine:
-    """Return the machine that this process runs on."""
     lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
@@ -71,7 +68,6 @@ def machine() -> Machine:
 
 
 def today() -> str:
-    """Return the current day, in UTC."""
     return dt.datetime.now(dt.UTC).date().isoformat()
 
 
@@ -111,18 +107,20 @@ def _clocks() -> tuple[int, int]:
 
 
 def load(path: Path) -> Results:
-    """Read the stored results."""
     return msgspec.json.decode(path.read_bytes(), type=Results)
 
 
 def keep(path: Path, new: Results, *, whole: bool) -> None:
-    """Store these results; others remain if they are of this machine, day and commit, and the run was not `whole`."""
+    """Store these results.
+
+    Results of other benchmarks remain if they have the same machine, day and commit, and the run was not `whole`.
+    """
     results = {result.benchmark: result for result in new.results}
     if path.exists() and not whole:
         old = load(path)
         if (old.machine, old.day, old.commit) != (new.machine, new.day, new.commit):
             raise SystemExit(
-                f"{path.name} is of another machine, day or commit: measure all of them, or keep these elsewhere"
+                f"{path.name} has results of another machine, day or commit: measure all benchmarks, or use another file"
             )
         results = {**{result.benchmark: result for result in old.results}, **results}
     kept = Results(new.machine, new.day, new.commit, [results[name] for name in sorted(results)])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LEAST_SHARE = 0.002
-"""Stacks with a smaller fraction are omitted from the file and counted for their parent."""
+"""A stack with a smaller fraction of the samples is omitted from the file, and counted for its parent."""
 _FRAME = re.compile(r"(?P<function>.+) \((?P<path>[^()]+?)(:\d+)?\)")
 _OUTSIDE = re.compile(
     r"^.*?(?=(shoal|uvicorn|asyncio|starlette|httptools|uvloop|msgspec|concurrent|asyncpg|redis|aiormq|pamqp)/)"
@@ -177,7 +177,6 @@ def write(path: Path, flames: Flames) -> None:
 
 
 def read(path: Path) -> Flames:
-    """Read a file written by `write`."""
     title, time, *lines = path.read_text("utf-8").splitlines()
     stacks = {tuple(frames.split(";")): int(count) for frames, _, count in (line.rpartition(" ") for line in lines)}
     return Flames(title.removeprefix("# "), float(time.split()[1]), stacks, time.split()[-1])

@@ -34,8 +34,6 @@ _PAGE = 20
 
 
 class Photo(msgspec.Struct):
-    """The fields of a real post that are used."""
-
     user_id: int
     name: str | None = None
     description: str | None = None

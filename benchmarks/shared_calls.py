@@ -41,7 +41,6 @@ with Shoal.open(sys.argv[1], shared=True) as shoal:
 
 
 def latency(url: str, calls: int, report: Report) -> None:
-    """Measure calls while another process owns the store, and after that process has ended."""
     command = [sys.executable, "-c", _OWNER, url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
@@ -119,7 +118,7 @@ def throughput(workers: int, requests: int, clients: int, report: Report) -> dic
             "posts": lambda number: client.post("/entries", json={"text": f"Entry {number}"}),
             "pages of home": lambda _: client.get("/home"),
         }
-        # Every worker starts with its first request.
+        # Every worker starts when it gets its first request.
         list(pool.map(lambda _: client.get("/home"), range(8 * workers)))
         for what, ask in kinds.items():
             began = time.perf_counter()

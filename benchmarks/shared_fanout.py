@@ -40,7 +40,7 @@ from shoal.settings import Settings, environment
 from shoal.timelines.redis_scripts import HEAD_BYTES, PUSH
 
 _TAIL = 800
-"""Bytes at the end of a timeline that are searched: a hundred entries."""
+"""Number of bytes at the end of a timeline that are searched: a hundred entries."""
 _LOOK_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 _IDLE_SECONDS = 86_400
@@ -131,9 +131,8 @@ class Bench:
         self.looked_at = np.concatenate((theirs[:20_000:200], theirs[:: max(1, len(theirs) // 100)]))
 
     async def fill(self) -> None:
-        """Write the rows, then the timelines."""
         async with open_network(self.settings, background=False):
-            # Creates the tables.
+            # Opening a store creates its tables.
             pass
         started = time.perf_counter()
         names = [f"author_{n}" for n in range(len(self.authors))]
@@ -213,7 +212,6 @@ class Others:
         self._posting: set[asyncio.Task[None]] = set()
         self._ending = False
         self.arrived: list[tuple[float, float]] = []
-        """For each post, the time of its commit and the seconds until it arrived."""
 
     async def run(self) -> None:
         """Post and poll until stopped and every post has arrived."""
@@ -275,7 +273,7 @@ async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[H
     finally:
         others.end()
         await posting
-    # After this nothing is in flight, so missing entries are lost.
+    # Afterwards, no entry is in flight, so a missing entry is lost.
     await shoal.network.settle()
     counts = bench.found(post.id, bench.followers)
     quiet = [lag for at, lag in others.arrived if at + lag < committed]
@@ -315,7 +313,6 @@ def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
 
 
 async def run(of: Engines, size: Size, counts: Sequence[int], report: Report) -> None:
-    """Fill the stores, then measure with each number of workers."""
     bench = Bench(of, size, report)
     await bench.fill()
     raw = bench.alone()

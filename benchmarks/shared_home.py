@@ -43,12 +43,10 @@ _DEGREES = (200, 404)
 
 
 _READING: ContextVar[bool] = ContextVar("reading", default=False)
-"""Whether a page is being read: the process also polls its shard map, which must not count for a page."""
+"""Whether a page is being read. Only then requests are counted, because the process also polls its shard map."""
 
 
 class Cost(NamedTuple):
-    """The cost of a page: seconds, CPU seconds of this thread, and round trips to each engine."""
-
     seconds: float
     worked: float
     redis: int
@@ -83,8 +81,6 @@ class Trips:
 
 
 class Bench:
-    """A filled network, and a client of its Redis."""
-
     def __init__(self, of: Engines, report: Report, rounds: int) -> None:
         self.engines = of
         self.report = report
@@ -96,7 +92,6 @@ class Bench:
         self.settings = of.settings()
 
     async def page(self, reader: Handle) -> Cost:
-        """Read the first page, and measure its cost."""
         redis, postgres = self.trips.redis, self.trips.postgres
         started, began = time.perf_counter(), time.thread_time()
         token = _READING.set(True)
@@ -108,7 +103,7 @@ class Bench:
         return Cost(seconds, worked, self.trips.redis - redis, self.trips.postgres - postgres)
 
     async def pages(self, readers: Sequence[Handle], before: Callable[[Handle], Awaitable[None]]) -> list[Cost]:
-        """Read pages of all readers, `rounds` times; `before` each page an action runs that is not counted."""
+        """Read pages of all readers, `rounds` times. `before` is called before each page and is not counted."""
         costs = []
         for _ in range(self.rounds):
             for reader in readers:
@@ -123,7 +118,6 @@ class Bench:
             self.server.unlink(*keys[first : first + 5_000])
 
     def tell(self, name: str, costs: list[Cost], raw: float | None = None) -> None:
-        """Add the rows of a state."""
         times = spread([cost.seconds * 1_000 for cost in costs])
         self.report.add(f"{name}, median", times.median, "ms", raw=raw)
         self.report.add(f"{name}, p99", times.p99, "ms")
@@ -164,7 +158,7 @@ class Bench:
         return statistics.median(times) * 1_000, sum(sizes)
 
     def _size(self, line: bytes) -> int:
-        """Return the size of the response; the connection carries nothing else and closes after QUIT."""
+        """Return the size of the response. The connection carries nothing else, and closes after QUIT."""
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(line + _encoded([b"QUIT"]))
             size = 0
@@ -254,12 +248,11 @@ def closest(follows: Ints, members: Ints, degree: int, count: int) -> list[int]:
 
 
 async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
-    """Fill the stores, then measure."""
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     bench = Bench(of, report, chosen.rounds)
     async with open_network(bench.settings, background=False):
-        # Creates the tables.
+        # Opening a store creates its tables.
         pass
     started = time.perf_counter()
     rows = await fill([store.url for store in of.stores], crowd(names, follows, real_authors(len(names), follows)))

@@ -18,12 +18,10 @@ _SHARE = 0.02
 _LOOK_SECONDS = 0.001
 _FIND_EVERY = 500
 _MOST_SAVED_SECONDS = 0.1
-"""Unused seconds that a server may save up, since other processes may occupy the cores when it is due."""
+"""Maximum of unused seconds that a server may save up. Other processes may occupy the cores when it is due."""
 
 
 class Ration:
-    """A server, with all its processes, that is stopped while it has used more than its fraction of the time."""
-
     def __init__(self, pid: int, share: float) -> None:
         self._pid = pid
         self._share = share
@@ -54,7 +52,6 @@ class Ration:
             return self._worked.get(pid, 0.0)
 
     def look(self) -> None:
-        """Stop the server or let it continue."""
         now = time.monotonic()
         self._credit = min(_MOST_SAVED_SECONDS, self._credit + (now - self._looked) * self._share)
         self._looked = now

@@ -39,7 +39,6 @@ class Crowd(NamedTuple):
 
 
 def crowd(names: Sequence[str], follows: Ints, authors: Ints) -> Crowd:
-    """Build rows from positions: members, follows, and the author of each post."""
     ids = ids_of(names)
     written_by = ids[authors] if len(authors) else np.empty(0, np.int64)
     posts = np.array([post_id(index, author) for index, author in enumerate(written_by.tolist())], np.int64)
@@ -81,7 +80,6 @@ async def _fill(url: str, of: Crowd, here: Callable[[Ints], Any]) -> int:
 
 
 def _links(of: Crowd) -> Ints:
-    """Return every association in key order."""
     followers, followees = of.follows[:, 0], of.follows[:, 1]
     times = _FOLLOWS_FROM + (np.arange(len(of.follows), dtype=np.int64) << _MILLISECOND)
     parts = (

@@ -48,12 +48,10 @@ _MEMBERS = 4_096
 _TEXT = "Low tide: the boats lie on the sand and wait for the evening."
 
 _COUNTING: ContextVar[bool] = ContextVar("counting", default=False)
-"""Whether a request is running: a process also polls its shard map."""
+"""Whether a request is running. Only then calls are counted, because the process also polls its shard map."""
 
 
 class Asked:
-    """Counts of calls to the engines."""
-
     def __init__(self) -> None:
         self.statements: dict[str, int] = {}
         self.scripts = 0
@@ -92,7 +90,6 @@ class Asked:
 
 
 async def requests(of: Engines, stores: int, report: Report, count: int) -> None:
-    """Measure the cost of posts, follows, likes and pages."""
     settings = of._replace(stores=of.stores[:stores]).settings()
     rng = random.Random(5)
     name = "one store" if stores == 1 else f"{stores} stores"
@@ -177,7 +174,6 @@ class Load:
         return batch
 
     def like(self) -> Batch:
-        """Return a like of a random post."""
         member, (post, author) = self._member(), self._rng.choice(self._posts)
         batch = self._batch(member)
         batch.assoc_add(member, LIKES, post, self._new_id(batch.shard), aggregate_id=author)
@@ -189,7 +185,6 @@ class Load:
         return len(self._posts)
 
     def mixed(self) -> Batch:
-        """Return one of each kind in turn, approximately."""
         return self._rng.choice((self.post, self.follow, self.like))()
 
     def _member(self) -> int:
@@ -209,7 +204,6 @@ class Rate(NamedTuple):
     client: float
     """Cores used by this process."""
     servers: float
-    """Cores used by each server, on average."""
     took: list[float]
 
 
@@ -256,13 +250,13 @@ async def saturate(
         opened: list[PostgresGraph] = []
         for at, program in enumerate(of.stores[:stores]):
             url = await _database(program.url, f"saturated_{stores}")
-            # Slowed servers respond late.
+            # A long timeout, because slowed servers answer late.
             opened.append(await PostgresGraph.open(url, owns=_owner(stores, at), patience=60.0))
             stack.push_async_callback(opened[-1].close)
         graph = ShardedGraph(opened, [shard * stores // SHARDS for shard in range(SHARDS)])
         them = Stores(graph, opened, [program.pid or 0 for program in of.stores[:stores]])
         load = Load()
-        # Opens every connection that the load will use.
+        # This opens every connection that the load will use.
         await commits(them, load.post, callers * stores, min(1.0, seconds))
         load.made = [0] * DATA_SOURCES
         for slow in (False, True):
@@ -285,7 +279,6 @@ async def saturate(
 
 
 async def _posts(store: PostgresGraph) -> int:
-    """Return the number of objects in a store."""
     return int((await store._reading.ask("SELECT count(*) FROM shoal.object"))[0][0])
 
 
@@ -297,7 +290,6 @@ async def _database(url: str, name: str) -> str:
 
 
 async def run(of: Engines, count: int, callers: int, seconds: float, report: Report) -> None:
-    """Measure costs, then commits."""
     for stores in (1, 2):
         # Both run on these servers one after the other; the second network has new databases.
         await requests(await _fresh(of, f"asked_{stores}"), stores, report, count)
@@ -324,7 +316,7 @@ def main() -> None:
     )
     options.add_argument("--members", type=int, default=200, help="number of members who make one request of each kind")
     options.add_argument("--callers", type=int, default=1_024, help="number of concurrent commits for each store")
-    options.add_argument("--seconds", type=float, default=10.0, help="seconds for which they commit")
+    options.add_argument("--seconds", type=float, default=10.0, help="seconds for which commits are measured")
     chosen = options.parse_args()
     report = Report("shared_stores", chosen.size)
     with engines(2) as of:

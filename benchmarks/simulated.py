@@ -42,10 +42,10 @@ from shoal_planner.simulation.scenario import AuthorClasses, Scenario
 _DELIVERIES_OF_A_POST = 100
 _LOOK_SECONDS = 0.02
 _TIMER_SECONDS = 0.002
-"""An event loop has a timer resolution of milliseconds: up to this delay a post is on time."""
+"""An event loop's timer has a resolution of milliseconds. Up to this delay, a post is on time."""
 _DRIVEN_SECONDS = 2.0
 _OFF = 0.2
-"""Tolerated difference in deliveries per post, which depends on the random authors and not on the machine."""
+"""Tolerated relative difference in deliveries per post. They depend on the random authors, not on the machine."""
 
 
 class Real(NamedTuple):
@@ -56,7 +56,6 @@ class Real(NamedTuple):
     queue: list[int]
     each: float
     empty: int
-    """Memory of the process before the network was opened."""
     memory: int
     left: int
 
@@ -79,8 +78,7 @@ def _measured(folder: Path, effort: Effort) -> dict[str, float]:
     return uvloop.run(one_process.measure(folder, effort, _nobody))
 
 
-def _nobody(_step: str) -> None:
-    """Ignore progress reports of the simulation."""
+def _nobody(_step: str) -> None: ...
 
 
 def moments(rate: float, seconds: float) -> list[float]:
@@ -91,7 +89,6 @@ def moments(rate: float, seconds: float) -> list[float]:
 
 
 async def play(due: Sequence[float], act: Callable[[float], Coroutine[Any, Any, None]]) -> None:
-    """Start an action at each time, or as soon afterwards as the loop is free; return when all are done."""
     started = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for at in due:
@@ -174,7 +171,6 @@ def simulated(
 
 
 def compare(report: Report, real: Real, found: SimulatedOutcome) -> None:
-    """Report both side by side."""
     lag = spread(real.phase.lags)
     report.add("posts", found.delivered + found.left, raw=real.phase.durable)
     report.add("posts refused while deliveries were too far behind", found.refused, raw=real.phase.refused)

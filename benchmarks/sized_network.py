@@ -75,8 +75,6 @@ class Told(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """Costs of each call (see `Cost`), the memory of the process in bytes, and the number of wrong results."""
-
     milliseconds: list[float]
     processor: list[float]
     read: list[float]
@@ -94,7 +92,7 @@ class SizedNetwork:
         self._rng = np.random.default_rng(11)
         self._made = 0
         self._run = secrets.token_hex(3)
-        """Distinguishes new members from members of an earlier run on these files."""
+        """A name that distinguishes new members from members of an earlier run on these files."""
         self._warm: list[Handle] = []
         self._circle: list[int] = []
         self._crowd: list[Handle] = []
@@ -139,7 +137,6 @@ class SizedNetwork:
             await home.warm_up(self._shoal.network.reads, member)
 
     async def drain(self) -> None:
-        """Wait until all consequences are done."""
         await self._shoal.network.runner.drain(_PATIENCE, busy=True)
 
     async def _named(self, at: int) -> Handle:

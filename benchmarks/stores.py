@@ -32,22 +32,18 @@ _TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light 
 
 
 def member_id(index: int, name: str) -> int:
-    """Return the id of the member at a position; one member joins every 10 milliseconds."""
     return compose(EPOCH_MS + 10 * (index + 1), place(name).shard)
 
 
 def numbered(count: int) -> list[str]:
-    """Return user names of a generated network."""
     return [f"member_{index}" for index in range(count)]
 
 
 def ids_of(names: Sequence[str]) -> Ints:
-    """Return the ids of all members, by position."""
     return np.array([member_id(index, name) for index, name in enumerate(names)], np.int64)
 
 
 def url_of(path: Path) -> str:
-    """Return the URL of the store in this file."""
     return f"sqlite:///{path.absolute()}"
 
 

@@ -52,7 +52,6 @@ async def _committing(graph: SqliteGraph, until: asyncio.Task[int]) -> list[floa
 
 
 async def measure(path: Path, kept: int, report: Report) -> None:
-    """Fill the file, sweep it with nothing to delete, then with a tenth as much to delete."""
     graph = await SqliteGraph.open(path)
     try:
         for rows in _tombstones(kept, TAGGED, TAG_OF):

@@ -43,8 +43,6 @@ _FILE = "shoal.db.tags"
 
 
 class Photo(msgspec.Struct):
-    """The fields of a real post that are used."""
-
     user_id: int
     created_at: str
     tags: list[str]
@@ -155,22 +153,18 @@ class Nowhere:
         return iter(())
 
     async def look(self) -> list[Parcel]:
-        """Return the parcels sent since the last call."""
         sent, self.sent = self.sent, []
         return sent
 
-    async def done(self, parcels: Sequence[Parcel]) -> None:
-        """Ignore acknowledgments: the parcels need not be sent again."""
+    async def done(self, parcels: Sequence[Parcel]) -> None: ...
 
     async def waiting(self) -> int:
         return 0
 
-    async def close(self) -> None:
-        """Do nothing: no resources are held."""
+    async def close(self) -> None: ...
 
 
 async def opened(path: Path) -> Watched:
-    """Open the cloud in this file."""
     store = await Watched.open(path)
     store.held = []
     return store
@@ -205,7 +199,6 @@ async def merge_all(path: Path, uses: Sequence[Use], report: Report) -> float:
 
 
 async def read(path: Path, report: Report, rounds: int) -> None:
-    """Measure reading and decoding the newest version of the cloud."""
     cold = time.perf_counter()
     store = await opened(path)
     opening = time.perf_counter() - cold

@@ -34,14 +34,10 @@ class Seen(msgspec.Struct):
     redis: int
     """Requests to Redis, without the ones that other processes sent."""
     reads: int
-    """Reads of the cloud."""
     cpu: float
-    """Processor time, in seconds."""
 
 
 class Waits:
-    """A counter of the blocking reads of the channel."""
-
     def __init__(self) -> None:
         self.count = 0
 
@@ -77,7 +73,6 @@ async def _read(network: Network, waits: Waits, until: asyncio.Future[str]) -> S
 
 
 async def main() -> None:
-    """Read the cloud as often as the other process asks for it, until its pipe is closed."""
     settings, waits = load(), Waits()
     loop = asyncio.get_running_loop()
 

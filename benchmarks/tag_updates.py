@@ -37,8 +37,6 @@ _PATIENCE_SECONDS = 60.0
 
 
 class Reader:
-    """A process that reads the cloud in one of `WAYS`."""
-
     def __init__(self, way: str, process: asyncio.subprocess.Process) -> None:
         self.way = way
         self._process = process
@@ -77,8 +75,6 @@ async def reading(settings: Settings, way: str) -> AsyncIterator[Reader]:
 
 
 class Merging:
-    """Merges increments, and notes the time at which each version was written."""
-
     def __init__(self, network: Network, parcels: Iterator[Parcel]) -> None:
         self._network = network
         self._parcels = parcels
@@ -105,7 +101,6 @@ class Merging:
 
 
 def tell(report: Report, when: str, readers: Sequence[Reader], seen: Sequence[Seen], seconds: float) -> None:
-    """Report what the processes asked for in a minute."""
     by_way = {way: [one for reader, one in zip(readers, seen, strict=True) if reader.way == way] for way in WAYS}
     notified, polled = by_way["notify"], by_way["poll"]
     for what in ("store", "redis"):
@@ -117,13 +112,12 @@ def tell(report: Report, when: str, readers: Sequence[Reader], seen: Sequence[Se
 
 
 def delays(seen: Seen, written: dict[int, int]) -> list[float]:
-    """Return the delay of each version that was seen, in milliseconds."""
     # A commit is visible to others slightly before the writer gets its answer.
     return [max(0.0, (seen.at[version] - at) / 1e6) for version, at in written.items() if version in seen.at]
 
 
 async def run(settings: Settings, processes: int, versions: int, pause: float, quiet: float, report: Report) -> None:
-    # An increment has a few changes more, because a post is not cut.
+    # Some more changes than an increment has, because a post is not cut.
     uses = uses_of(made_up_posts(), 2 * _CHANGES * (_FILLED + versions))
     parcels = iter([parcel for _, parcel in parcels_of(uses, _CHANGES)])
     async with AsyncExitStack() as stack:
@@ -139,7 +133,7 @@ async def run(settings: Settings, processes: int, versions: int, pause: float, q
                 await reader.say()
             if when == "busy":
                 await merging.merge_often(versions, pause)
-            # A process that polls sees the last version after a second.
+            # A process that polls reads the last version after a second.
             await asyncio.sleep(1.5 if when == "busy" else quiet)
             for reader in readers:
                 await reader.say()

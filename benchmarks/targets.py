@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple
 
 
 class Target(NamedTuple):
-    """The value that a figure should have at `least` or at `most`. `figure` is a pattern; the first match counts."""
-
     benchmark: str
     figure: str
     side: Literal["least", "most"]
@@ -112,7 +110,6 @@ TARGETS = (
 
 
 def target_of(benchmark: str, figure: str) -> Target | None:
-    """Return the target of a figure, if it has one."""
     return next(
         (
             target

@@ -37,16 +37,12 @@ _CLOCK, _PROCESSOR = attrgetter("milliseconds"), attrgetter("processor")
 
 
 class Place(NamedTuple):
-    """The location of a network: its settings, the folder of its files, and its shape."""
-
     settings: dict[str, Any]
     folder: Path
     shape: Shape
 
 
 class Child:
-    """A network of one size in a separate process."""
-
     def __init__(self, place: Place) -> None:
         settings, shape = (msgspec.json.encode(value).decode() for value in (place.settings, place.shape))
         self._process = subprocess.Popen(
@@ -68,7 +64,6 @@ class Child:
         return line
 
     def do(self, act: str, times: int) -> Answer:
-        """Run an operation `times` times."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(Told(act, times)).decode() + "\n")
         self._process.stdin.flush()
@@ -83,7 +78,6 @@ class Child:
 
 
 def imported(place: Place) -> Imported:
-    """Import the files of a network into its stores, unless that was done."""
     kept = place.folder / "import.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Imported)
@@ -103,7 +97,7 @@ def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
     if engine == "sqlite":
         yield Place({"store": url_of(folder / "shoal.db"), **limits}, folder, shape)
         return
-    # The servers run as another user.
+    # The servers run as another user, who must be able to enter the folders.
     for shown in (folder.parent, folder):
         shown.chmod(0o755)
     with ExitStack() as stack:
@@ -114,7 +108,6 @@ def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
 
 
 def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None:
-    """Add the rates of an import."""
     taken, seconds = done.taken, done.seconds
     report.check(f"{name}: members that were imported", taken["members"], shape.members)
     report.check(f"{name}: posts that were imported", taken["posts"], shape.posts)

@@ -19,15 +19,13 @@ from shoal.graph.schema import POSTED, AssocType
 from shoal.queries.pagination import pull
 
 BATCH = 1_000
-"""Lists of a batch, as in the document."""
+"""Number of lists in a batch, as in the document."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class Lists:
-    """Lists of random times, newest first. The id of a list is its position. `read` counts the entries that were read."""
-
     def __init__(self, lists: int, entries: int, seed: int = 6) -> None:
         times = np.random.default_rng(seed).integers(1, 1 << 62, (lists, entries))
         self._times: NDArray[np.int64] = -np.sort(-times)
@@ -37,19 +35,16 @@ class Lists:
         return len(self._times)
 
     def newest(self, id1s: Sequence[int], limit: int) -> list[list[int]]:
-        """Return the newest entries of each of these lists."""
         found: list[list[int]] = self._times[id1s, :limit].tolist()
         self.read += sum(map(len, found))
         return found
 
     def iterate(self, id1: int) -> Iterator[Assoc]:
-        """Iterate over the entries of a list."""
         for time in self._times[id1].tolist():
             self.read += 1
             yield Assoc(time, time, b"")
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:  # noqa: ARG002  # one type
-        """Return a range of each list, as a store does."""
         lists = self.newest(id1s, at.limit if at.after == 0 else self._times.shape[1])
         return {
             id1: [Assoc(time, time, b"") for time in times if at.after < time < at.before][: at.limit]

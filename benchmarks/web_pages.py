@@ -49,8 +49,6 @@ _OBSERVED = """() => {
 
 
 class Cast(NamedTuple):
-    """Members of the network, and a post by one of them."""
-
     hero: Member
     cookie: str
     bearer: str
@@ -77,7 +75,6 @@ async def _network(path: Path, people: int, days: int) -> Cast:
 
 
 async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
-    """Request each page repeatedly; return its processor time and size."""
     async with open_network(configuration.load({}, store=url_of(path), rate_limits=False)) as network:
         ask, ask_again = asking(front_in(network, answer_cache=0)), asking(front_in(network))
         process.settle()

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 IGNORED: Final[Mapping[str, str]] = {}
-"""Why an advisory does not apply to Shoal, by its id; remove an entry when a fixed release is out."""
+"""Advisories that do not apply to Shoal: the id, and the reason. Remove an entry when a fixed release is out."""
 
 COMMAND: Final = (
     sys.executable,
@@ -23,8 +23,6 @@ COMMAND: Final = (
 
 
 class Vulnerability(msgspec.Struct):
-    """An advisory of pip-audit's report."""
-
     id: str
     fix_versions: list[str]
     aliases: list[str]

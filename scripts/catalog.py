@@ -90,12 +90,10 @@ def template() -> Catalog:
 
 
 def path_of(language: str) -> Path:
-    """Return the path of a language's catalog."""
     return LOCALES / language / "LC_MESSAGES" / "shoal.po"
 
 
 def catalog(language: str) -> Catalog:
-    """Return the stored catalog of a language, or an empty one."""
     path = path_of(language)
     return read_po(io.BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
 

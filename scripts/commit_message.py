@@ -47,7 +47,6 @@ def problems(message: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the problems of the message in the given file; exit with 1 if there are any."""
     found = list(problems(Path(sys.argv[1]).read_text("utf-8")))
     for problem in found:
         print(problem, file=sys.stderr)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "decisions"
 INDEX = FOLDER / "README.md"
 MOST = 80
-"""More than a maintainer reads. Merge decisions, or delete those that no longer matter."""
+"""Maximum number of decisions, which a maintainer can read. Beyond it, merge decisions, or delete those that no longer matter."""
 SECTIONS = (("Context",), ("Decision",), ("Consequences", "Figures"))
-"""Of each group, a record has at least one section."""
+"""Groups of headings. A record must have at least one heading of each group."""
 TOPICS = {
     1: "Placement, graph and processes",
     21: "Timelines, feeds, tags and search",
@@ -40,7 +40,6 @@ class Record(NamedTuple):
 
 
 def records() -> list[Record]:
-    """Return all records by number. Raises `ValueError` for a page without title, status or one of the sections."""
     return sorted(map(_record, FOLDER.glob("[0-9]*.md")))
 
 
@@ -58,7 +57,6 @@ def _record(path: Path) -> Record:
 
 
 def index() -> str:
-    """Return the index page."""
     return _HEAD + "".join(_lines())
 
 

@@ -18,17 +18,15 @@ from typing import Any
 from scripts.web_files import STATIC, VENDOR
 
 UNIT = 100
-"""Units per degree."""
 _NEAR = 2.5
-"""Distance in units (3 km) from the line between their neighbors below which points are omitted."""
+"""Distance in units (3 km). A point that is nearer to the line between its neighbors is omitted."""
 _SMALLEST = 8
-"""Width in units below which islands are omitted."""
+"""Width in units. A smaller island is omitted."""
 
 Point = tuple[float, float]
 
 
 def main() -> None:
-    """Write the file and its license."""
     atlas = Path(sys.argv[1])
     shutil.copy(atlas / "LICENSE", VENDOR / "world-atlas.LICENSE.txt")
     topology = json.loads((atlas / "land-50m.json").read_text())

@@ -38,10 +38,7 @@ MEMBER = {
 
 
 class Found(NamedTuple):
-    """Scores of a page, and its problems."""
-
     scores: list[int]
-    """One score per category, of 100 each."""
     complaints: list[str]
     """All accessibility and best-practice problems, with their position on the page."""
 

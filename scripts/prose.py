@@ -56,7 +56,7 @@ NO_SUBJECT = (
     r"|then|there|these|they|this|those|three|two|was|were|what(?:ever)?|when|where|whether|which(?:ever)?|while|who(?:ever|m|se)?"
     r"|with(?:out)?|you|your)(?:_|$)"
 )
-"""Test names that begin with no subject: they are `test_<subject>_<condition>_<result>`."""
+"""Test names that do not begin with a subject. A name must have the form `test_<subject>_<condition>_<result>`."""
 
 RETIRED = frozenset(
     {
@@ -106,21 +106,21 @@ RETIRED = frozenset(
         *("wanted", "wishes"),
     }
 )
-"""Words of identifiers that gave way to terms of the field (docs/glossary.md)."""
+"""Words that identifiers must not contain, because terms of the field have replaced them (docs/glossary.md)."""
 STORED = frozenset({"said", "set_aside", "events_set_aside"})
-"""Names with such words that are stored or sent."""
+"""Names that contain such words because they are stored or sent."""
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 _FEWEST_WORDS = 4
 
 PROSELINT = DEFAULT["checks"] | dict.fromkeys(
     (
-        # Times of a log are in UTC, 24 hours.
+        # Shoal writes times as a log does: in UTC, with 24 hours.
         "dates_times",
-        # Repeated words are often in tables.
+        # Tables often repeat words.
         "lexical_illusions",
-        # Quotation marks and dashes are ASCII in sources.
+        # Quotation marks and dashes in sources are ASCII.
         "typography",
-        # "Very" and "several" have a meaning in measurements.
+        # In measurements, "very" and "several" have a meaning.
         "weasel_words",
     ),
     False,
@@ -144,7 +144,6 @@ class Text(NamedTuple):
 
 
 def texts() -> Iterator[Text]:
-    """Yield all English of the repository."""
     for path in modules():
         yield from of_module(path, "tests" if path.relative_to(ROOT).parts[0] == "tests" else "")
     for path in sorted((ROOT / "docs").rglob("*.md")):
@@ -189,9 +188,21 @@ def of_module(path: Path, kind: str = "") -> Iterator[Text]:
 
 
 def _strings(path: Path, node: ast.AST) -> Iterator[Text]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str) and " " in part.value:
-            yield Text("messages", path, part.lineno, part.value)
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(map(_part, node.values))
+    if " " in text:
+        yield Text("messages", path, getattr(node, "lineno", 1), text)
+    if not isinstance(node, ast.JoinedStr):
+        for child in ast.iter_child_nodes(node):
+            yield from _strings(path, child)
+
+
+def _part(node: ast.expr) -> str:
+    """Return the text of a part of an f-string: a value is its name in braces, or `{}` if it has none."""
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{node.value.id}}}" if isinstance(node.value, ast.Name) else "{}"
+    return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
 def _name(node: ast.expr) -> str:
@@ -203,7 +214,6 @@ def _without_code(text: str) -> str:
 
 
 def phrases_in(text: Text) -> Iterator[str]:
-    """Yield each phrase with its file and line."""
     for match in PHRASES.finditer(text.text):
         line = text.line + text.text.count("\n", 0, match.start())
         yield f"{text.path.relative_to(ROOT)}:{line}: {match[0]}"
@@ -246,7 +256,6 @@ def lint(pages: Mapping[Path, Sequence[Text]]) -> Iterator[str]:
 
 
 def modules() -> Iterator[Path]:
-    """Yield all modules that are written by hand."""
     for folder in ("src", "scripts", "benchmarks", "examples", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "node_modules" not in path.parts and path.name != "_generated.py":
@@ -257,7 +266,11 @@ def main() -> None:
     """Print violations and the rate of each kind of text; exit with 1 for a violation or a rate above its budget."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument(
-        "--list", nargs="?", const="", metavar="TEXT", help="list phrases, of paths with this text only"
+        "--list",
+        nargs="?",
+        const="",
+        metavar="TEXT",
+        help="list the phrases found; with TEXT, only those in paths that contain TEXT",
     )
     chosen = options.parse_args()
     words: Counter[str] = Counter()

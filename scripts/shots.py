@@ -43,8 +43,6 @@ DOCS = Path(__file__).parents[1] / "docs/pictures"
 
 
 class Look(NamedTuple):
-    """A window: its size in CSS pixels, and how it differs from the usual one."""
-
     width: int = 1_280
     height: int = 900
     dark: bool = False
@@ -66,9 +64,9 @@ LOOKS = {
     "slow": Look(390, 844, bits_per_second=400_000),
 }
 FULL = ("desktop", "phone-dark")
-"""Looks in which all pages are shown; the other looks show those in `_IN_ALL_LOOKS`."""
+"""Looks in which all pages are shown. The other looks show only the pages in `_IN_ALL_LOOKS`."""
 _UNSTABLE = re.compile(r".*-slow|(new-)?for-you-.*")
-"""Pictures that depend on the speed of the machine: a ranking that is late shows Home instead. They are only looked at."""
+"""Pictures that depend on the speed of the machine, because a late ranking is replaced by Home. They are not compared."""
 _IN_ALL_LOOKS = re.compile(
     "front|signup|home|for-you|post|profile|explore|search|compose|notifications|settings(-ranking)?"
 )
@@ -104,12 +102,10 @@ PICTURES = {
 }
 """The pictures in docs/pictures, and the shots that each shows from left to right."""
 _HEIGHTS = {1: 675, 3: 720}
-"""Height in pixels of a picture, by its number of screenshots."""
 _GAP = 16
 
 
 def pages(who: str) -> dict[str, str]:
-    """Return the pages and states of a viewer by name."""
     if who == "newcomer":
         return _NEWCOMER
     found = {name: path for name, path in (MEMBERS if who == "member" else STRANGERS).items() if _SHOWN.fullmatch(name)}
@@ -117,7 +113,6 @@ def pages(who: str) -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """Return the names of all pictures."""
     return [
         f"{name}-{look}"
         for look in LOOKS
@@ -202,7 +197,7 @@ def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
         context.close()
 
 
-# Pictures below the window are loaded when the window reaches them.
+# The browser loads a picture only when it is near the window.
 _SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
 _STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
   && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
@@ -233,7 +228,7 @@ def _shown(page: Page, look: Look, address: str) -> None:
 
 
 def taken(browser: Browser, at: Served, out: Path, wanted: Callable[[str], bool]) -> Iterator[Path]:
-    """Take the wanted pictures, named `page-look.png`."""
+    """Take the selected pictures. Their names are `page-look.png`."""
     out.mkdir(parents=True, exist_ok=True)
     for title, look in LOOKS.items():
         for who in ("stranger", "member", "newcomer"):
@@ -256,9 +251,12 @@ def taken(browser: Browser, at: Served, out: Path, wanted: Callable[[str], bool]
 _CELLS = (24, 18)
 _LEVELS = 16
 _FAR = 2
-"""Levels from which a cell differs."""
+"""Number of levels of lightness from which a cell counts as different."""
 _MOST_DIFFERENT = 0.15
-"""Fraction of the cells from which a picture differs. Two runs without a change differ by up to 0.03, because times pass."""
+"""Fraction of the cells from which a picture counts as different.
+
+Two runs without a change differ by up to 0.03, because times pass.
+"""
 
 
 def grid_of(file: Path) -> str:
@@ -279,14 +277,17 @@ def kept() -> dict[str, str]:
 
 
 def keep(files: list[Path]) -> None:
-    """Keep the grids of pictures, instead of earlier ones with the same name, and forget pictures that are not taken any more."""
+    """Save the grids of pictures.
+
+    They replace earlier ones with equal names. Grids of pictures that are no longer taken are removed.
+    """
     grids = {**kept(), **{file.stem: grid_of(file) for file in files if is_compared(file.stem)}}
     current = sorted(grids.keys() & set(names()))
     KEPT.write_text(json.dumps({name: grids[name] for name in current}, indent=0) + "\n", "utf-8")
 
 
 def changed(files: list[Path]) -> dict[str, float]:
-    """Return the pictures that differ from the kept ones, with the fraction that differs: 1 for new ones."""
+    """Return the pictures that differ from the saved ones, with the fraction that differs. It is 1 for a new picture."""
     before = kept()
     found = {
         file.stem: difference(before[file.stem], grid_of(file)) if file.stem in before else 1.0
@@ -317,7 +318,6 @@ def sheet(files: list[Path], out: Path, columns: int = 6, width: int = 300) -> N
 
 
 def _join(parts: list[Path], picture: Path) -> None:
-    """Write shots next to each other into one picture."""
     height = _HEIGHTS[len(parts)]
     shots = [Image.open(part).convert("RGB") for part in parts]
     shots = [
@@ -339,7 +339,7 @@ def main() -> None:
         "--keep", action="store_true", help="keep these pictures as the reference for later comparisons"
     )
     options.add_argument(
-        "--docs", action="store_true", help="take only the pictures for README and docs, in docs/pictures"
+        "--docs", action="store_true", help="take only the pictures of README and docs, and write them to docs/pictures"
     )
     chosen = options.parse_args()
     for_docs = {name for parts in PICTURES.values() for name in parts}

@@ -39,8 +39,6 @@ def generate() -> str:
 
 
 class _Generator:
-    """The classes and imports of the generated module."""
-
     def __init__(self) -> None:
         self._classes: list[ast.ClassDef] = []
         self._queue = [_ENTRY]
@@ -79,7 +77,7 @@ class _Generator:
             if base.startswith("shoal.library."):
                 bases.append(self._mirror(base))
             else:
-                # A class that other packages use as it is: its methods become methods of the generated class.
+                # The methods of a class that other packages use directly become methods of the generated class.
                 methods += self._methods(base)
         methods += self._methods(origin)
         if not bases:
@@ -220,7 +218,6 @@ def _parsed_class(text: str) -> ast.ClassDef:
 
 
 def main() -> None:
-    """Write the module in one step: other processes may import it concurrently."""
     unfinished = TARGET.with_suffix(f".{os.getpid()}.tmp")
     unfinished.write_text(generate())
     unfinished.replace(TARGET)

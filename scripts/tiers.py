@@ -11,7 +11,6 @@ _BEGIN, _END = "<!-- tiers -->\n", "<!-- /tiers -->"
 
 
 def page(text: str) -> str:
-    """Return the text of the page with the current list."""
     before, _, rest = text.partition(_BEGIN)
     _, _, after = rest.partition(_END)
     backends = ", ".join(f"`{name}`" for name in sorted(COMBINATIONS))

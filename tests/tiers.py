@@ -79,7 +79,7 @@ DEEP = {
     "tests/web/chromium/test_passkeys.py::test_passkey_pages_are": "accessibility of the passkey pages in light and dark",
     "tests/web/chromium/test_user_journeys.py": "a walk through all pages, in three kinds of browser",
     "tests/web/test_page_cache.py": "random changes between two reads of each page",
-    "tests/web/test_page_cache_external_data.py::test_page_cache_entry_without": "verifies that the cache tests can fail",
+    "tests/web/test_page_cache_external_data.py::test_page_cache_that_does_not_compare": "verifies that the cache tests can fail",
 }
 """Prefixes of the names of tests that only `make test-all` runs, with the reasons."""
 
@@ -92,7 +92,7 @@ KEPT = (
     "tests/backups/test_repository.py::test_backup_killed_keeps_earlier_generations_and_is_cleaned_up_by_next[media]",
     "tests/benchmarks/test_smoke.py::test_benchmark_in_smallest_size_passes_its_checks[home_page]",
     "tests/benchmarks/test_smoke.py::test_benchmark_in_smallest_size_passes_its_checks[tag_merge]",
-    "tests/clients/test_toot.py::test_toot_uploads_and_posts_media",
+    "tests/clients/test_toot.py::test_toot_client_uploads_and_posts_media",
     "tests/contracts/test_search_indexes.py::test_search_index_answers_match_memory_index[sqlite-2]",
     "tests/contracts/test_search_indexes.py::test_search_index_answers_match_memory_index[postgres-0]",
     "tests/contracts/test_tag_stores.py::test_tag_store_version_is_atomic_when_writer_crashes_at_given_step[sqlite-6]",

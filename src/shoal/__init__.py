@@ -1,7 +1,7 @@
-"""Shoal: a social-feed server and library. `Shoal.open(url)` is the entry point, `shoal.errors` has its exceptions.
+"""Shoal: a social-feed server and library. `Shoal.open(url)` is the entry point. `shoal.errors` contains its exceptions.
 
-`shoal.sync` is the synchronous API. Names are imported on first use, because a server starts small programs of this package for
-every video, and these would spend more time on imports than on their work.
+`shoal.sync` is the synchronous API. Names are imported when they are first used: a server starts small programs of this
+package for every video, and they would otherwise spend most of their time on imports.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOMES = {
     "hash_address": "shoal.core.email",
 }
 
-# Type checkers must not see this function: they would then accept any misspelled name.
+# Type checkers must not see this function, because they would then accept any misspelled name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -1,8 +1,9 @@
 """A RabbitMQ connection that reconnects, confirmed publishing, queue depth, and worker liveness.
 
-While the broker is unreachable every call raises `Unavailable`; nothing is buffered, the publisher keeps its message. A URL may
-name several nodes of a cluster. The broker reports only queued messages, so a liveness query on the exchange asks each consumer
-what it has in progress. RabbitMQ still counts consumers of a dead node, so consumers that stay silent are ignored.
+While the broker is unreachable, every call raises `Unavailable`. Nothing is buffered: the publisher keeps its message.
+A URL may name several nodes of a cluster. The broker reports only queued messages, so a liveness query asks each
+consumer which messages it has in progress. RabbitMQ still counts the consumers of a dead node, so consumers that stay
+silent are ignored.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from shoal.graph.connection_errors import (
 from shoal.tasks import cancel
 
 _OPTIONS = {"cafile", "certfile", "keyfile"}
-"""URL options of aiormq that name PEM files: trusted certificates, and the client's certificate and key. `amqps` only."""
+"""URL options of aiormq that name PEM files: trusted certificates, the client's certificate, and its key. Only for `amqps`."""
 
 
 def url_of_each(url: str, *, heartbeat: int) -> list[str]:
@@ -72,40 +73,40 @@ Prepare = Callable[[AbstractConnection], Awaitable[Sequence[AbstractChannel]]]
 _log = logging.getLogger(__name__)
 _numbers = itertools.count(1)
 _LOST = ("error when creating transport", "Cancelling cause reader exited", "Unexpected connection close")
-# `Link` logs each of these errors in one line with its reason; aiormq would log a traceback for every connection.
+# `Link` logs each of these errors in one line with its reason. aiormq would log a traceback for every connection.
 logging.getLogger("aiormq.connection").addFilter(lambda record: not str(record.msg).startswith(_LOST))
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
-"""Time limit of a reply, after which the broker counts as unavailable."""
+"""Seconds to wait for a reply, after which the broker counts as unavailable."""
 _REFUSED_SECONDS = 1.0
-"""After this long, a queue that refuses every message is tried over a new connection; the interval then doubles."""
+"""Seconds after which a queue that refuses every message is tried over a new connection. The interval doubles each time."""
 _LONGEST_REFUSED_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _GOODBYE_SECONDS = 2.0
 _HEARTBEAT_SECONDS = 10
-"""Interval of heartbeats. A connection that is cut silently is detected after three of them."""
+"""Seconds between two heartbeats. A connection that breaks silently is detected after three of them."""
 _AT_ONCE = 256
-"""Messages between two waits for confirmation; a larger number is not faster."""
+"""Number of messages between two waits for confirmation. A larger number is not faster."""
 _REFUSALS = (AuthenticationError, ChannelAccessRefused, ConnectionNotAllowed, ProbableAuthenticationError)
 _PORT = 5672
 _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """The next time to reconnect if a queue still refuses messages (event loop clock), and the interval before that time."""
+    """The time to reconnect if a queue still refuses messages (event loop clock), and the seconds until the next attempt."""
 
     until: float
     seconds: float
 
 
 class Link:
-    """A connection to the broker that reconnects when it or a channel ends. `prepare` opens its channels after each connect."""
+    """A connection to the broker that reconnects after an error. `prepare` opens its channels after each connect."""
 
     def __init__(self, url: str, prepare: Prepare, lost: Callable[[], None]) -> None:
         self._urls = url_of_each(url, heartbeat=_HEARTBEAT_SECONDS)
-        """A URL for each node of the broker. The first one is tried next."""
+        """A URL for each node of the broker. The next attempt uses the first URL."""
         self._prepare = prepare
         self._lost = lost
         self._out: aiormq.Channel | None = None
@@ -114,14 +115,14 @@ class Link:
         self._renewal = asyncio.Event()
         self._opened = False
         self._refusal: MisconfiguredEngine | None = None
-        """The permanent refusal by the broker in the last attempt, if any."""
+        """The permanent refusal of the broker in the last attempt; None if there was none."""
         self._last_reason = ""
         self._refusing: dict[tuple[str, str], _Refusing] = {}
         """Queues that refuse messages, by exchange and routing key."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Start connecting; return after the first attempt. If the broker is unreachable, further attempts follow.
+        """Start connecting, and return after the first attempt. If the broker is unreachable, further attempts follow.
 
         Raises `MisconfiguredEngine` if the broker refuses the login, or its certificate is not trusted.
         """
@@ -133,11 +134,10 @@ class Link:
         self._opened = True
 
     async def close(self) -> None:
-        """Disconnect. Unacknowledged deliveries are requeued."""
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because channels or consumers are no longer as `prepare` created them."""
+        """Reconnect, because the channels or consumers differ from those that `prepare` created."""
         self._renewal.set()
 
     @property
@@ -147,15 +147,15 @@ class Link:
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel of this connection.
 
-        Raises `Unavailable` if the connection ends first. The client library then leaves some tasks waiting and cancels others,
-        which this method hides from the caller.
+        Raises `Unavailable` if the connection breaks before. The client library would then leave some tasks waiting and
+        cancel others; callers of this method do not notice that.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
             if over is not None:
                 await asyncio.wait((task, over), timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if not (task.done() or over.done()):
-                    # Without a new connection, other tasks that use this channel would wait forever.
+                    # Without a new connection, other tasks that use this channel would wait for ever.
                     self.renew()
         finally:
             if not task.done():
@@ -170,7 +170,8 @@ class Link:
 
         If this raises `Unavailable`, the broker may have some of the messages.
 
-        With an exchange, `queue` is the routing key, and the messages are on disk in every queue that it routes to.
+        With an exchange, `queue` is the routing key, and the messages are then on disk in every queue that the key is
+        bound to.
         """
         for start in range(0, len(bodies), _AT_ONCE):
             await self.ask(self._publish(exchange, queue, bodies[start : start + _AT_ONCE]))
@@ -189,9 +190,9 @@ class Link:
     def _look_for_refusals(self, target: tuple[str, str], answers: Sequence[object]) -> None:
         """Reconnect if a queue was deleted, or seems to refuse every message.
 
-        The cause may be the channel. When the node that led a quorum queue dies and a channel of another node publishes there
-        for the first time before the queue has a new leader, RabbitMQ 3.10 refuses that message and all that follow on this
-        channel, until the dead node is back (`rabbit_fifo_client:enqueue/3`).
+        The channel may be the cause. If the node that leads a quorum queue dies and another node's channel publishes
+        there for the first time before the queue has a new leader, RabbitMQ 3.10 refuses this message and all later
+        ones on the channel until the dead node returns (`rabbit_fifo_client:enqueue/3`).
         """
         now = asyncio.get_running_loop().time()
         if any(isinstance(answer, aiormq.PublishError) for answer in answers):
@@ -219,7 +220,10 @@ class Link:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _log_failure(self, error: Exception) -> None:
-        """Log the reason of a failure, if it changed. A permanent failure of the first attempt is raised by `open` instead."""
+        """Log the reason of a failure, if it differs from the last.
+
+        A permanent failure of the first attempt is raised by `open` instead.
+        """
         url = self._urls[0]
         address, reason = address_of(url), await _reason(url, error)
         self._refusal = None
@@ -259,10 +263,10 @@ class Link:
 
 
 async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body: bytes) -> None:
-    # Do not call the publish method of aiormq: it draws a random message id and waits for the socket for each message. This saves a
+    # Do not call aiormq's publish method: it draws a random message id, and waits for the socket for each message. This saves a
     # fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
-    # Mandatory: a message to a deleted queue must not be dropped silently.
+    # Mandatory, because a message to a deleted queue must not be dropped silently.
     await channel.basic_publish(
         body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
     )
@@ -271,7 +275,7 @@ async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body:
 async def _reason(url: str, error: Exception) -> str:
     parts = urlsplit(url)
     if "Connection.OpenOk" in str(error):
-        # RabbitMQ closes the connection instead of replying, and aiormq does not pass on RabbitMQ's error message.
+        # RabbitMQ closes the connection without a reply, and aiormq does not pass on RabbitMQ's error message.
         return f"there is no virtual host {unquote(parts.path[1:]) or '/'!r}, or the user has no access to it"
     # A RabbitMQ node that expects TLS closes a plain-text connection without a reply.
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
@@ -282,9 +286,9 @@ async def _reason(url: str, error: Exception) -> str:
 
 
 _BROKER_PATIENCE_SECONDS = 0.25
-"""RabbitMQ waits this long for a quorum queue; then it reports an empty queue (`rabbit_quorum_queue:stat/1`)."""
+"""Seconds that RabbitMQ waits for a quorum queue before it reports an empty queue (`rabbit_quorum_queue:stat/1`)."""
 _TRIES = 40
-"""Attempts to read the depth of a queue while the broker is busy: ten seconds in total."""
+"""Number of attempts to read the depth of a queue while the broker is busy: ten seconds in total."""
 
 
 class Depth(NamedTuple):
@@ -295,8 +299,8 @@ class Depth(NamedTuple):
 async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
     """Return the depth of a queue. Raises `Unavailable` if the broker is too busy to report it.
 
-    RabbitMQ reports a busy queue as empty, without messages and consumers. An empty reply that took as long as the broker waits
-    for a queue is therefore ignored, and the query is repeated.
+    RabbitMQ reports a busy queue as empty, without messages and consumers. If the queue seems empty and the reply took
+    as long as the broker waits for a queue, the reply is ignored and the query repeated.
     """
     loop = asyncio.get_running_loop()
     for _ in range(_TRIES):
@@ -310,22 +314,22 @@ async def depth_of(channel: AbstractChannel, queue: str) -> Depth:
 
 _REPLIES = "amq.rabbitmq.reply-to"
 _REPLY_SECONDS = 1.0
-"""A process that has not replied by then is busy or stuck."""
+"""Seconds after which a process that has not replied counts as busy or stuck."""
 _GONE_SECONDS = 35.0
-"""Seconds of silence after which consumers are not live processes: three heartbeats, and a margin."""
+"""Seconds of silence after which a consumer does not count as a live process: three heartbeats, and a margin."""
 _FORGOTTEN_SECONDS = 60.0
-"""If the pause between two queries is longer, the silence before it is ignored."""
+"""If the pause between two queries is longer, the silence before the pause is ignored."""
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The replies to a liveness query, and the number of consumers that did not reply but may have messages."""
+    """The replies to a liveness query, and the number of consumers that did not reply and may still have messages."""
 
     answers: list[T]
     silent: int
 
 
 class _Silence(NamedTuple):
-    """The number of consumers that did not reply, since when it has been unchanged, and when it was last observed."""
+    """The number of consumers that did not reply, the time since when it is unchanged, and the time of the last query."""
 
     many: int
     since: float
@@ -333,7 +337,10 @@ class _Silence(NamedTuple):
 
 
 class RollCall(Generic[T]):
-    """Sends liveness queries and replies, on a separate channel. `own` returns this process's reply (None: it only queries)."""
+    """Sends liveness queries and replies, on a channel of its own.
+
+    `own` returns this process's reply; if it is None, this process only queries.
+    """
 
     def __init__(
         self, exchange: str, kind: type[T], own: Callable[[], T] | None, *, clock: Callable[[], float] = time.monotonic
@@ -349,7 +356,6 @@ class RollCall(Generic[T]):
         self._silence = _Silence(0, 0.0, 0.0)
 
     async def prepare(self, channel: AbstractChannel) -> None:
-        """Subscribe to replies, and to queries if this process answers."""
         await channel.basic_consume(_REPLIES, self._on_reply, no_ack=True)
         if self._own is not None:
             queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
@@ -358,7 +364,7 @@ class RollCall(Generic[T]):
         self._channel = channel
 
     async def take(self, expected: int) -> Roll[T]:
-        """Query `expected` processes and return their replies; fewer if some are silent."""
+        """Query `expected` processes and return their replies. There are fewer replies if some processes are silent."""
         async with self._lock:
             self._questions += 1
             question = str(self._questions)
@@ -384,7 +390,7 @@ class RollCall(Generic[T]):
                     if answered == question:
                         found.append(answer)
                     else:
-                        # Treat a late reply as a sign of life.
+                        # A late reply is a sign of life.
                         self._silence = _Silence(0, 0.0, 0.0)
         except TimeoutError:
             return

@@ -20,7 +20,10 @@ from shoal.server import application
 __all__ = ["asgi_app"]
 
 _MOST_ROOTS = 16
-"""Maximum number of root URLs: a framework may read the path from a header, so clients could produce any number of them."""
+"""Maximum number of root URLs.
+
+A framework may read the path from a header, so clients could otherwise create any number of them.
+"""
 _HTTP = {"ws": "http", "wss": "https"}
 _PORTS = {"http": 80, "https": 443}
 
@@ -28,14 +31,14 @@ _PORTS = {"http": 80, "https": 443}
 def asgi_app(shoal: Shoal) -> ASGIApp:
     """Return the ASGI application of an open network. It must run in the event loop in which the network was opened.
 
-    URLs begin with the setting `base_url`. If it has no path, the path of the mount (`root_path`) is appended; if it is not
-    set, they begin with the address at which the server listens, which is sufficient for experiments.
+    URLs begin with the setting `base_url`. If `base_url` has no path, the path of the mount (`root_path`) is appended.
+    Without `base_url`, URLs begin with the address at which the server listens, which is sufficient for experiments.
     """
     return _Mounted(shoal)
 
 
 class _Mounted:
-    """Delegates to one application per root URL under which the network is reached, created on first use."""
+    """Delegates to one application for each root URL of the network. An application is created on first use."""
 
     def __init__(self, shoal: Shoal) -> None:
         self._shoal = shoal
@@ -74,7 +77,8 @@ class _Mounted:
         )
         self._shoal.closing.push_async_callback(app_context.close)
         self._shoal.closing.callback(app_context.streams.stop)
-        # Send no HSTS header, which applies to the whole host: the outer application decides whether browsers may use plain HTTP.
+        # Send no HSTS header. It applies to the whole host, so the outer application decides whether browsers may use
+        # plain HTTP.
         return application(app_context, https=False)
 
     def _archive_storage(self) -> ArchiveStorage:
@@ -86,7 +90,7 @@ class _Mounted:
         return self._archive_worker.archive_storage
 
     def _root(self, scope: Scope) -> str:
-        """Return the root of all URLs of the network, without a trailing slash."""
+        """Return the root of all URLs of the network, without a slash at the end."""
         base = self._settings.base_url.rstrip("/")
         if urlsplit(base).path:
             return base
@@ -97,7 +101,7 @@ class _Mounted:
         scheme = _HTTP.get(scheme, scheme)
         host, port = scope.get("server") or ("", None)
         if port is None:
-            # The server listens at a Unix socket.
+            # If the server listens on a Unix socket, the scope has no host and port.
             host, port = self._settings.host, self._settings.port
         name = f"[{host}]" if ":" in host else host
         return f"{scheme}://{name}" + ("" if _PORTS.get(scheme) == port else f":{port}")
@@ -106,7 +110,8 @@ class _Mounted:
 def _inside(scope: Scope) -> Scope:
     """Return the ASGI scope as it would be without mounts.
 
-    The path normally includes `root_path`. If a proxy has removed its own prefix, the path includes only the prefix of the mounts.
+    The path normally includes `root_path`. If a proxy has removed its own prefix, the path includes only the prefix of
+    the mounts.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

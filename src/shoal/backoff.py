@@ -16,7 +16,10 @@ _NO_WAIT = _Wait(0.0, 0.0)
 
 
 class Backoff:
-    """Exponential backoff by name, from `first` to `longest` seconds. With more than `most` names, all are reset."""
+    """Exponential backoff by name, from `first` to `longest` seconds.
+
+    If there are more than `most` names, all of them are reset.
+    """
 
     def __init__(self, first: float, longest: float, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._first = first
@@ -31,7 +34,7 @@ class Backoff:
     def extend(self, name: Hashable) -> float:
         """Start or double the backoff of a name, and return its remaining seconds.
 
-        A running backoff is not extended, so only the first of many concurrent failures counts.
+        A running backoff is not extended, so of several concurrent failures only the first counts.
         """
         now, wait = self._clock(), self._waits.get(name, _NO_WAIT)
         if now < wait.until:

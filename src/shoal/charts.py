@@ -22,8 +22,6 @@ Anchor = Literal["start", "middle", "end"]
 
 
 class Box(NamedTuple):
-    """A filled rectangle, with round corners if the radius is above 0."""
-
     x: float
     y: float
     width: float
@@ -33,8 +31,6 @@ class Box(NamedTuple):
 
 
 class TextLine(NamedTuple):
-    """A line of text; y is its baseline."""
-
     x: float
     y: float
     text: str
@@ -55,8 +51,6 @@ Shape = Box | TextLine | Stroke
 
 
 class Chart(NamedTuple):
-    """Shapes in drawing order, and the size of the page."""
-
     title: str
     description: str
     width: int
@@ -94,19 +88,19 @@ _DARK: Mapping[Color, str] = {
 }
 _FONT = "'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif"
 _SCALE = 2
-"""Pixels of a PNG per point, for high-density screens."""
+"""Pixels of a PNG per point. Two suit screens of high density."""
 _DASH, _DASH_GAP = 6.0, 5.0
 _OVERSAMPLING = 2
-"""Pixels drawn per pixel of the PNG, for antialiasing."""
+"""Number of pixels that are drawn for each pixel of the PNG, in each direction, to smooth edges."""
 
 
 def render(chart: Chart, name: str) -> bytes:
-    """Return a chart in the format that the file name selects. Raises `InvalidInput` unless the name ends in .svg or .png."""
+    """Return a chart in the format of the file name. Raises `InvalidInput` unless the name ends in .svg or .png."""
     return surface_of(name)(chart)
 
 
 def surface_of(name: str) -> Callable[[Chart], bytes]:
-    """Return the renderer for the format of a file name. Raises `InvalidInput` unless it ends in .svg or .png."""
+    """Return the renderer for the format of a file name. Raises `InvalidInput` unless the name ends in .svg or .png."""
     surface = {".svg": as_svg, ".png": as_png}.get(PurePath(name).suffix.lower())
     if surface is None:
         raise InvalidInput(f"{name} cannot be drawn: the file name must end in .svg or .png")
@@ -181,7 +175,7 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
         return
     right, bottom = shape.x + shape.width, shape.y + shape.height
     brush.rounded_rectangle(
-        # Pillow includes the last pixel of a rectangle.
+        # In Pillow, a rectangle includes its last pixel.
         (shape.x * scale, shape.y * scale, right * scale - 1, bottom * scale - 1),
         shape.radius * scale,
         fill=fill,

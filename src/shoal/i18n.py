@@ -23,33 +23,28 @@ from babel.support import NullTranslations, Translations
 from shoal.core.errors import InvalidInput
 
 LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "ar": "العربية"}
-"""Languages with a catalog: code and native name."""
 _TAG = re.compile(
     r"([a-z]{2,3})(?:[-_]([a-z]{3}))?(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}|[0-9]{3}))?", re.IGNORECASE | re.ASCII
 )
-"""Language, extended language, script and region of a language tag (RFC 5646, section 2.1)."""
+"""Matches a language tag: language, extended language, script and region (RFC 5646, section 2.1)."""
 _UNKNOWN_TO_CLDR = frozenset({"cnr", "kmr", "ldn", "zba"})
-"""ISO 639-3 languages that Mastodon supports and CLDR does not know."""
+"""ISO 639-3 languages that Mastodon supports and CLDR does not contain."""
 _MOST_ACCEPTED = 1_000
-"""Characters of an `Accept-Language` header that are parsed."""
+"""Number of characters of an `Accept-Language` header that are parsed."""
 _RIGHT_TO_LEFT = "rtl"
 _ORDINALS = {"en": {"one": "st", "two": "nd", "few": "rd", "other": "th"}}
-"""Suffixes of ordinal numbers by plural category (CLDR); other languages write ranks as plain numbers."""
+"""Suffixes of ordinal numbers by plural category (CLDR). Languages without an entry write ranks as plain numbers."""
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _WEEK = 7 * _DAY
 
 
 class When(NamedTuple):
-    """A time for display: in ISO 8601, short ("3 min") and in full."""
-
     iso: str
     short: str
     full: str
 
 
 class Translated:
-    """The texts of a language, and its formats of numbers and times."""
-
     def __init__(self, code: str) -> None:
         self.code = code
         self.locale = Locale.parse(code)
@@ -60,11 +55,11 @@ class Translated:
         self.plural = self._messages.ungettext
 
     def text(self, message: str) -> str:
-        """Return the translation of a message; "" for "", under which catalogs store their header."""
+        """Return the translation of a message. It is "" for "", the key under which catalogs store their header."""
         return self._messages.ugettext(message) if message else ""
 
     def counted(self, one: str, many: str, n: int, /, **values: object) -> str:
-        """Return the plural form of a message for `n` things, with the number and the other values filled in."""
+        """Return the message for `n` things in singular or plural, with `n` and the other values filled in."""
         return self.plural(one, many, n) % {"n": self.number(n), **values}
 
     @property
@@ -76,7 +71,6 @@ class Translated:
         return self.direction == _RIGHT_TO_LEFT
 
     def number(self, n: int) -> str:
-        """Return a whole number with thousands separators."""
         return _whole(self.code, n)
 
     def ordinal(self, n: int) -> str:
@@ -88,7 +82,7 @@ class Translated:
         return format(n, spec).translate(self._signs)
 
     def about(self, n: float) -> str:
-        """Return a rounded number as text: whole from 10 on, otherwise to a tenth."""
+        """Return a rounded number as text. It is a whole number from 10 on; below, it has one decimal."""
         return format_decimal(round(n, 1), format="#,##0" if n >= 10 else "#,##0.#", locale=self.locale)
 
     def compact(self, n: int) -> str:
@@ -96,13 +90,12 @@ class Translated:
         return _compact(self.code, n) if n >= 10_000 else _whole(self.code, n)
 
     def when(self, ms: int, now_ms: int) -> When:
-        """Return a time (Unix ms) relative to now."""
         at = datetime.fromtimestamp(ms / 1000, UTC)
         return When(f"{at:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03}Z", self._short(at, (now_ms - ms) // 1000), self.full(ms))
 
     @staticmethod
     def changes_at(ms: int, now_ms: int) -> int:
-        """Return when the short form of a time changes. All times are in Unix milliseconds."""
+        """Return the time when the short form of `ms` changes. All times are in Unix milliseconds."""
         age = (now_ms - ms) // 1000
         if age < _WEEK:
             step = next((unit for unit in (_DAY, _HOUR, _MINUTE) if age >= unit), _MINUTE)
@@ -131,22 +124,21 @@ class Translated:
 
 @cache
 def words_in(code: str) -> Translated:
-    """Return the texts of a language by its code. Raises `KeyError` if there is no catalog for it."""
     if code not in LANGUAGES:
         raise KeyError(code)
     return Translated(code)
 
 
 def language_tag(text: str) -> str:
-    """Return the canonical form of a language tag (BCP 47), such as `pt-BR`; "" unless CLDR or Mastodon knows the language.
+    """Return the canonical form of a language tag (BCP 47), such as `pt-BR`; "" if neither CLDR nor Mastodon knows the language.
 
-    Underscores count as hyphens, and an extended language (`zh-yue`) as the language itself (`yue`).
+    An underscore counts as a hyphen. An extended language (`zh-yue`) counts as the language itself (`yue`).
     """
     match = _TAG.fullmatch(text)
     return _canonical(*match.groups("")) if match else ""
 
 
-# Cache the parts, not the text, which may be long.
+# The cache key consists of the parts of the tag. The text may be long.
 @lru_cache(1_000)
 def _canonical(language: str, extended: str, script: str, region: str) -> str:
     language, script, region = (extended or language).lower(), script.title(), region.upper()
@@ -167,7 +159,10 @@ def check_language(text: str, *, field: str) -> str:
 
 
 def language_for(accepted: str, chosen: str = "") -> str:
-    """Return the code of the best available language: the chosen one, or the best of an `Accept-Language` header."""
+    """Return the code of a language with a catalog.
+
+    If the `chosen` language has no catalog, return the best language of the `Accept-Language` header `accepted`.
+    """
     return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
 
 
@@ -177,7 +172,6 @@ def _accepted(header: str) -> str:
 
 
 def _preferred(accepted: str) -> Sequence[str]:
-    """Return the language codes of an `Accept-Language` header, most preferred first (RFC 9110, section 12.5.4)."""
     found = []
     for n, part in enumerate(accepted.split(",")[:20]):
         code, _, quality = part.partition(";")
@@ -192,7 +186,6 @@ def _preferred(accepted: str) -> Sequence[str]:
 
 @cache
 def _catalog(code: str) -> NullTranslations:
-    """Return the catalog of a language, compiled on first use."""
     source = files("shoal") / "locales" / code / "LC_MESSAGES" / "shoal.po"
     if not source.is_file():
         return NullTranslations()

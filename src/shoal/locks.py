@@ -21,8 +21,8 @@ Work = Callable[[], Coroutine[None, None, None]]
 class ConcurrencyLimits(NamedTuple):
     """Limits on concurrent tasks in a queue.
 
-    `at_once` and `of_one` limit running tasks, in total and per key; `held` and `held_of_one` limit running and waiting tasks. A
-    task waits for at most `patience` seconds.
+    `at_once` and `of_one` limit running tasks, in total and per key. `held` and `held_of_one` limit running and waiting
+    tasks together. A task waits for at most `patience` seconds.
     """
 
     at_once: int
@@ -33,7 +33,7 @@ class ConcurrencyLimits(NamedTuple):
 
 
 class KeyedQueue:
-    """A queue of tasks with concurrency limits, in total and per key. A refused task gets the message `busy`."""
+    """A queue of tasks with concurrency limits, in total and per key. `busy` is the message of the error for a refused task."""
 
     def __init__(self, limits: ConcurrencyLimits, busy: str) -> None:
         self._limits = limits
@@ -47,10 +47,10 @@ class KeyedQueue:
         return len(self._works)
 
     def begin(self, key: Hashable, check: Callable[[], None], work: Work) -> asyncio.Future[None]:
-        """Queue a task, and return a future that is done when the task is.
+        """Queue a task. Return a future that is done when the task is.
 
-        `check` raises if the task must not run; it is called now and again when the task gets a slot. Raises `NotYet` if too many
-        tasks wait. The future raises `NotYet` if the task has waited for too long.
+        `check` raises an error if the task must not run. It is called now, and again when the task gets a slot. Raises
+        `NotYet` if too many tasks wait. The future raises `NotYet` if the task has waited too long.
         """
         if len(self._works) >= self._limits.held or self._unfinished[key] >= self._limits.held_of_one:
             raise NotYet(self._busy)
@@ -81,19 +81,19 @@ class KeyedQueue:
             self._slots_of.pop(key, None)
 
     async def close(self) -> None:
-        """Cancel all tasks. Their jobs are run again after the next start of the process."""
+        """Cancel all tasks. Their jobs run again after the next start of the process."""
         await cancel(*self._works)
 
 
 class KeyedLocks:
-    """A lock per name. Unused locks take no memory."""
+    """A lock for each name. A lock takes memory only while it is used."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def of(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """Hold the locks of all these names, acquired in sorted order to prevent deadlocks."""
+        """Hold the locks of all these names. They are acquired in sorted order, which prevents deadlocks."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.get(name)

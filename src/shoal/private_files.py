@@ -1,4 +1,4 @@
-"""Files and folders with access for their owner only, whatever the umask, for private data and secrets."""
+"""Files and folders that only their owner can access, whatever the umask, for private data and secrets."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FOLDER = 0o700
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents, private to this user. Folders that exist are left unchanged."""
+    """Create a folder and its parents so that only this user can access them. Existing folders are not changed."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(FOLDER, exist_ok=True)
 
 
 def open_file(path: str | Path, flags: int) -> int:
-    """Open a file as `os.open` does; a missing file is created, private to this user."""
+    """Open a file like `os.open`. A missing file is created so that only this user can access it."""
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
     try:
         narrow(handle)
@@ -34,7 +34,10 @@ def write(path: Path, data: bytes) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a private file. Raises `FileExistsError` if it exists. A file that could not be written completely is removed."""
+    """Create a file that only this user can access.
+
+    Raises `FileExistsError` if it exists. If writing fails, the file is removed.
+    """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -45,9 +48,9 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def narrow(what: int | Path) -> None:
-    """Remove the permissions of other users on an open file or folder, or on one by its path.
+    """Remove the permissions of other users on an open file, or on the file or folder at a path.
 
-    Does nothing if the file does not exist, or if another user owns it and this process does not run as root.
+    Does nothing if the path does not exist, or if another user owns it and this process does not run as root.
     """
     try:
         known = os.stat(what)  # noqa: PTH116  # it may be a handle

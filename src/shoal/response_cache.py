@@ -38,9 +38,9 @@ R = TypeVar("R")
 
 _MARK_BYTES = 8
 _VERSION_BYTES = 150
-"""Size of a version token with its dictionary entry."""
+"""Bytes of a version token with its dictionary entry."""
 _CHECK_BYTES = 1_000
-"""Approximate size of a query and its result; most results are shared with the queried component."""
+"""Approximate bytes of a query and its result. Most results are shared with the component that was queried."""
 _SKIPPED = 3
 
 
@@ -50,19 +50,18 @@ class _Entry(Generic[R]):
     marks: array[int]
     checks: Sequence[Dependence]
     until: int
-    """When the response expires, in Unix milliseconds."""
     since: int
-    """The position up to which the change log is known to have no entry for any of `marks`."""
+    """The position in the change log up to which it has no entry for any of `marks`."""
     kilobytes: int
     used: bool = False
 
 
 class ResponseCache(Generic[R]):
-    """An LRU cache of responses by key, of at most `kilobytes`; 0 disables it.
+    """An LRU cache of responses by key, of at most `kilobytes`; 0 disables the cache.
 
-    `prepare` converts a response before it is cached, and returns its size in bytes too. `asked` counts lookups, and `missed`
-    the computed responses. If a cached response becomes invalid before it is used, the next `skip` responses for its key are
-    not cached.
+    `prepare` converts a response before it is cached, and returns it with its size in bytes. `asked` counts look-ups,
+    and `missed` counts computed responses. If a cached response becomes invalid before it is used, the next `skip`
+    responses for its key are not cached.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # For each key, the number of further responses that will not be cached.
+        # Maps each key to the number of its responses that will not be cached.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -83,7 +82,10 @@ class ResponseCache(Generic[R]):
         return len(self._entries)
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[R]]) -> R:
-        """Return the response for a key, from the cache if valid, otherwise from `make`, whose errors are raised."""
+        """Return the response for a key: from the cache if it is valid there, otherwise from `make`.
+
+        Errors of `make` are raised.
+        """
         if not self._capacity:
             return await make()
         self.asked += 1
@@ -101,7 +103,10 @@ class ResponseCache(Generic[R]):
         return await self._compute(key, make)
 
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
-        """Return whether not to cache the next response for a key, and count that. `invalid` is the entry it would replace."""
+        """Return whether the next response for a key must not be cached, and count it.
+
+        `invalid` is the entry that it would replace.
+        """
         if invalid is not None and invalid.used:
             return False
         left = self._skipped.get(key) if invalid is None else self._skip
@@ -113,7 +118,8 @@ class ResponseCache(Generic[R]):
     async def _is_valid(self, entry: _Entry[R]) -> bool:
         if not self._is_unchanged(entry):
             return False
-        # Check again after the wait, because all dependencies must have been unchanged at one moment since the request began.
+        # Check again after the wait: there must be a moment after the start of the request at which all dependencies
+        # were unchanged.
         return not entry.checks or (await _have_same_results(entry.checks) and self._is_unchanged(entry))
 
     def _is_unchanged(self, entry: _Entry[R]) -> bool:
@@ -149,9 +155,9 @@ class ResponseCache(Generic[R]):
 
 
 async def _have_same_results(checks: Sequence[Dependence]) -> bool:
-    """Return whether all queries still have the same results. A failed query counts as changed.
+    """Return whether all queries still have the results that were recorded. A failed query counts as changed.
 
-    The queries run concurrently, so that those to servers share one round trip.
+    The queries run concurrently, so that queries to servers share one round trip.
     """
     try:
         if len(checks) == 1:

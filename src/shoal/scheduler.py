@@ -1,13 +1,13 @@
 """Run due work and periodic maintenance.
 
-`Agenda` processes due tickets, the entries of the schedule: it publishes scheduled posts, announces the end of polls, deletes
-unattached media and members whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep` drops idle
-timelines, demotes high-fan-out sources that have lost most of their followers, marks posts without recent reactions as inactive,
-and drops expired audit entries, tombstones, follow histories and keys.
+`Agenda` processes due tickets, the entries of the schedule. It publishes scheduled posts, announces the end of polls,
+deletes unattached media and members whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep`
+drops idle timelines, demotes high fan-out sources that have lost most of their followers, marks posts without recent
+reactions as inactive, and drops expired audit entries, tombstones, follow histories and keys.
 
 Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
-that also deletes its ticket and is rejected if another process was first. Deleting a member takes many commits and resumes
-by itself (`commands/account_deletions.py`).
+that also deletes its ticket, and is rejected if another process was first. The deletion of a member takes many commits
+and resumes by itself (`commands/account_deletions.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _REMEMBERED = 10_000
 
 
 class Agenda(BackgroundWorker):
-    """Background worker that processes due tickets between `start` and `stop`; `once` processes all that are due now.
+    """A background worker that processes due tickets between `start` and `stop`. `once` processes all tickets that are due now.
 
     `writes` must use the graph without its cache, because permanent changes, such as deletions, need current data.
     """
@@ -60,7 +60,7 @@ class Agenda(BackgroundWorker):
     async def once(self) -> int:
         """Process all due tickets, and return their number.
 
-        A ticket whose processing fails is retried later, and does not block others.
+        If a ticket fails, it is retried later. The other tickets do not wait for it.
         """
         now, done, after = self._clock(), 0, -1
         while True:
@@ -88,11 +88,14 @@ class Agenda(BackgroundWorker):
         try:
             await self._do(ticket, node)
         except Conflict:
-            # Another process or the member changed the object first. The ticket is deleted already, or is read again next time.
+            # Another process, or the member, has changed the object. The ticket is deleted already, or is read again
+            # next time.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)
-            _log.warning("%s %d failed and stays due", type(node).__name__, ticket.id2, exc_info=error)
+            _log.warning(
+                "processing due %s %d failed; it will be retried", type(node).__name__, ticket.id2, exc_info=error
+            )
             return False
         self._failed.reset(ticket.id2)
         return True
@@ -125,7 +128,8 @@ class Agenda(BackgroundWorker):
         except (Conflict, Unavailable):
             raise
         except ShoalError as error:
-            # Drop the post only if the author was deleted: suspensions end, limits are raised, and the author may fix other causes.
+            # Drop the scheduled post only if its author was deleted. Any other cause may disappear: a suspension may
+            # end, a limit may be raised.
             owner = (await self._writes.graph.obj_get((scheduled.owner_id,))).get(scheduled.owner_id)
             if owner is None:
                 await scheduled_posts.drop(self._writes, scheduled)
@@ -134,7 +138,10 @@ class Agenda(BackgroundWorker):
             await scheduled_posts.keep_refused(self._writes, scheduled, error, self._clock())
 
     async def _look_at(self, media: Media) -> None:
-        """Delete media unused for a day that no scheduled post names; otherwise renew or remove their ticket."""
+        """Delete media that were unused for a day and that no scheduled post names.
+
+        For other media, renew or remove the ticket.
+        """
         batch = Batch(shard_of(media.owner_id))
         ticket = self._writes.new_id(batch.shard)
         due = media.unused_since + life.UNUSED_MS
@@ -142,7 +149,7 @@ class Agenda(BackgroundWorker):
             take_off(batch, media.ticket_id, ticket)
             batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
         elif due > self._clock():
-            # A post has used the media since the ticket was written, so it becomes due later.
+            # A post has used the media after the ticket was written, so the media becomes due later.
             life.plan(batch, media, ticket, due)
         elif media.id in await scheduled_posts.planned_media(self._writes, media.owner_id):
             life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
@@ -165,9 +172,10 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record the time since which follow histories are complete, unless it is recorded already.
+    """Record the time since when follow histories are complete, unless it is recorded already.
 
-    A new network has complete histories. In an older network, they start `tombstone_days` ago, with the oldest tombstones.
+    A new network has complete histories. In an older network, they begin `tombstone_days` ago, with the oldest
+    tombstones.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return
@@ -175,15 +183,15 @@ async def begin_histories(store: Store, tombstone_days: float) -> None:
         await _note_histories(store, _days_before(now_ms(), tombstone_days))
         return
     batch = _histories_since(1)
-    # Record that all tags are case-folded, which is true of a new network.
+    # In a new network, all tags are case-folded. Record this.
     batch.key_add(tags_folded_key(), EVERYBODY)
     await store.commit(batch)
 
 
 async def begin_token_uses(store: Store, *, read_only: bool) -> int:
-    """Return the time (Unix ms) since which token uses are recorded.
+    """Return the time (Unix ms) since when token uses are recorded.
 
-    If the store does not contain it, this is the current time, which is then stored unless `read_only` is set.
+    If the store does not contain it, it is the current time, which is then stored unless `read_only` is set.
     """
     marks = (await store.assoc_get(EVERYBODY, (TOKEN_USE_START,), (EVERYBODY,)))[TOKEN_USE_START]
     if marks:
@@ -197,7 +205,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 
 async def _note_histories(store: Store, since: int) -> None:
-    """Record that follow histories are complete since a snowflake id, unless a later one is recorded."""
+    """Record that follow histories are complete since a snowflake id, unless a later id is recorded."""
     await store.commit(_histories_since(since))
 
 
@@ -208,11 +216,11 @@ def _histories_since(since: int) -> Batch:
 
 
 class Upkeep(BackgroundWorker):
-    """Background worker for periodic maintenance between `start` and `stop`; `once` runs it now.
+    """A background worker for periodic maintenance between `start` and `stop`. `once` runs the maintenance now.
 
-    `review` demotes high-fan-out sources; `forget` marks posts without recent reactions as inactive, given the current time
-    (Unix ms). `drop_audited` deletes audit log entries from before a snowflake id; `audit_days` is their retention, 0 for
-    unlimited.
+    `review` demotes high fan-out sources. `forget` marks posts without recent reactions as inactive; it gets the
+    current time (Unix ms). `drop_audited` deletes audit log entries older than a snowflake id. `audit_days` is their
+    retention; 0 means without limit.
     """
 
     task_name = "shoal-upkeep"
@@ -235,14 +243,15 @@ class Upkeep(BackgroundWorker):
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
-        # Like tombstones, histories prevent a late retry from reviving an ended follow, so they are kept at least as long.
+        # Like tombstones, histories prevent a late retry from restoring an ended follow, so they are kept at least as
+        # long.
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days
         self._histories_swept = -_DAY_SECONDS
 
     async def once(self) -> None:
-        """Drop idle timelines, demote high fan-out sources, unlist inactive posts, and sweep expired rows."""
+        """Drop idle timelines, demote high fan-out sources, mark posts as inactive, and delete expired rows."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         await self._review()
         now = now_ms()
@@ -266,5 +275,4 @@ class Upkeep(BackgroundWorker):
 
 
 def _days_before(now: int, days: float) -> int:
-    """Return the snowflake id of the time `days` before."""
     return floor_at(now - int(days * _DAY_SECONDS * 1000))

@@ -37,24 +37,22 @@ _DEFAULT_IMAGES = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
-"""Maximum size of a WebSocket message from a client."""
+"""Maximum bytes of a WebSocket message from a client."""
 _START_SECONDS = 5.0
-"""Seconds that a connection passed on by another process waits until this process is ready."""
+"""Seconds that a connection from another process waits until this process is ready."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningApp:
-    """The running web application with its limits, for metrics."""
-
     app: AppContext
     gate: Gate | None
-    """The limit of concurrent requests, if any."""
+    """The limit on concurrent requests; None without a limit."""
     connections: OpenConnections
 
 
 class ProcessGroup(Protocol):
-    """The other processes that serve this store from this socket."""
+    """The other processes that serve the store from the same listening socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
         """Return the `Passing` that decides which process serves a connection."""
@@ -63,7 +61,7 @@ class ProcessGroup(Protocol):
     def met(
         self, take: Callable[[socket.socket, bytes], Coroutine[Any, Any, None]], app_context: AppContext
     ) -> AbstractAsyncContextManager[None]:
-        """Stay connected to the other processes until the block ends, and accept connections that they pass on."""
+        """Stay connected to the other processes until the block ends. `take` is called for each connection that they pass on."""
         ...
 
 
@@ -77,9 +75,9 @@ def build(app_parts: AppParts) -> ASGIApp:
 
 
 def application(app_context: AppContext, *, https: bool, gate: Gate | None = None) -> ASGIApp:
-    """Return the web application of a network. With `https`, responses tell browsers to use only HTTPS for this host (HSTS).
+    """Return the web application of a network. With `https`, browsers are told to use only HTTPS for this host (HSTS).
 
-    Without a `gate`, one is created from the settings.
+    Without a `gate`, a gate is created from the settings.
     """
     return build_app(
         (*table(app_context.settings), *pages(app_context.settings)),
@@ -103,7 +101,6 @@ def application(app_context: AppContext, *, https: bool, gate: Gate | None = Non
 
 
 def _fallback(app_context: AppContext) -> ASGIApp:
-    """Return the application for all paths without a route: files, and a "not found" page."""
     files = Limited(
         Files(app_context.media, ShownFiles(app_context.graph)),
         app_context.limiter,
@@ -120,7 +117,10 @@ def _fallback(app_context: AppContext) -> ASGIApp:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket that several processes may serve; port 0 picks a free one. Raises `OSError` if in use."""
+    """Return a listening socket that several processes may use.
+
+    Port 0 selects a free port. Raises `OSError` if the port is in use.
+    """
     return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
 
 
@@ -132,11 +132,11 @@ async def serve(
     companion: Callable[[RunningApp], AbstractAsyncContextManager[object]] = _no_companion,
     process_group: ProcessGroup | None = None,
 ) -> None:
-    """Serve HTTP until SIGINT, SIGTERM or cancellation; requests in progress get ten seconds to finish.
+    """Serve HTTP until SIGINT, SIGTERM or cancellation. Running requests get ten seconds to finish.
 
-    `ready` is called with the root of all URLs once connections are accepted. The listener is closed at the end. The context of
-    `companion` is entered before the first request, and left after the last response. The processes of `process_group` pass
-    connections to each other.
+    `ready` is called with the root of all URLs when connections are accepted. The listener is closed at the end. The
+    context of `companion` is entered before the first request and left after the last response. The processes of
+    `process_group` pass connections to each other.
     """
     base_url = app_parts.base_url or app_parts.settings.base_url or _address(listener, app_parts.settings.host)
     app_context = app_context_of(replace(app_parts, base_url=base_url))
@@ -156,7 +156,7 @@ async def serve(
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=app_parts.pace.ping,
         ws_ping_timeout=app_parts.pace.ping,
-        # Compression would cost more memory per socket than everything else together.
+        # Compression would take more memory per socket than everything else together.
         ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
@@ -187,7 +187,7 @@ def _met(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Serve until stopped. Cancellation shuts the server down as gracefully as a signal."""
+    """Serve until the server is stopped. A cancellation stops it as gracefully as a signal."""
     running = asyncio.create_task(server.serve([listener]), name="shoal-http")
     try:
         await asyncio.shield(running)
@@ -208,7 +208,7 @@ def _gate(settings: Settings) -> Gate | None:
 
 
 class _Server(uvicorn.Server):
-    """A server with callbacks at startup and shutdown, which leaves cleanup after a signal to the caller."""
+    """A server with callbacks at startup and shutdown. After a signal, its caller cleans up."""
 
     def __init__(self, config: Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
@@ -218,7 +218,7 @@ class _Server(uvicorn.Server):
         self._ending = ending
 
     async def take(self, sock: socket.socket, data: bytes) -> None:
-        """Continue a connection started by another process. The socket is closed on failure."""
+        """Continue a connection that another process has begun to serve. After an error, the socket is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_SECONDS):
                 await self._up.wait()
@@ -238,16 +238,17 @@ class _Server(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # Streams never end by themselves, so the shutdown must close them.
+        # Streams do not end by themselves, so the shutdown must end them.
         self._ending()
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own method raises the signal again at the end, which would end the process before the stores are closed.
+        # uvicorn's own method raises the signal again at the end, which would end the process before the stores are
+        # closed.
         loop = asyncio.get_running_loop()
         installed: list[signal.Signals] = []
-        # Signals can only be handled in the main thread.
+        # Python handles signals only in the main thread.
         with contextlib.suppress(ValueError, RuntimeError):
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -264,7 +265,7 @@ def _family(host: str) -> socket.AddressFamily:
 
 
 def _address(listener: socket.socket, host: str) -> str:
-    """Return the URL under which a browser on this machine reaches the listener."""
+    """Return the URL at which a browser on this machine reaches the listener."""
     port = listener.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
     return f"http://{name}:{port}"

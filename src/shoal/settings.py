@@ -220,28 +220,27 @@ _TABLES = {
     "push_networks": "list",
     "recipe": "table",
 }
-"""Settings that are JSON in the environment."""
+"""Settings that are written as JSON in the environment, each with its kind of value."""
 RENAMED = {"loud_from": "high_fan_out_from"}
-"""New names of settings whose old names are still accepted."""
+"""Settings that were renamed: the old name, which is still accepted, and the new name."""
 
 SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
-"""Settings that may hold a secret: keys, and URLs with passwords."""
+"""Settings that may contain a secret: keys, and URLs with passwords."""
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
-"""The variable with the directory of systemd credentials."""
 _SECRET_BYTES = 64 * 1024
-"""Maximum bytes of a secret's file; a shard map is the longest."""
+"""Maximum bytes of the file of a secret. A shard map is the longest secret."""
 
 
 class SettingsError(ValueError):
-    """An unknown setting, or an invalid value."""
+    pass
 
 
 def build(**values: Any) -> Settings:
-    """Return settings with these values; None and missing values mean the default. Raises `SettingsError`."""
+    """Return settings with these values. None and missing values mean the default. Raises `SettingsError`."""
     given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
-            # A store or search index may also be a plain URL.
+            # A store or a search index may also be a plain URL.
             if isinstance(text := given.get(name), str) and (name not in {"store", "search"} or text.startswith("{")):
                 del given[name]
                 if text:
@@ -252,7 +251,7 @@ def build(**values: Any) -> Settings:
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename old settings from one source to their new names. Raises `SettingsError` if one is given under both."""
+    """Rename settings with an old name to their new names. Raises `SettingsError` if `values` has both names."""
     for old, new in RENAMED.items():
         if old in values and new in values:
             raise SettingsError(f"settings: {old} was renamed to {new}: set only {new}")
@@ -267,7 +266,9 @@ def _json(what: str, text: str) -> Any:
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Return the settings from a TOML file, the environment and `overrides`, of which later ones take precedence.
+    """Return the settings from a TOML file, the environment and `overrides`.
+
+    The last of these that has a setting determines its value.
 
     A value of None is ignored.
     """
@@ -280,9 +281,10 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
 
 
 def secret_files(environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Return the files from which secret settings are read, by name of the setting.
+    """Return the files of secret settings, by name of the setting.
 
-    Raises `SettingsError` for a setting that is set in more than one way, and for a file for a setting that is not secret.
+    Raises `SettingsError` for a setting that is set in more than one way, and for a setting that may not be in a file
+    because it is no secret.
     """
     for variable in environ:
         name = variable.removeprefix("SHOAL_").removesuffix("_FILE").lower()
@@ -310,9 +312,9 @@ def _file_variable(name: str) -> str:
 
 
 def secret_text(name: str, path: Path) -> str:
-    """Return the secret in a file: its contents without one newline at the end.
+    """Return the secret in a file: its contents without a newline at the end.
 
-    Raises `SettingsError` if the file cannot be used; the message never contains the secret.
+    Raises `SettingsError` if the file cannot be used. The message never contains the secret.
     """
     try:
         with path.open("rb") as file:
@@ -331,9 +333,13 @@ def secret_text(name: str, path: Path) -> str:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """Return environment variables that pass these settings to a child process, overriding its environment and settings file."""
+    """Return environment variables that pass these settings to a child process.
+
+    They override its environment and its settings file.
+    """
     given = {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
-    # The settings include secrets that were read from files. Clear the names of these files, because a secret may be set only once.
+    # The settings include the secrets from files. Clear the names of these files, because a secret may be set only
+    # once.
     return {**given, **{_file_variable(name): "" for name in SECRET}, _CREDENTIALS: ""}
 
 
@@ -342,7 +348,7 @@ def _as_text(value: Any) -> str:
 
 
 def config_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the settings file named by `SHOAL_CONFIG`, or `shoal.toml`; it may not exist."""
+    """Return the path of the settings file, which need not exist: the value of `SHOAL_CONFIG`, or `shoal.toml`."""
     return Path(environ.get("SHOAL_CONFIG") or "shoal.toml")
 
 

@@ -33,7 +33,7 @@ def descriptions() -> dict[str, str]:
 
 
 def render(chosen: Settings) -> str:
-    """Return the text of a settings file: values that differ from the default are set, the others are comments."""
+    """Return the text of a settings file. Values that differ from the default are set; the others are comments."""
     usual, parts = Settings(), [_HEAD]
     for name, text in descriptions().items():
         value, default = getattr(chosen, name), getattr(usual, name)
@@ -51,5 +51,5 @@ def toml_value(value: Any) -> str:
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return f"{value}"
-    # Strings, numbers and lists are written in TOML as in JSON, except that TOML requires U+007F to be escaped.
+    # TOML writes strings, numbers and lists like JSON, but requires U+007F to be escaped.
     return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

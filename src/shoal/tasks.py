@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
-    """Cancel tasks and wait until they have ended. Their results and errors are discarded; None is skipped."""
+    """Cancel tasks and wait until they have ended. Their results and errors are discarded. None is skipped."""
     started = [task for task in tasks if task is not None]
     for task in started:
         task.cancel()
@@ -19,7 +19,10 @@ async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
 
 @asynccontextmanager
 async def running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Run a coroutine as a task of this name until the block ends, then cancel it, or raise its error if it has failed."""
+    """Run a coroutine as a task with this name until the block ends, then cancel the task.
+
+    If the task has failed, its error is raised.
+    """
     task = asyncio.create_task(work, name=name)
     try:
         yield

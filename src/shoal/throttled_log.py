@@ -1,4 +1,4 @@
-"""A logger of messages that an outage repeats with each request, commit or job."""
+"""A logger for messages that an outage would repeat with each request, commit or job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SECONDS = 60.0
 
 
 class ThrottledLog:
-    """A logger that writes each message at most once a minute, with the number of repetitions suppressed since.
+    """A logger that writes each message at most once a minute, with the number of repetitions that it left out.
 
-    A message is identified by its format string and `name`, so `name` must have few values.
+    A message is identified by its format string and `name`, so `name` must have few different values.
     """
 
     def __init__(self, log: logging.Logger, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -23,11 +23,10 @@ class ThrottledLog:
         self._left_out: Counter[Hashable] = Counter()
 
     def warning(self, message: str, *args: object, name: Hashable = None, exc_info: bool = False) -> None:
-        """Log a warning, unless the same message was logged less than a minute ago."""
+        """Log a warning, unless it was logged less than a minute ago."""
         self._put(logging.WARNING, message, args, name, exc_info=exc_info)
 
     def exception(self, message: str, *args: object, name: Hashable = None) -> None:
-        """Log an error with its traceback, unless the same message was logged less than a minute ago."""
         self._put(logging.ERROR, message, args, name, exc_info=True)
 
     def _put(self, level: int, message: str, args: tuple[object, ...], name: Hashable, *, exc_info: bool) -> None:

@@ -37,12 +37,10 @@ from shoal_demo.populate import Stage
 STORE = "shoal.db"
 _MEMORY = "demo.json"
 _PLAN = 3
-"""The version of the plan: it changes whenever the plan of a seed does."""
+"""The version of the plan. Change it with every change to the plan that a seed produces."""
 
 
 class Demo(msgspec.Struct):
-    """The state of a demo folder between runs: the parameters of its plan, and whether the plan was carried out."""
-
     seed: int
     members: int
     days: int
@@ -71,19 +69,19 @@ def recall(folder: Path) -> Demo | None:
 
 
 def remember(folder: Path, state: Demo) -> None:
-    """Save the state of a demo folder for the next run, atomically."""
     begun = folder / f"{_MEMORY}.part"
     private_files.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
 
 
 def clear(folder: Path) -> None:
-    """Delete the files of a demo, and only those. Raises `Unavailable` while it is served."""
+    """Delete the files of a demo, and no other files. Raises `Unavailable` while the demo is served."""
     if not (folder / _MEMORY).exists():
         return
     with _owned(folder):
         for path in folder.glob(f"{STORE}*"):
-            # Keep the lock file: a process waiting on the deleted file and one creating a new file could both own the store.
+            # Do not delete the lock file: a process that waits for the deleted file, and a process that creates a new
+            # one, could both own the store.
             if path.is_file() and path.name != f"{STORE}-lock":
                 path.unlink()
         if (folder / f"{STORE}.media").exists():
@@ -93,7 +91,7 @@ def clear(folder: Path) -> None:
 
 @contextmanager
 def _owned(folder: Path) -> Iterator[None]:
-    """Hold the store's lock without opening the store, which may be broken or of another version."""
+    """Hold the store's lock without opening the store, which may be damaged or of another version."""
     lock = private_files.open_file(folder / f"{STORE}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,7 +159,10 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
-    """Return the saved state of a folder or, without one, a new state, so that an interrupted run keeps its parameters."""
+    """Return the saved state of a folder, so that an interrupted run continues with its parameters.
+
+    Without one, return a new state.
+    """
     known = recall(folder)
     if known is None:
         parameters = _DEFAULTS | asked
@@ -189,19 +190,20 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
     )
     _cancel_at(signal.SIGINT, signal.SIGTERM)
     with bars:
-        # The clock of each bar starts with its first item.
+        # The clock of each bar starts when its first item is created.
         tasks = {noun: bars.add_task(noun, total=total, start=False) for noun, total in totals.items()}
 
         def advance(noun: str) -> None:
             bars.start_task(tasks[noun])
             bars.advance(tasks[noun])
             if bars.tasks[tasks[noun]].finished and not console.is_terminal:
-                # Without a terminal, bars are printed only at the end.
+                # Without a terminal, progress bars would be printed only at the end.
                 console.print(f"{noun:>8} {totals[noun]:,}")
 
         async with (
             open_network(settings) as network,
-            # Use all CPUs: there are no requests yet, next to which a server decodes only one picture at a time.
+            # Use all processor cores: there are no requests yet. Next to requests, a server decodes one picture at a
+            # time.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))
@@ -252,7 +254,6 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
 
 
 def _tell_made(console: Console, folder: Path, hero: Member) -> None:
-    """Print how to serve the network, which has no address before it is served."""
     command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
     console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
     console.print(f"  serve    {command}", highlight=False, soft_wrap=True)

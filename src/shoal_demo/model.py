@@ -12,7 +12,7 @@ from shoal.core.places import Place
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """The features from which a portrait is drawn; each word is a key in the tables of `people` and `portraits`."""
+    """The features from which a portrait is drawn. Each word is a key in the tables of `people` and `portraits`."""
 
     skin: str
     hair: str
@@ -26,20 +26,20 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     backdrop: tuple[str, str] = ("#f6d5c0", "#e8a598")
     mouth: str = "smile"
     soft: bool = False
-    """Lashes, thinner brows and slightly colored lips."""
+    """Draw lashes, thinner brows and slightly colored lips."""
     freckles: bool = False
     elder: bool = False
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """A member of the network. `weight` is the relative fame, 1 for the most famous."""
+    """A member of the network. `weight` is the relative fame; the most famous member has 1."""
 
     name: str
     display_name: str
     bio: str
     interests: tuple[str, ...]
     language: str
-    """Their language besides English."""
+    """The native language. Every member also speaks English."""
     home: Place
     weight: float
     look: Look
@@ -74,14 +74,12 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     people: tuple[Person, ...]
     follows: tuple[tuple[int, int], ...]
-    """(follower, followed)."""
     posts: tuple[PlannedPost, ...]
     likes: tuple[tuple[int, int], ...]
-    """(member, post)."""
     shares: tuple[tuple[int, int, int], ...]
-    """(member, post, moment)."""
+    """A member, a post and a time each."""
     hero: int
-    """The member that any visitor of the demo may log in as."""
+    """The member as whom any visitor of the demo may log in."""
     messages: tuple[PlannedMessage, ...] = ()
     """Direct messages between the hero and other members."""
     saved: tuple[int, ...] = ()
@@ -91,5 +89,5 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     followed_tags: tuple[str, ...] = ()
 
     def header(self, person: int) -> str:
-        """Return the photograph for the header of a member's profile: the first one they posted; empty for none."""
+        """Return the photograph for the header of a member's profile: the first that the member posted; empty without one."""
         return next((post.photos[0] for post in self.posts if post.author == person and post.photos), "")

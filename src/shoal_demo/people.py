@@ -275,7 +275,7 @@ BITS: dict[str, tuple[str, ...]] = {
 
 
 SKINS = ("#fbdcc4", "#f6cba8", "#eab98f", "#d9a06f", "#c08552", "#9c6440", "#7a4a30", "#5a3524")
-"""Skin tones from the lightest to the darkest; each culture has a range of them."""
+"""Skin tones from the lightest to the darkest. A culture has a range of them."""
 
 DARK_HAIR = ("#17141a", "#241a1c", "#33221d", "#1d1a24")
 FAIR_HAIR = ("#5b3a24", "#7c4f2a", "#a5682f", "#c98f4a", "#e0b86e", "#b4502a", "#3b2820")
@@ -371,20 +371,20 @@ FAIR = ("en", "de", "fr", "sv", "pl", "it")
 
 
 class CastMember(NamedTuple):
-    """An author of posts. The city determines the culture, and so language, home and look."""
+    """An author of posts. The city determines the culture, and so the language, the home and the look."""
 
     name: str
     shown: str
     woman: bool
     city: str
     subject: str
-    """The tag of all their photos, or of most of their other posts."""
+    """The tag of all photos of the author, or of most of their other posts."""
     interests: tuple[str, ...]
     bio: str
 
 
 SPOKEN = ("es", "pt", "de", "fr", "ja", "ar")
-"""Languages of stories besides English. Two generated people, at least, speak each of them."""
+"""Languages of stories besides English. At least two generated people speak each of them."""
 
 CAST: tuple[CastMember, ...] = (
     CastMember(

@@ -24,7 +24,7 @@ HERO_FOLLOWS = 20
 
 
 def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], ...]:
-    """Return unique pairs (follower, followed) without self-follows. Of two or more people, each follows at least one."""
+    """Return distinct pairs (follower, followed) of different members. If there are several people, each follows at least one."""
     edges: dict[tuple[int, int], None] = {}
     for who in range(len(people)):
         for whom in _choices(dice, people, who):
@@ -36,7 +36,7 @@ def follows(dice: Random, people: tuple[Person, ...]) -> tuple[tuple[int, int], 
 
 
 def _choices(dice: Random, people: tuple[Person, ...], who: int) -> list[int]:
-    """Draw followees by weight without replacement: the largest `log(random) / weight`."""
+    """Draw the people whom `who` follows, by weight and without replacement: those with the largest `log(random) / weight`."""
     interests, language = set(people[who].interests), people[who].language
     sample_size = max(1, round(min(17.0, len(people) / 4) * math.exp(dice.gauss(0, 0.55))))
     if people[who].name == HERO:
@@ -58,21 +58,17 @@ HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14
 """Relative frequency of posts by local hour of the author."""
 WEEKEND = 1.4
 PHOTO_POSTS = 0.7
-"""The fraction of posts with photos."""
 
 
 class Timeline:
-    """The period that a plan covers: `days` days before `now_ms`."""
-
     def __init__(self, dice: Random, *, days: int, now_ms: int) -> None:
         self._dice, self.now_ms = dice, now_ms
         self.start_ms = now_ms - days * DAY_MS
         starts = [self.start_ms + day * DAY_MS for day in range(days)]
-        # 1970-01-01 was a Thursday, so 2 and 3 are Saturday and Sunday.
+        # 1970-01-01 was a Thursday, so the days 2 and 3 are Saturday and Sunday.
         self._days = [(ms, WEEKEND if ms // DAY_MS % 7 in {2, 3} else 1.0) for ms in starts]
 
     def moment(self, longitude: float) -> int:
-        """Draw the time of a post by an author at this longitude."""
         ms = self._dice.choices([ms for ms, _ in self._days], [weight for _, weight in self._days])[0]
         for _ in range(20):
             at = ms + self._dice.randrange(DAY_MS)
@@ -84,21 +80,19 @@ class Timeline:
         return at
 
     def after(self, moment: int, hours: float) -> int:
-        """Return a later time, on average after `hours`, within the period."""
+        """Return a time after `moment` within the period. The mean distance is `hours`."""
         gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
 
 class PostPlan(msgspec.Struct, kw_only=True):
-    """A planned post, and the post on which it is a comment, if any."""
+    """A planned post. If it is a comment, it names the post on which it comments."""
 
     post: PlannedPost
     before: PostPlan | None = None
 
 
 class Newsroom:
-    """The data for planning posts: people, follows, and the period."""
-
     def __init__(
         self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
     ) -> None:
@@ -108,7 +102,7 @@ class Newsroom:
             self.followers[whom].append(who)
 
     def written(self, story: Story, author: int) -> Iterator[PostPlan]:
-        """Write the post of a story and the comments on it, except comments that no suitable member can write."""
+        """Yield the post of a story and the comments on it. A comment that no suitable member can write is left out."""
         root = PostPlan(
             post=PlannedPost(
                 author=author,
@@ -153,7 +147,7 @@ class Newsroom:
         return PostPlan(post=post, before=before)
 
     def _crowd(self, post: PlannedPost) -> list[int]:
-        """Return the members who could comment, the likeliest last: followers who share interests with the author."""
+        """Return the members who could comment: followers who share interests with the author. The likeliest is last."""
         interests = set(self.people[post.author].interests)
         close = set(self.followers[post.author])
         keys = []
@@ -162,14 +156,15 @@ class Newsroom:
             if who != post.author and speaks and (post.visibility is Visibility.PUBLIC or who in close):
                 pull = 1.0 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
                 if who < len(CAST):
-                    # Home timelines show replies between members that the viewer follows, who are mostly authors.
+                    # Draw such pairs more rarely: home timelines show replies between followed members, who are mostly
+                    # authors.
                     pull *= 0.1
                 keys.append((math.log(1 - self.dice.random()) / pull, who))
         return [who for _, who in sorted(keys)]
 
 
 def stories(dice: Random, members: int, count: int) -> list[Story]:
-    """Choose about `count` stories by the first `members` of the cast, 7 of 10 with photos, each at most once."""
+    """Choose about `count` different stories by the first `members` of the cast, 7 of 10 with photos."""
     present = {role.name for role in CAST[:members]}
     with_photos, without = (
         [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)
@@ -189,11 +184,10 @@ def posts(newsroom: Newsroom, chosen: Iterable[Story]) -> list[PlannedPost]:
 
 
 STRANGERS = 0.06
-"""The fraction of likes by members who do not follow the author."""
 
 
 def likes(newsroom: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tuple[tuple[int, int], ...]:
-    """Return about `total` unique pairs (member, post), without likes of own posts."""
+    """Return about `total` distinct pairs (member, post). No member likes their own post."""
     appeal = [_appeal(newsroom.dice, newsroom, post) for post in posts]
     crowds = [set(newsroom.followers[post.author]) - {post.author} for post in posts]
     scale = _scale(appeal, [len(crowd) for crowd in crowds], total)
@@ -217,7 +211,7 @@ def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """Return the factor by which to scale the values of `appeal` so that their sum, each capped by its limit, is `total`."""
+    """Return a factor for the values of `appeal`. With the factor, and each value capped by its limit, their sum is `total`."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -229,7 +223,10 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
 def shares(
     newsroom: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int, int], ...]:
-    """Return shares as (member, post, time). Of the members who like a public post, 9 percent share it; comments are not shared."""
+    """Return shares as (member, post, time).
+
+    Of the members who like a public post, 9 percent share it. Comments are not shared.
+    """
     made = []
     for who, at in liked:
         post = posts[at]
@@ -265,16 +262,16 @@ def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[Plann
 
 
 POSTS_A_DAY = 1 / 30
-"""Mean number of posts per member and day, until there are no more stories."""
+"""Mean number of posts per member and day, as long as there are stories."""
 LIKES_A_POST = 16
 _REFERENCE_MS = 1_790_000_000_000
-"""Every plan is first drawn for this time and then shifted, so that random choices do not depend on the clock."""
+"""Plans are drawn for this time and then shifted, so that random choices do not depend on the clock."""
 
 
 def plan(seed: int = 1, members: int = 60, days: int = 28, *, now_ms: int) -> DemoPlan:
     """Return a network of `members` people with the posts of the `days` days before `now_ms` (Unix milliseconds).
 
-    `members` and `days` are at least 1. With equal other arguments, plans differ only by a shift of all times to `now_ms`.
+    `members` and `days` are at least 1. If only `now_ms` differs, all times of the plan are shifted.
     """
     if members < 1 or days < 1:
         raise ValueError("a network needs at least one member and one day")

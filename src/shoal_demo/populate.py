@@ -39,8 +39,6 @@ _AT_ONCE = 32
 
 
 class Stage:
-    """A run that creates the network of a plan, with the ids of members and posts by index."""
-
     def __init__(self, writes: Writes, plan: DemoPlan, password: str, advance: Advance) -> None:
         self._writes = writes
         self._plan = plan
@@ -51,8 +49,8 @@ class Stage:
         self._posts: dict[int, int] = {}
 
     async def run(self) -> None:
-        """Create everything in order of dependency."""
-        # Hash the password once for all members, because hashing takes 0.1 s by design.
+        """Create everything, in the order in which objects depend on each other."""
+        # Hash the one password of all members only once, because hashing takes 0.1 s by design.
         self._hashed = await authentication.hashed(self._password)
         with _artists() as artists:
             self._members = await _each(range(len(self._plan.people)), lambda index: self._join(artists, index))
@@ -157,9 +155,9 @@ class Stage:
 
 
 def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
-    """Return lists of indexes: of posts, of comments on them, of comments on these comments, and so on.
+    """Return lists of indexes: posts, comments on these posts, comments on these comments, and so on.
 
-    Each list depends only on earlier ones, so its posts can be created concurrently.
+    A list depends only on earlier lists, so its posts can be created concurrently.
     """
     depth: list[int] = []
     for post in planned:
@@ -176,7 +174,7 @@ async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what
 
 @contextmanager
 def _artists() -> Iterator[ProcessPoolExecutor]:
-    """Yield a process pool for drawing. On an error, wait only for the running drawings."""
+    """Yield a process pool for drawing. After an error, wait only for the drawings that have begun."""
     context = multiprocessing.get_context("spawn")
     artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), context, initializer=_end_with_parent)
     try:
@@ -198,7 +196,10 @@ def _end_after(parent: BaseProcess) -> None:
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Block SIGINT. Processes started in the block inherit this, so Ctrl-C in the terminal never interrupts them."""
+    """Block SIGINT during the block.
+
+    Processes that start in the block inherit this, so Ctrl-C in the terminal does not interrupt them.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -207,7 +208,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:
-    """Call `act` for all things, up to `_AT_ONCE` concurrently, and return the results in order."""
+    """Call `act` for all things, for up to `_AT_ONCE` concurrently. Return the results in order."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def one(thing: Any) -> T:

@@ -18,7 +18,7 @@ from shoal_demo.model import Look, Person
 SIZE = 400
 ZOOM = 3
 FRAME = (32, 18, 336)
-"""Left, top and side of the square that the finished drawing shows."""
+"""The square that the finished drawing shows: left, top and side."""
 SHARPEN = ImageFilter.UnsharpMask(1.2, 40, 0)
 
 Point = tuple[float, float]
@@ -51,25 +51,24 @@ def points(text: str) -> list[Point]:
 
 
 def mirrored(points: Sequence[Point]) -> list[Point]:
-    """Return a symmetric shape from its right half, listed from top to bottom. Points on the middle line occur once."""
     return [*points, *((SIZE - x, y) for x, y in reversed(points) if x != SIZE / 2)]
 
 
 def shade(code: str, share: float) -> str:
-    """Return a color made darker (`share` below 0) or lighter, in -1..1; shadows tend to violet as in daylight."""
+    """Return a color made darker (`share` from -1) or lighter (`share` up to 1). Shadows tend to violet, as in daylight."""
     goal = (255, 248, 236) if share > 0 else (38, 14, 42)
     mixed = (round(a + (b - a) * abs(share)) for a, b in zip(ImageColor.getrgb(code), goal, strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 def tan(code: str, share: float) -> str:
-    """Return a skin color in shadow: warmer, not grayer."""
+    """Return a skin color in shadow, which is warmer and not grayer."""
     mixed = (round(a + (b - a) * share) for a, b in zip(ImageColor.getrgb(code), (112, 38, 34), strict=False))
     return "#" + "".join(f"{value:02x}" for value in mixed)
 
 
 class Sketch:
-    """A drawing. Shapes take `alpha` in 0..255, and `inside`, a mask that clips them."""
+    """A drawing. `alpha` of a shape is 0 to 255. `inside` is a mask that clips the shape."""
 
     def __init__(self, top: str, bottom: str) -> None:
         ends = Image.new("RGB", (2, 2))
@@ -107,7 +106,7 @@ class Sketch:
         self.pen.ellipse(box, outline=paint, width=round(width * ZOOM))
 
     def stroke(self, points: Sequence[Point], paint: str, width: float, *, taper: bool = False) -> None:
-        """Draw a smooth line with round ends; with `taper` it is thickest in the middle."""
+        """Draw a smooth line with round ends. With `taper`, it is thickest in the middle."""
         path = curve(points, closed=False, steps=9)
         last = len(path) - 1
         for at, (x, y) in enumerate(path):
@@ -175,7 +174,6 @@ def hat(sketch: Sketch, look: Look) -> None:
 
 
 CAP = points("200,78 238,84 266,108 276,150 271,186 263,186 262,160 250,138 226,128 200,126")
-"""Short hair with an even hairline."""
 
 FRINGE = points(
     "200,76 242,84 270,112 278,160 274,196 264,190 262,166 246,150 222,156 198,150 176,156 "
@@ -212,7 +210,6 @@ BACKS = {"long": LONG, "fringe": LONG, "waves": WAVES, "bob": BOB, "shaggy": SHA
 
 
 def behind(sketch: Sketch, look: Look) -> None:
-    """Draw the hair and cloth behind the head."""
     dark = shade(look.hair_color, -0.22)
     if look.hat == "scarf":
         sketch.shape(
@@ -255,7 +252,6 @@ def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
 
 
 def before(sketch: Sketch, look: Look) -> None:
-    """Draw the hair over the forehead, and the hat."""
     paint, light = look.hair_color, shade(look.hair_color, 0.16)
     if look.hat in {"scarf", "turban"}:
         wrapped(sketch, look)

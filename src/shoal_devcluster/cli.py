@@ -59,7 +59,7 @@ def down(folder: Path) -> None:
 
 @contextmanager
 def _stop_event() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM, Ctrl-C or SIGHUP sets. A cluster that is still starting is stopped once it is up."""
+    """Yield an event that SIGTERM, Ctrl-C or SIGHUP sets. A cluster that is still starting is stopped after its start."""
     over = threading.Event()
 
     def tell(_number: int, _frame: object) -> None:

@@ -38,22 +38,24 @@ from shoal_devcluster.program import Program, free_port
 _LOCK = "cluster.lock"
 _PORTS = "cluster.json"
 _ENTERED = 0o711
-"""File mode that lets other operating-system users enter the folder, but not list it."""
+"""File mode that lets other operating-system users enter the folder without listing it."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[Path]:
-    """Lock a folder for a cluster, creating it if necessary, stop processes left by an earlier one, and yield the full path.
+    """Lock a folder for a cluster, stop processes of an earlier cluster, and yield the full path. A missing folder is created.
 
-    Raises `Unavailable` while another process has it locked, and `InvalidInput` for a folder that the engines cannot enter.
+    Raises `Unavailable` while another process has the lock, and `InvalidInput` for a folder that the engines cannot
+    enter.
     """
     made = not folder.exists()
     folder.mkdir(private_files.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
     if made and os.geteuid() == 0:
-        # If this process runs as root, each engine runs as another operating-system user, which must enter its subfolder.
+        # If this process runs as root, each engine runs as another operating-system user, who must be able to enter its
+        # subfolder.
         folder.chmod(_ENTERED)
     _check_reachable(folder)
     lock = private_files.open_file(folder / _LOCK, os.O_RDWR)
@@ -69,7 +71,7 @@ def held(folder: Path) -> Iterator[Path]:
 
 
 def end(folder: Path) -> bool:
-    """Stop the cluster in a folder, or processes left by an earlier one. Return whether anything was stopped.
+    """Stop the cluster in a folder, or processes of an earlier one. Return whether anything was running.
 
     Raises `Unavailable` if the cluster does not stop in time.
     """
@@ -92,7 +94,7 @@ def end(folder: Path) -> bool:
 
 
 def clear(folder: Path) -> int:
-    """Kill all processes that run in the folder without a terminal, and return how many. Their data on disk is not lost."""
+    """Kill all processes that run in the folder without a terminal, and return their number. Data on disk is not lost."""
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
@@ -107,12 +109,10 @@ def clear(folder: Path) -> int:
 
 
 class Ports:
-    """The ports of a folder's servers by name. They are stable across restarts unless another program has taken one."""
-
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
         self.known: dict[str, int] = {}
-        """Assigned ports by name, including the ports of an earlier cluster in the folder."""
+        """Assigned ports by name. They include the ports of an earlier cluster in the folder."""
         if self._path.exists():
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
@@ -138,7 +138,7 @@ def _take(lock: int) -> bool:
 
 
 def _check_reachable(folder: Path) -> None:
-    """Raise `InvalidInput` if the users as which root starts the engines cannot enter the folder."""
+    """Raise `InvalidInput` if the operating-system users of the engines cannot enter the folder."""
     if os.geteuid() != 0:
         return
     for path in (folder, *folder.parents):
@@ -147,7 +147,7 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes with a working directory below the folder, except those with a terminal or in this session."""
+    """Return the processes that run in the folder, except processes with a terminal and those of this session."""
     found = set()
     for entry in Path("/proc").iterdir():
         # The process may end at any moment, or belong to another operating-system user.
@@ -159,10 +159,10 @@ def _running_in(folder: Path) -> set[int]:
 
 
 def _not_buried(pid: int) -> bool:
-    """Return whether a killed process still exists. PostgreSQL cannot start again before it is gone."""
+    """Return whether a killed process still exists. PostgreSQL cannot start again until it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Do not wait for children of this process, which are reaped when they are polled.
+        # Ignore children of this process, which are reaped when they are polled.
         return int(fields[1]) != os.getpid()
     return False
 
@@ -186,10 +186,10 @@ _SHARES = ("0-31", "32-63")
 _MASTERS = 3
 _LONGEST_PAUSE_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
-"""Seconds of running after which a program that exits is restarted without a pause."""
+"""Seconds after which a running program counts as healthy. If it exits later, it is restarted without a pause."""
 
 Through = Callable[[str], str]
-"""Maps the address of an engine to the address that Shoal's processes use, so that tests can put a proxy in between."""
+"""Maps the address of an engine to the address that Shoal's processes use. With it, tests put a proxy in between."""
 
 
 class Engines(NamedTuple):
@@ -198,7 +198,6 @@ class Engines(NamedTuple):
     rabbitmq: Program
 
     def stop(self) -> None:
-        """Stop the servers, the databases last."""
         self.rabbitmq.stop()
         self.redis.stop()
         for program in self.postgres:
@@ -207,7 +206,7 @@ class Engines(NamedTuple):
 
 
 class Cluster:
-    """A running cluster, whose programs can be stopped, killed and started. `tend` restarts programs that died."""
+    """A running cluster. Its programs can be stopped, killed and started. `tend` restarts programs that died."""
 
     def __init__(
         self, engines: Engines, settings: Settings, web: Sequence[Program], workers: Sequence[Program]
@@ -218,19 +217,17 @@ class Cluster:
         self.web = list(web)
         self.workers = list(workers)
         self.settings = settings
-        """The settings of the web and worker processes, with which commands can use this network as well."""
+        """The settings of the web and worker processes. Commands can use the network with them."""
         self._engines = engines
-        # By program: when it was last restarted, and the minimum seconds until its next restart.
+        # Maps each program to the time of its last restart and the minimum seconds until the next restart.
         self._tried: dict[Program, tuple[float, float]] = {}
 
     @property
     def programs(self) -> list[Program]:
-        """All programs, dependencies first."""
         members = [member.program for member in self.redis.members]
         return [*self.postgres, *members, self.rabbitmq, *self.workers, *self.web]
 
     def tend(self) -> list[str]:
-        """Restart programs that exited by themselves and return their names, with exponential backoff."""
         return [program.folder.name for program in self.programs if not program.running and self._again(program)]
 
     def _again(self, program: Program) -> bool:
@@ -248,10 +245,9 @@ class Cluster:
         return True
 
     def stop(self) -> None:
-        """Stop everything, clients before servers."""
         for program in (*self.web, *self.workers):
             program.resume()
-        # Stop the processes in parallel, because each of them first finishes its work.
+        # Stop the processes in parallel, because each finishes its current work before it exits.
         with ThreadPoolExecutor(max_workers=len(self.web) + len(self.workers) or 1) as together:
             list(together.map(Program.stop, (*self.web, *self.workers)))
         self._engines.stop()
@@ -260,8 +256,8 @@ class Cluster:
 def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = str, **values: Any) -> Cluster:
     """Start a cluster in a folder locked by `held`, and wait until it answers. `values` are settings of its processes.
 
-    `through` converts the URL of an engine, such as to that of a proxy, before the processes get it. Raises `NotInstalled` if a
-    program is missing, and `Unavailable` if one does not start. In both cases, all are stopped.
+    `through` converts the URL of an engine for the processes, for example to the URL of a proxy. Raises `NotInstalled`
+    if a program is missing, and `Unavailable` if a program does not start. In both cases, all programs are stopped.
     """
     ports = Ports(folder)
     engines = _start_engines(folder, ports)
@@ -279,7 +275,7 @@ def start(folder: Path, *, web: int = 2, workers: int = 2, through: Through = st
 
 
 def _start_engines(folder: Path, ports: Ports) -> Engines:
-    """Start all engines in parallel, since each takes a while."""
+    """Start all engines in parallel, because each takes seconds."""
     for old in folder.glob("redis-*"):
         shutil.rmtree(old)
     at = [ports.get(name) for name in ("postgres-1", "postgres-2", "rabbitmq")]
@@ -331,7 +327,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 
 
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
-    """Return a Shoal process with these settings; environment variables of the current process are ignored."""
+    """Return a Shoal process with these settings. It ignores the environment variables of the current process."""
     home = folder / name
     private_files.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}

@@ -29,7 +29,7 @@ def installed_at() -> Path:
 def start(folder: Path, *options: str, port: int | None = None, durable: bool = True) -> Program:
     """Start a server in `folder` and wait until it answers. Raises `NotInstalled`.
 
-    With `durable`, a later start in this folder finds its data. `options` are passed to Java.
+    With `durable`, a later start in this folder finds the data. `options` are passed to Java.
     """
     java = find("java", "default-jre-headless")
     jars = installed_at()
@@ -53,7 +53,8 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
         ],
         folder,
         url=f"http://127.0.0.1:{port}",
-        # The server runs as the current operating-system user: another one might be unable to read the virtual environment.
+        # The server runs as the current operating-system user, because another user might be unable to read the virtual
+        # environment.
         answers=lambda: _answers(port),
     )
     program.start()
@@ -61,7 +62,7 @@ def start(folder: Path, *options: str, port: int | None = None, durable: bool = 
 
 
 def _answers(port: int) -> bool:
-    """Return whether the server responds over HTTP; any status will do, because the request has no credentials."""
+    """Return whether the server answers over HTTP. Its status does not matter, because the request has no credentials."""
     with suppress(OSError, http.client.HTTPException), closing(http.client.HTTPConnection("127.0.0.1", port, 1)) as ask:
         ask.request("GET", "/")
         return ask.getresponse().status > 0

@@ -16,7 +16,7 @@ from shoal_devcluster.program import Program, find, free_port, hand_over
 _USER = "postgres"
 _SETTINGS = (
     "listen_addresses=127.0.0.1",
-    # Use no Unix socket, because its path in a test folder may be too long.
+    # Do not open a Unix socket: its path in a test folder may be too long.
     "unix_socket_directories=",
     "max_connections=200",
     "fsync=on",
@@ -44,7 +44,7 @@ def start(folder: Path, *options: str, port: int | None = None) -> Program:
         url=f"postgresql://shoal@127.0.0.1:{port}/postgres",
         user=_USER,
         answers=lambda: _answers(programs, port),
-        # Use SIGINT, because SIGTERM would wait until all clients have disconnected.
+        # SIGTERM is unsuitable, because the server would then wait until all clients have disconnected.
         stop_signal=signal.SIGINT,
     )
     program.start()
@@ -52,7 +52,10 @@ def start(folder: Path, *options: str, port: int | None = None) -> Program:
 
 
 def _programs() -> Path:
-    """Return the folder with the programs of the newest PostgreSQL. The PATH may have only wrappers, or some programs."""
+    """Return the folder with the programs of the newest PostgreSQL.
+
+    The PATH may contain only wrappers, or some of the programs.
+    """
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     found = find("initdb", "postgresql", *map(str, folders))
     return folders[-1] if folders else Path(found).resolve().parent

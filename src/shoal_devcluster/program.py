@@ -23,7 +23,7 @@ from shoal.core.errors import Unavailable
 _LAST_WORDS = 8_000
 _POLL_SECONDS = 0.02
 _PORTS = range(15_000, 32_000)
-"""Below the usual range of ephemeral ports."""
+"""Ports below the usual range of ephemeral ports."""
 _given: dict[int, int] = {}
 """The ports assigned to this process, each with the socket that reserves it among processes (see `_claimed`).
 
@@ -36,7 +36,10 @@ class NotInstalled(Unavailable):
 
 
 def find(name: str, package: str, *folders: str) -> str:
-    """Find a program on the PATH or in one of these folders (newest version last). Raises `NotInstalled`."""
+    """Find a program on the PATH or in one of these folders.
+
+    If several folders have it, the last is used. Raises `NotInstalled`.
+    """
     found = shutil.which(name) or next(
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )
@@ -46,9 +49,9 @@ def find(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port that is free and outside the ephemeral range, so it stays free until the engine listens.
+    """Return a free port outside the ephemeral range, so that it stays free until the engine listens on it.
 
-    The port is reserved for this process until it ends, because an engine takes seconds to start listening.
+    The port is reserved for this process until the process ends, because an engine takes seconds to start.
     """
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in _given and (claim := _claimed(port)):
@@ -60,7 +63,7 @@ def free_port() -> int:
 
 
 def _claimed(port: int) -> socket.socket | None:
-    """Return a socket that reserves the port until this process ends, or None if another process has it."""
+    """Return a socket that reserves the port until this process ends; None if another process has reserved it."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         # The name is in Linux's abstract namespace, so it disappears with its last process and leaves no file.
@@ -72,7 +75,7 @@ def _claimed(port: int) -> socket.socket | None:
 
 
 def hand_over(folder: Path, user: str | None) -> None:
-    """Change the owner of a folder and its contents, since several engines refuse to run as root."""
+    """Change the owner of a folder and its contents, because several engines refuse to run as root."""
     if user is None or os.geteuid() != 0:
         return
     account = pwd.getpwnam(user)
@@ -81,8 +84,6 @@ def hand_over(folder: Path, user: str | None) -> None:
 
 
 class Program:
-    """One process of an engine. After `stop` or `kill`, it can be started again in its folder."""
-
     def __init__(
         self,
         name: str,
@@ -117,7 +118,6 @@ class Program:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None if it was never started or was stopped."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
@@ -150,17 +150,16 @@ class Program:
         return self.log.read_text("utf-8", "replace")[-_LAST_WORDS:] if self.log.exists() else ""
 
     def stop(self, patience: float = 20.0) -> None:
-        """Ask the process to exit and wait; kill it after `patience` seconds."""
+        """Ask the process to exit and wait. After `patience` seconds, kill it."""
         self._signal(self._stop_signal)
         self._wait(patience)
 
     def kill(self) -> None:
-        """Kill the process and all its descendants."""
         self._signal(signal.SIGKILL)
         self._wait(20.0)
 
     def pause(self) -> None:
-        """Suspend the process: connections stay open, but nothing is answered."""
+        """Suspend the process. Its connections stay open, but nothing is answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -170,7 +169,7 @@ class Program:
         if self._process is None:
             return
         if number is self._stop_signal:
-            # The first process stops the others in its own order.
+            # The main process stops its children in its own order.
             self._process.send_signal(number)
             return
         for pid in _family(self._process.pid):
@@ -189,7 +188,7 @@ class Program:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants, including those in other process groups."""
+    """Return a process and all its descendants, even those in another process group."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

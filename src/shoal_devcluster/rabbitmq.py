@@ -12,7 +12,7 @@ from pathlib import Path
 from shoal_devcluster.program import Program, find, free_port, hand_over
 
 _FOLDER = "/usr/lib/rabbitmq/bin"
-# Run epmd as a child instead of a daemon that outlives the node, and stop it after the node.
+# Run epmd as a child of the node's script, and stop it after the node. As a daemon, it would outlive the node.
 _BOTH = """
 epmd & names=$!
 "$0" & node=$!
@@ -30,9 +30,9 @@ disk_free_limit.absolute = 50MB
 def start(folder: Path, *settings: str, port: int | None = None) -> Program:
     """Start a node with its files in `folder`, and wait until it answers. Raises `NotInstalled`.
 
-    A later start in this folder finds all durable data. `settings` are lines of its configuration.
+    A later start in this folder finds all durable data. `settings` are lines of the node's configuration.
     """
-    # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and changes the user, so it is not used.
+    # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and another user, so it is not used.
     server = f"{_FOLDER}/rabbitmq-server"
     find("rabbitmq-server", "rabbitmq-server", _FOLDER, "/usr/sbin")
     port = port or free_port()
@@ -60,10 +60,10 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # The node name is also the name of the data folder. Nodes with separate epmds may have equal names.
+        # The data folder has the node's name. Nodes with separate epmds may have equal names.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
-        # Bind the distribution port of nodes and tools to this machine, because a client with the cookie can run any code there.
+        # Bind the distribution port to this machine, because a client with the cookie can run any code there.
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
@@ -76,7 +76,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _greets(port: int) -> bool:
-    """Return whether the node speaks AMQP, which it does only a moment after it begins to accept connections."""
+    """Return whether the node speaks AMQP. It does so only some time after it begins to accept connections."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
         client.sendall(b"AMQP\x00\x00\x09\x01")
         return client.recv(1) == b"\x01"

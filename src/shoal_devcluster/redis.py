@@ -59,7 +59,6 @@ class RedisServer:
     port: int
     bus: int
     tls: int = 0
-    """The TLS port; 0 without TLS."""
     id: str = ""
 
     def ask(self, *words: str | int) -> str:
@@ -71,8 +70,6 @@ class RedisServer:
 
 @dataclass
 class RedisCluster:
-    """A Redis Cluster: masters, which divide the slots, and replicas that take over from them."""
-
     masters: list[RedisServer] = field(default_factory=list)
     replicas: list[RedisServer] = field(default_factory=list)
 
@@ -82,7 +79,6 @@ class RedisCluster:
 
     @property
     def url(self) -> str:
-        """The URL for clients, with all addresses."""
         return "redis+cluster://" + ",".join(f"127.0.0.1:{member.port}" for member in self.members)
 
     def start(self) -> None:
@@ -93,7 +89,7 @@ class RedisCluster:
         self.settle()
 
     def settle(self, patience: float = 60.0) -> None:
-        """Wait until every running server knows a master for every slot, and is a master or replicates one."""
+        """Wait until every running server knows a master for each slot, and is a master or a replica."""
         _until(lambda: all(_whole(member) for member in self.members if member.program.running), patience)
 
     def stop(self) -> None:
@@ -107,7 +103,8 @@ def start_cluster(
 ) -> RedisCluster:
     """Start a Redis Cluster with `replicas` replicas for each master. `options` and `server` are as for `start`.
 
-    With TLS options, each server also has a TLS port. A master is replaced after `node_timeout` seconds without an answer.
+    With TLS options, each server also has a TLS port. A master is replaced after `node_timeout` seconds without an
+    answer.
     """
     cluster = RedisCluster()
     try:
@@ -123,7 +120,7 @@ def start_cluster(
 
 
 def _member(folder: Path, name: str, node_timeout: float, more: Sequence[str], server: str) -> RedisServer:
-    # The default bus port, port + 10,000, may exceed the port range.
+    # The default bus port, which is port + 10,000, may be outside the valid range.
     port, bus = free_port(), free_port()
     options = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
     options += ["--cluster-node-timeout", str(int(node_timeout * 1000)), "--repl-diskless-sync-delay", "0"]
@@ -151,7 +148,7 @@ def _join(cluster: RedisCluster) -> None:
 
 
 def _follow(replica: RedisServer, master: RedisServer) -> bool:
-    """Make a server a replica of the master. Return False if it does not know the master yet."""
+    """Make a server a replica of the master. Return False if the server does not know the master yet."""
     with contextlib.suppress(RedisError):
         replica.ask("CLUSTER", "REPLICATE", master.id)
         return True

@@ -13,7 +13,7 @@ from shoal.queries import members, posts, public_timelines
 from tests.api.in_memory_network import NetworkFixture
 
 
-def test_relationships_followed_by_is_true_for_followers_of_caller(shoal: NetworkFixture) -> None:
+def test_relationship_field_followed_by_is_true_for_followers_of_caller(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
     shoal.settle()
@@ -41,7 +41,7 @@ def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_auth
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_list_page_with_limit_below_one_is_refused(shared: NetworkFixture, limit: int) -> None:
+def test_list_query_with_limit_below_one_is_refused(shared: NetworkFixture, limit: int) -> None:
     ann = shared.join(f"limit_ann{1 + limit}")
     reads, id_, at = shared.app_parts.reads, ann.member.id, Cursor(limit=limit)
     for page in (

@@ -249,7 +249,7 @@ def test_filter_of_other_member_returns_404(w: NetworkFixture, ann: Someone, ben
 
 
 @pytest.mark.parametrize("context", ["home", "notifications", "public", "thread", "account"])
-def test_filtered_attribute_lists_matches_of_each_context_on_all_endpoints(
+def test_status_filtered_attribute_lists_matching_filters_of_each_context(
     w: NetworkFixture, ann: Someone, ben: Someone, context: str
 ) -> None:
     post = write(w, ben, f"A cup of TEA #tea @{ann.member.name}")

@@ -63,7 +63,7 @@ def test_grouped_notifications_partial_avatars_expand_first_account_only(shoal: 
     assert shoal.ask("GET", f"{V2}?expand_accounts=some", ann).status_code == 422
 
 
-def test_grouped_notifications_grouped_types_parameter_limits_grouping(shoal: NetworkFixture) -> None:
+def test_grouped_notifications_parameter_grouped_types_selects_kinds_that_are_grouped(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     for fan in liked_by(shoal, ann, 2):
         shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", fan)

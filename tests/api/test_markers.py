@@ -9,7 +9,7 @@ import pytest
 from tests.api.in_memory_network import NetworkFixture
 
 
-def test_markers_unset_timeline_is_omitted(shared: NetworkFixture) -> None:
+def test_markers_endpoint_omits_timeline_without_marker(shared: NetworkFixture) -> None:
     ann = shared.join("ann")
     assert shared.json("GET", "/api/v1/markers?timeline[]=home&timeline[]=notifications", ann) == {}
     assert shared.json("GET", "/api/v1/markers", ann) == {}

@@ -204,7 +204,9 @@ def test_media_file_range_request_returns_206(shared: NetworkFixture, ann: Someo
         assert file_of(shared, url, Range=nonsense).content == whole.content
 
 
-def test_media_file_if_range_mismatch_returns_whole_file(shared: NetworkFixture, ann: Someone) -> None:
+def test_media_file_request_with_outdated_if_range_header_returns_whole_file(
+    shared: NetworkFixture, ann: Someone
+) -> None:
     for data in (photograph(), film()):
         made = ready(shared, ann, data)
         whole = file_of(shared, made["url"])
@@ -273,7 +275,7 @@ def test_media_upload_of_unsupported_type_error_lists_accepted_types(shared: Net
     assert "MP4, QuickTime, WebM" in answer.json()["error"]
 
 
-def test_media_raw_upload_file_returns_404(shared: NetworkFixture, ann: Someone) -> None:
+def test_media_file_of_unconverted_upload_returns_404(shared: NetworkFixture, ann: Someone) -> None:
     upload(shared, ann, film())
     kept = [path for path in shared.files() if path.endswith(".raw")]
     assert kept

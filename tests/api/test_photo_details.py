@@ -40,7 +40,7 @@ def post(at: NetworkFixture, who: Someone, media: Any, **more: Any) -> Any:
     return at.json("POST", "/api/v1/statuses", who, json={"status": "", "media_ids": [media["id"]], **more})
 
 
-def test_photo_details_off_by_default_appear_on_no_surface(shared: NetworkFixture) -> None:
+def test_photo_details_turned_off_by_default_appear_in_no_response_or_page(shared: NetworkFixture) -> None:
     ann, ben = shared.join("quiet_ann"), shared.join("quiet_ben")
     media = upload(shared, ann)
     status = post(shared, ann, media)

@@ -181,7 +181,7 @@ def test_admin_account_action_resolves_its_report(w: NetworkFixture, ann: Someon
     assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [about_ann]
 
 
-def test_report_forward_and_warning_preset_are_refused_as_unsupported(
+def test_report_parameter_forward_and_action_parameter_warning_preset_are_refused_as_unsupported(
     w: NetworkFixture, ann: Someone, ben: Someone, mod: Someone
 ) -> None:
     forwarded = w.ask("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": True})

@@ -65,7 +65,7 @@ def test_routes_are_created_only_through_router() -> None:
     assert bare == {"context.py"}
 
 
-def test_router_invalid_option_or_attribute_fails_type_check() -> None:
+def test_route_declaration_with_invalid_option_or_attribute_fails_type_check() -> None:
     router = Router(scopes="read")  # type: ignore[call-arg]
     router.get("/a", answer=dict)(about_nothing)
     with pytest.raises(TypeError, match="Unexpected keyword argument 'scopes'"):

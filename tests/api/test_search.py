@@ -61,7 +61,7 @@ def test_search_with_exact_account_name_returns_only_accounts(w: NetworkFixture)
     assert names(search(w, "sole", ann, type="accounts", limit=1, offset=1)) == (["solely"], [], [])
 
 
-def test_search_with_hash_prefix_returns_only_hashtags_by_use(w: NetworkFixture) -> None:
+def test_search_with_hash_prefix_returns_only_hashtags_most_used_first(w: NetworkFixture) -> None:
     ann = w.join("hasher")
     for tag in ("hashtag_z", "hashtag_x", "hashtag_y"):
         post(w, ann, f"hello #{tag}")

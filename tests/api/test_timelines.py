@@ -104,7 +104,7 @@ def test_tag_timeline_any_all_and_none_parameters_combine(shoal: NetworkFixture)
     assert shoal.ask("GET", "/api/v1/timelines/tag/!").status_code == 404
 
 
-def test_account_statuses_filtered_page_is_full_and_links_next(shoal: NetworkFixture) -> None:
+def test_account_statuses_page_with_filter_is_full_and_links_to_next_page(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
     other = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]

@@ -64,7 +64,11 @@ def test_import_page_previews_archive_and_imports_after_confirmation(
     here: NetworkFixture, ann: Visitor, tmp_path: Path
 ) -> None:
     page = sent(ann, of_mastodon(tmp_path).read_bytes(), "C:\\Downloads\\archive-2022.zip")
-    assert (page.path, "archive-2022.zip" in page.text, "Starting soon." in page.text) == (PATH, True, True)
+    assert (page.path, "archive-2022.zip" in page.text, "The import will start soon." in page.text) == (
+        PATH,
+        True,
+        True,
+    )
     assert page.one("progress").get("value") is None
     work(here)
     page = ann.open(PATH)
@@ -78,7 +82,7 @@ def test_import_page_previews_archive_and_imports_after_confirmation(
     page = page.press("Import", widest="unlisted")
     (noted,) = here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED))
     assert (noted.entry.actor_name, noted.entry.target_name) == ("ann", "ann")
-    assert "Starting soon." in page.text
+    assert "The import will start soon." in page.text
     work(here)
     page = ann.open(PATH)
     assert "Imported" in page.text
@@ -166,7 +170,7 @@ def test_import_page_stale_form_does_not_import_newer_archive(
     work(here)
     assert "Will be imported" in old.press("Import", widest="public").text
     assert here.run(entries(here.network.store, AuditVerb.ARCHIVE_IMPORTED)) == []
-    assert "Starting soon." in ann.open(PATH).press("Import").text
+    assert "The import will start soon." in ann.open(PATH).press("Import").text
 
 
 def test_import_page_without_login_or_form_token_is_refused(here: NetworkFixture, ann: Visitor) -> None:
@@ -230,7 +234,7 @@ def test_archive_worker_skips_archive_claimed_by_other_process(
     lock = archive_storage.claim(owner)
     assert lock is not None
     work(here)
-    assert "Starting soon." in ann.open(PATH).text
+    assert "The import will start soon." in ann.open(PATH).text
     lock.close()
     work(here)
     assert "Will be imported" in ann.open(PATH).text

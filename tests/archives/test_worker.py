@@ -125,7 +125,7 @@ async def test_archive_worker_limits_unpacked_size_to_four_times_upload_limit(tm
         ann = await shoal.register("ann")
         archive_storage = shelf_with(tmp_path, ann.id, of_zeros(tmp_path / "a.tar.gz", 5), MEBIBYTE)
         await ArchiveWorker(shoal.network, archive_storage).once()
-        assert state_of(archive_storage).error == f"file: at most {4 * MEBIBYTE} bytes in a tar"
+        assert state_of(archive_storage).error == f"file: a tar may contain at most {4 * MEBIBYTE} bytes"
 
 
 @in_loop

@@ -134,7 +134,7 @@ async def test_audit_log_page_with_limit_zero_is_refused(backend: Backend) -> No
 
 
 @in_loop
-async def test_audit_log_drop_old_deletes_old_entries_with_addresses(backend: Backend) -> None:
+async def test_audit_log_entries_older_than_given_id_are_deleted_with_their_addresses(backend: Backend) -> None:
     async with backend.open() as graph:
         writes = await filled(graph)
         before = await entries(graph)

@@ -144,7 +144,7 @@ async def one_store(engine: str, folder: Path) -> AsyncIterator[tuple[Store, Cal
 
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
-async def test_backup_snapshot_hold_blocks_commits_until_release(engine: str, tmp_path: Path) -> None:
+async def test_backup_commit_block_blocks_commits_until_its_release(engine: str, tmp_path: Path) -> None:
     async with one_store(engine, tmp_path) as (graph, connect):
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         source = await connect()
@@ -164,7 +164,7 @@ async def test_backup_snapshot_hold_blocks_commits_until_release(engine: str, tm
 
 @pytest.mark.parametrize("engine", RANGES)
 @in_loop
-async def test_backup_snapshot_hold_while_held_by_other_backup_times_out(engine: str, tmp_path: Path) -> None:
+async def test_backup_commit_block_during_block_of_other_backup_times_out(engine: str, tmp_path: Path) -> None:
     async with one_store(engine, tmp_path) as (graph, connect):
         first, second = await connect(), await connect()
         await second.hold()
@@ -179,7 +179,7 @@ async def test_backup_snapshot_hold_while_held_by_other_backup_times_out(engine:
 
 
 @in_loop
-async def test_backup_snapshot_hold_ended_by_postgres_timeout_is_detected(tmp_path: Path) -> None:
+async def test_backup_commit_block_ended_by_postgres_timeout_is_detected(tmp_path: Path) -> None:
     """PostgreSQL releases the hold after three seconds, so a stopped backup blocks commits for at most that long."""
     async with one_store("postgres", tmp_path) as (graph, connect):
         source = await connect()
@@ -197,7 +197,7 @@ async def test_backup_snapshot_hold_ended_by_postgres_timeout_is_detected(tmp_pa
 
 
 @in_loop
-async def test_backup_snapshot_opening_retries_after_failure_and_releases_holds(
+async def test_backup_snapshot_opening_retries_after_failure_and_releases_commit_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(moments, "_PAUSE_SECONDS", 0.01)

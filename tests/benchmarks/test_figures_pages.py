@@ -89,7 +89,7 @@ def test_stored_figures_are_of_passed_checks_and_contain_no_file_paths() -> None
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
 
 
-def test_figures_table_shows_command_ordered_figures_and_verdicts() -> None:
+def test_figures_page_table_has_given_order_and_verdict_of_each_target() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one")))
     assert "2026-11-22, commit 0123456789, a processor, 2 cores, 24 GiB" in page
     assert "1 of 2 targets are met; missed are:\n\n- one, lag: 1,200 ms, <= 1,000: missed by 20%" in page

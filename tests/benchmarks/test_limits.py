@@ -20,7 +20,7 @@ def test_benchmark_limits_refer_to_existing_benchmarks_with_unique_paths() -> No
     assert len({limit.path for limit in LIMITS}) == len(LIMITS)
 
 
-@pytest.mark.skipif(not regression.RATIOS.exists(), reason="no release has kept its shares yet: make bench-ratios")
+@pytest.mark.skipif(not regression.RATIOS.exists(), reason="no release has saved its ratios yet")
 def test_benchmark_regression_baseline_refers_to_existing_paths() -> None:
     assert set(regression.load().shares) <= {limit.path for limit in LIMITS}
 

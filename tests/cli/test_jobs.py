@@ -62,7 +62,7 @@ def told(store: Path, environ: dict[str, str] | None = None) -> Any:
     return msgspec.json.decode(shown.output)
 
 
-def test_jobs_command_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
+def test_jobs_command_lists_pending_and_parked_jobs(store: Path) -> None:
     shown = jobs(store)
     assert shown.exit_code == 0
     assert "pending: 1, oldest " in shown.output
@@ -70,7 +70,7 @@ def test_jobs_command_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
     assert "  0:1\tPostCreated\tstep 1\t8 attempts\terror 1\n" in shown.output
 
 
-def test_jobs_command_json_lists_waiting_and_dead_lettered_jobs(store: Path) -> None:
+def test_jobs_command_json_lists_pending_and_parked_jobs(store: Path) -> None:
     standing = told(store)
     assert standing["waiting"] == 1
     assert standing["oldest_seconds"] > 0
@@ -91,7 +91,9 @@ def test_jobs_replay_replays_named_job_or_all_jobs(store: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("replay",), ("replay", "1", "--all")])
-def test_jobs_replay_without_selection_or_with_both_is_a_usage_error(store: Path, arguments: tuple[str, ...]) -> None:
+def test_jobs_replay_with_neither_or_both_of_job_names_and_all_option_is_a_usage_error(
+    store: Path, arguments: tuple[str, ...]
+) -> None:
     assert jobs(store, *arguments).exit_code == 2
     assert len(told(store)["buried"]) == 2
 
@@ -211,8 +213,8 @@ async def test_jobs_command_with_stopped_worker_reports_unknown_in_flight_count(
 
 
 @pytest.mark.parametrize(("environ", "most"), [({}, 3.0), ({"SHOAL_RUN_CONSEQUENCES": "false"}, 0.0)])
-def test_jobs_command_names_post_refusal_limit_only_where_it_applies(
+def test_jobs_command_states_when_new_posts_are_refused_only_if_delay_limit_applies(
     environ: dict[str, str], most: float, store: Path
 ) -> None:
     assert told(store, environ)["most_seconds"] == most
-    assert ("refusing new posts" in jobs(store, environ=environ).output) == bool(most)
+    assert ("new posts are refused" in jobs(store, environ=environ).output) == bool(most)

@@ -206,7 +206,7 @@ def test_rank_replay_invalid_arguments_are_reported_in_one_line(store: Path, rec
         assert refused.output.count("\n") == 1
 
 
-def test_rank_replay_recipe_file_in_utf16_is_not_toml(store: Path, tmp_path: Path) -> None:
+def test_rank_replay_recipe_file_in_utf16_is_refused_as_invalid_toml(store: Path, tmp_path: Path) -> None:
     (tmp_path / "wide.toml").write_bytes("author_most = 1\n".encode("utf-16"))
     assert "is not valid TOML" in shoal(store, "rank", "replay", "--weights", str(tmp_path / "wide.toml")).stderr
 

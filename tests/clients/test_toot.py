@@ -56,7 +56,7 @@ def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 Terminals = tuple[Terminal, Terminal]
 
 
-def test_toot_shows_logged_in_account_and_followers(terminals: Terminals) -> None:
+def test_toot_client_shows_logged_in_account_and_followers(terminals: Terminals) -> None:
     ann, ben = terminals
     assert f"@{ann.account.name}" in ann.type("whoami")
     assert f"@{ben.account.name}" in ann.type("whois", ben.account.name)
@@ -68,7 +68,7 @@ def test_toot_shows_logged_in_account_and_followers(terminals: Terminals) -> Non
     assert "Ann of the pier" in ben.type("whois", ann.account.name)
 
 
-def test_toot_posts_replies_and_reacts_to_posts(terminals: Terminals) -> None:
+def test_toot_client_posts_replies_and_reacts_to_posts(terminals: Terminals) -> None:
     ann, ben = terminals
     post = ann.json("post", "Low tide at #dawn")
     assert "Low tide at #dawn" in ann.type("timelines", "account", ann.account.name, "--no-pager")
@@ -93,7 +93,7 @@ def test_toot_posts_replies_and_reacts_to_posts(terminals: Terminals) -> None:
     assert "scheduled" in ann.type("post", "Later", "--scheduled-in", "1h").lower()
 
 
-def test_toot_uploads_and_posts_media(terminals: Terminals, tmp_path: Path) -> None:
+def test_toot_client_uploads_and_posts_media(terminals: Terminals, tmp_path: Path) -> None:
     ann, _ = terminals
     (tmp_path / "sand.png").write_bytes(picture(64, 40))
     assert ann.json("upload", str(tmp_path / "sand.png"), "-d", "sand")["description"] == "sand"
@@ -101,7 +101,7 @@ def test_toot_uploads_and_posts_media(terminals: Terminals, tmp_path: Path) -> N
     assert [media["description"] for media in post["media_attachments"]] == ["wet sand"]
 
 
-def test_toot_votes_in_polls(terminals: Terminals) -> None:
+def test_toot_client_votes_in_polls(terminals: Terminals) -> None:
     ann, ben = terminals
     post = ann.json("post", "Which?", "--poll-option", "crab", "--poll-option", "mussel", "--poll-expires-in", "1h")
     assert [option["title"] for option in post["poll"]["options"]] == ["crab", "mussel"]
@@ -110,7 +110,7 @@ def test_toot_votes_in_polls(terminals: Terminals) -> None:
     assert (shown["own_votes"], shown["votes_count"]) == ([1], 1)
 
 
-def test_toot_manages_lists(terminals: Terminals) -> None:
+def test_toot_client_manages_lists(terminals: Terminals) -> None:
     ann, ben = terminals
     ann.type("lists", "create", "Harbour")
     assert "Harbour" in ann.type("lists", "list")
@@ -123,7 +123,7 @@ def test_toot_manages_lists(terminals: Terminals) -> None:
     assert "Harbour" not in ann.type("lists", "list")
 
 
-def test_toot_follows_and_features_tags(terminals: Terminals) -> None:
+def test_toot_client_follows_and_features_tags(terminals: Terminals) -> None:
     ann, ben = terminals
     ben.type("post", "Green #kelp")
     assert "✓" in ann.type("tags", "follow", "kelp")
@@ -136,14 +136,14 @@ def test_toot_follows_and_features_tags(terminals: Terminals) -> None:
     assert "✓" in ann.type("tags", "unfollow", "kelp")
 
 
-def test_toot_searches_accounts_and_tags(terminals: Terminals) -> None:
+def test_toot_client_searches_accounts_and_tags(terminals: Terminals) -> None:
     ann, ben = terminals
     ann.type("post", "#eelgrass_a #eelgrass_b #eelgrass_c")
     assert f"@{ben.account.name}" in ann.type("search", ben.account.name)
     until(lambda: "#eelgrass_a, #eelgrass_b, #eelgrass_c" in ann.type("search", "#eelgrass"))
 
 
-def test_toot_reads_and_clears_notifications(terminals: Terminals) -> None:
+def test_toot_client_reads_and_clears_notifications(terminals: Terminals) -> None:
     ann, ben = terminals
     ben.type("post", f"@{ann.account.name} ahoy")
     until(lambda: "ahoy" in ann.type("notifications", "--mentions"))
@@ -151,7 +151,7 @@ def test_toot_reads_and_clears_notifications(terminals: Terminals) -> None:
     assert "ahoy" not in ann.type("notifications")
 
 
-def test_toot_mutes_and_blocks_accounts(terminals: Terminals, shoal: Served) -> None:
+def test_toot_client_mutes_and_blocks_accounts(terminals: Terminals, shoal: Served) -> None:
     ann, _ = terminals
     cat = shoal.join("cat")
     for verb, listing, undo in (("mute", "muted", "unmute"), ("block", "blocked", "unblock")):
@@ -160,7 +160,7 @@ def test_toot_mutes_and_blocks_accounts(terminals: Terminals, shoal: Served) -> 
         assert "✓" in ann.type(undo, cat.name)
 
 
-def test_toot_logout_removes_account(shoal: Served, tmp_path: Path) -> None:
+def test_toot_client_logout_removes_account(shoal: Served, tmp_path: Path) -> None:
     dan = Terminal(shoal, tmp_path, shoal.join("dan"))
     assert "✓" in dan.type("logout", f"{dan.account.name}@{urlsplit(shoal.url).netloc}")
     assert dan.account.name not in dan.type("auth")

@@ -74,7 +74,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def test_server_unit_confined_server_handles_signup_and_uploads(folder: Path) -> None:
+def test_server_confined_by_systemd_unit_handles_signup_and_uploads(folder: Path) -> None:
     unit = folder / "shoal.service"
     unit.write_text((UNITS / "shoal.service").read_text().replace("/srv/shoal", str(folder)))
     (folder / "shoal.toml").write_text(f'store = "sqlite:///{folder}/shoal.db"\nport = 0\nrate_limits = false\n')
@@ -169,7 +169,7 @@ def test_service_manager_without_notify_socket_is_not_notified(tmp_path: Path) -
     assert service_manager.pause({**here, "WATCHDOG_PID": str(os.getppid())}) is None
 
 
-def test_readiness_notification_waits_for_room_in_full_queue(tmp_path: Path) -> None:
+def test_readiness_notification_waits_while_notification_queue_is_full(tmp_path: Path) -> None:
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, ThreadPoolExecutor(1) as threads:
         listener.bind(path)

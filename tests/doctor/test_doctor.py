@@ -97,7 +97,7 @@ def test_doctor_settings_file_with_secrets_and_wide_permissions_is_bad(tmp_path:
         assert "chmod 600" in finding.advice
 
 
-def test_doctor_settings_file_secrets_count_regardless_of_environment(tmp_path: Path) -> None:
+def test_doctor_readable_settings_file_with_secret_is_bad_even_if_environment_overrides_it(tmp_path: Path) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text('mail = "smtps://post:word@mail.example"\n')
     path.chmod(0o644)
@@ -289,7 +289,7 @@ def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: p
     assert visit(tmp_path).only("backup").grade == "bad"
 
 
-def test_doctor_dead_letter_jobs_are_reported(tmp_path: Path) -> None:
+def test_doctor_parked_jobs_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "shoal.db"
     asyncio.run(made(f"sqlite:///{path}"))
     asyncio.run(_park(path))

@@ -382,6 +382,6 @@ def test_media_upload_refusal_states_the_value_and_the_limit(source: Callable[[]
         *((brand, False) for brand in ("heis", "heim", "miaf", "jxl ", "crx ", "jp2 ", "mif1", "hevx", "cr3 ", "....")),
     ],
 )
-def test_iso_media_file_with_known_major_brand_only_is_detected_as_video(brand: str, taken: bool) -> None:
+def test_iso_media_file_is_detected_as_video_by_its_major_brand_alone(brand: str, taken: bool) -> None:
     head = b"\0\0\0\x18ftyp" + brand.encode() + b"\0\0\0\0isommp42"
     assert (sniff_clip(head) is not None) is taken

@@ -52,7 +52,7 @@ def test_image_renderer_hostile_exif_is_bounded(camera: dict[int, object], detai
 
 
 @pytest.mark.parametrize("fraction", [(1, 0), (0, 0), (0, 1)])
-def test_image_renderer_impossible_fraction_is_no_value(fraction: tuple[int, int]) -> None:
+def test_image_renderer_exif_value_with_impossible_fraction_is_ignored(fraction: tuple[int, int]) -> None:
     marked = (1_234_567, 7_654_321)
     whole = taken(make="", model="", camera={ExifTags.Base.ExposureTime: IFDRational(*marked)})
     assert whole.count(struct.pack(">2L", *marked)) == 1

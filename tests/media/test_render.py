@@ -192,7 +192,7 @@ def test_image_renderer_palette_image_keeps_transparency() -> None:
     assert near(color(made.feed, (0.8, 0.5)), (*BLUE, 255))
 
 
-def test_image_renderer_opaque_alpha_channel_becomes_jpeg() -> None:
+def test_image_renderer_png_with_opaque_alpha_channel_becomes_jpeg() -> None:
     assert render(saved(noise().convert("RGBA")), LIMITS).content_type == "image/jpeg"
 
 

@@ -237,7 +237,7 @@ async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Pa
 
 
 @in_loop
-async def test_shoal_check_repairs_follow_history_without_end_as_of_its_time(tmp_path: Path) -> None:
+async def test_shoal_check_repair_ends_unended_follow_history_just_after_last_beginning(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
     checked_network.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
@@ -266,7 +266,7 @@ async def test_shoal_check_repair_restores_the_original_association(tmp_path: Pa
 
 
 @in_loop
-async def test_shoal_check_repair_migrates_counts_of_older_networks_to_public_posts(tmp_path: Path) -> None:
+async def test_shoal_check_repair_converts_lists_and_counts_of_older_format(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     async with Shoal.open(checked_network.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
@@ -299,7 +299,7 @@ async def test_shoal_check_repair_migrates_counts_of_older_networks_to_public_po
 
 
 @in_loop
-async def test_shoal_check_repair_of_association_with_conflicting_ends_keeps_later_one(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_association_that_differs_from_its_inverse_keeps_the_later(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
     await checked(checked_network, repair=True)
@@ -308,7 +308,7 @@ async def test_shoal_check_repair_of_association_with_conflicting_ends_keeps_lat
 
 
 @in_loop
-async def test_shoal_check_detects_operations_applied_at_one_end_only(tmp_path: Path) -> None:
+async def test_shoal_check_detects_association_changed_without_its_inverse(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     async with Shoal.open(checked_network.url) as shoal:
         for op in (

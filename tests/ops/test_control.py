@@ -67,7 +67,7 @@ async def test_control_socket_works_under_long_path_and_replaces_stale_file(tmp_
 
 
 @in_loop
-async def test_control_socket_errors_keep_their_messages(door: Path) -> None:
+async def test_control_socket_caller_gets_error_with_message_of_server(door: Path) -> None:
     async with Shoal.open("memory://") as opened, listening(opened.network, door):
         with pytest.raises(ShoalError, match="no member 'nobody'"):
             await ask(door, CheckThere("nobody"))

@@ -123,7 +123,7 @@ def test_demo_stories_have_one_to_five_comments_and_repeat_no_text() -> None:
             assert not any(line.startswith((">", "+")) for line in story.comments)
 
 
-def test_demo_replies_of_authors_are_by_authors(network: DemoPlan) -> None:
+def test_demo_replies_written_for_story_authors_are_posted_by_them(network: DemoPlan) -> None:
     replies = {line[2:]: story.author for story in WITH_PHOTOS for line in story.comments if line.startswith("> ")}
     written = {re.sub(r"^@\w+ ", "", post.text): network.people[post.author].name for post in network.posts}
     found = {text: written[text] for text in replies if text in written}

@@ -20,7 +20,7 @@ sys.stdin.read()
 """
 
 
-def test_port_allocation_of_port_held_by_another_process_fails_until_it_exits(
+def test_port_reserved_by_another_process_is_not_allocated_until_that_process_exits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:

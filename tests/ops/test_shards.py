@@ -64,7 +64,7 @@ def test_shard_spread_by_source_sums_its_shards() -> None:
     assert weigh(Post(id=1, author_id=1)).posts == 1
 
 
-def test_shard_map_move_and_return_update_owners_and_leftovers() -> None:
+def test_shard_map_after_move_and_rollback_names_owners_and_old_locations() -> None:
     first = first_map("a")
     moved = first.with_store("b").moving([3, 4], 0, 1, returns=False)
     assert (moved.version, moved.by_store()[1], moved.moved) == (1, [3, 4], {3: 0, 4: 0})

@@ -41,7 +41,7 @@ async def reading_from_owner(path: Path) -> AsyncIterator[tuple[StoreReader, lis
 
 
 @in_loop
-async def test_reader_process_timeline_request_after_timed_out_one_gets_its_own_answer(
+async def test_reader_process_timeline_request_after_timed_out_request_gets_its_own_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):

@@ -379,7 +379,7 @@ async def _act(shoal: Shoal, people: Any, mine: Any, acts: Any) -> None:
         ([TagRule("sea", target="sky")], [TagRule("sea", target="sky")]),
     ],
 )
-def test_tag_rules_on_spellings_of_one_tag_are_folded_without_chains(
+def test_tag_rules_on_spellings_of_one_tag_become_rules_on_canonical_tag_without_chains(
     rules: list[TagRule], expected: list[TagRule]
 ) -> None:
     found = folded({rule.name: rule for rule in rules})
@@ -492,7 +492,7 @@ async def test_tag_upgrade_yields_to_event_loop_within_page(monkeypatch: Any) ->
 
 
 @in_loop
-async def test_more_like_feedback_on_tag_of_post_before_upgrade_is_counted() -> None:
+async def test_more_like_feedback_given_on_tag_before_tag_upgrade_is_counted() -> None:
     async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         with former_tags():

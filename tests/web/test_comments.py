@@ -244,7 +244,7 @@ def test_poll_form_records_vote_and_shows_result(here: NetworkFixture) -> None:
     voted = page.press("Vote", choices=["1"])
     assert voted.path.startswith(f"/@kim/{post.id}")
     assert "1 person voted" in voted.text
-    assert "Coffee your choice 100 %" in voted.text
+    assert "Coffee your vote 100 %" in voted.text
     again = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", page.form_token), ("choices[]", "0")])
     assert again.status == 422
     assert "already voted" in again.text

@@ -67,7 +67,7 @@ def test_compose_form_without_script_describes_orders_and_posts_pictures(here: N
     page = form.press("Upload", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
     assert (page.status, page.field("Text").text) == (200, "Low tide")
     describe(page, "A harbour", "A boat")
-    page = page.press("Move back", card(page, 0))
+    page = page.press("Move later", card(page, 0))
     assert [field.text for field in page.html.find_all("textarea", attrs={"name": "pictures[][description]"})] == [
         "A boat",
         "A harbour",
@@ -279,7 +279,7 @@ def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: Network
     assert wrong.status == 422
     assert "at least 5 minutes in the future" in wrong.text
     again = moved.follow("Edit and post again")
-    assert (again.field("Text").text, again.field("Post at")["value"]) == ("Later", "2030-06-01T10:00")
+    assert (again.field("Text").text, again.field("Time to post")["value"]) == ("Later", "2030-06-01T10:00")
     done = again.press("Post", text="Later, and better")
     assert "Later, and better" in done.text
     (plan,) = here.run(waiting(here.network.store, ivy.id, Cursor(limit=9))).posts

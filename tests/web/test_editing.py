@@ -51,7 +51,7 @@ def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: Netwo
     page = visitor(here, "ann").open(f"/posts/{post.id}/edit")
     assert page.field("Text").text == "Low tide"
     page = page.press("Remove", card(page, 0))
-    page = page.press("Move forward", card(page, 1))
+    page = page.press("Move earlier", card(page, 1))
     page = page.press("Upload", files=[("files[]", ("new.png", picture()))])
     fields = page.html.find_all("textarea", attrs={"name": "pictures[][description]"})
     assert [field.text for field in fields] == ["third", "second", ""]

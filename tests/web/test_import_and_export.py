@@ -41,7 +41,7 @@ def test_follow_list_import_finds_and_follows_members(here: NetworkFixture, ann:
     page = ann.open("/settings/contacts").press("Search", files={"file": ("following_accounts.csv", listed.encode())})
     assert "Searched for 3 accounts." in page.text
     assert sorted(one.has_attr("checked") for one in page.html.select("main li input")) == [False, True]
-    assert "Says they are benphotos@pixelfed.example on another network" in page.text
+    assert "This person says that they are benphotos@pixelfed.example on another network" in page.text
     assert "possibly someone else" in page.text
     page = page.press("Follow selected")
     assert "Saved." in page.text

@@ -98,7 +98,7 @@ def test_language_parameter_on_publicly_cached_page_sets_no_cookie(here: Network
     assert "set-cookie" not in answer.headers
 
 
-def test_language_lookup_of_long_text_keeps_no_memory() -> None:
+def test_language_lookup_of_long_text_does_not_retain_it_in_memory() -> None:
     tracemalloc.start()
     for number in range(100):
         text = f"{number}" + "x" * 60_000

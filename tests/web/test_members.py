@@ -178,7 +178,7 @@ def test_album_is_created_filled_reordered_and_deleted(here: NetworkFixture) -> 
     again = album.follow("Add photos")
     assert len(again.html.select('input[name="photos[]"]')) == 1
     edit = album.follow("Edit")
-    moved = edit.press("Move back", edit.html.select(".arrange li")[0])
+    moved = edit.press("Move later", edit.html.select(".arrange li")[0])
     assert [one["data-media"] for one in moved.html.select(".arrange li")] == [
         one["data-media"] for one in edit.html.select(".arrange li")
     ][::-1]

@@ -101,7 +101,9 @@ def test_page_cache_entry_is_invalidated_by_changes_outside_graph(move: Move) ->
 
 
 @pytest.mark.parametrize("move", MOVES, ids=[move.path for move in MOVES])
-def test_page_cache_entry_without_comparison_becomes_stale(move: Move, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_that_does_not_compare_external_data_serves_stale_page(
+    move: Move, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in move.where:
         monkeypatch.setattr(module, "compared", unnoted)
     before, cached, fresh = looked(move)
@@ -146,7 +148,9 @@ def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("path", ["/tags/harbour", "/explore/tags", "/", "/api/v1/tags/harbour"])
-def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_does_not_store_pages_rendered_while_tag_cloud_is_unavailable(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with network_fixture() as here:
         post(here, here.join("ann"), "Low tide #harbour #boats")
         here.settle()
@@ -166,7 +170,9 @@ def test_page_cache_skips_pages_rendered_without_tag_cloud(path: str, monkeypatc
 
 
 @pytest.mark.parametrize("path", ["/explore/people"])
-def test_page_cache_skips_pages_rendered_without_member_relations(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_does_not_store_pages_rendered_while_member_relations_are_unavailable(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with network_fixture() as here:
         post(here, here.join("ann"), "Low tide")
         here.settle()

@@ -61,7 +61,7 @@ def test_photo_grid_reordered_by_author_keeps_every_photo(authors: list[int]) ->
     assert sorted(shown) == sorted(authors)
 
 
-def test_photo_grid_of_many_authors_shows_at_most_two_photos_of_one_on_a_screen() -> None:
+def test_photo_grid_of_many_authors_shows_at_most_two_photos_per_author_on_a_screen() -> None:
     shown = [one.author.id for one in spread([photo(1) for _ in range(6)] + [photo(n) for n in range(2, 30)])]
     assert all(shown[at : at + 9].count(1) <= 2 for at in range(len(shown) - 9))
 

@@ -139,7 +139,12 @@ def test_recipe_page_explains_recipe_and_saves_it(here: NetworkFixture, ann: Vis
     page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
     assert "People you follow default: 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
-    for words in ("down to half after 12 hours", "down to half at 25 km", "25 % of the feed", "At most 1 of 10 posts"):
+    for words in (
+        "After 12 hours, recency counts half.",
+        "At a distance of 25 km, nearness counts half.",
+        "25 % of the feed",
+        "At most 1 of 10 posts",
+    ):
         assert words in page.text
     taken = page.press("Use this recipe")
     recipe = Recipe(weights=Weights(friends=8.0, seen=-6.0), half_life_hours=12.0, exploration=0.25, author_most=1)

@@ -73,11 +73,11 @@ def test_list_is_created_filled_read_changed_and_deleted(here: NetworkFixture) -
     assert said(feed) == ["from fay"]
     assert tabs(feed)[:4] == ["Latest", "For you", "Catch up", "Sailors"]
     assert said(browser.open("/")) == ["from gil"]
-    edit = feed.follow("People and settings")
+    edit = feed.follow("People and settings of this list")
     assert edit.field("Hide these people").has_attr("checked")
     changed = edit.press("Save", title="Seamen", replies="none")
     assert tabs(changed)[3] == "Seamen"
-    emptied = changed.follow("People and settings").press("Remove fay")
+    emptied = changed.follow("People and settings of this list").press("Remove fay")
     assert "This list is empty" in emptied.text
     gone = emptied.press("Delete")
     assert "No lists yet" in gone.text

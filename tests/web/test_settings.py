@@ -211,7 +211,7 @@ def test_feedback_settings_list_and_remove_feedback(here: NetworkFixture, ann: V
     assert (feedback.authors, feedback.tags, feedback.picked) == ({}, {}, ("tide",))
 
 
-def test_settings_of_muted_and_blocked_members_unmute_and_unblock(here: NetworkFixture, ann: Visitor) -> None:
+def test_settings_page_of_muted_and_blocked_members_unmutes_and_unblocks(here: NetworkFixture, ann: Visitor) -> None:
     me, cyd, dee = now(here), member(here, "cyd"), member(here, "dee")
     assert "No muted people" in ann.open("/settings/people").text
     here.run(relationships.mute(here.writes, me.id, cyd.id))

@@ -155,7 +155,7 @@ def test_invitation_link_allows_signup_with_closed_registrations() -> None:
 
         form = visitor(private).open(link)
         assert "Ann of the sea invites you." in form.text
-        assert "You will follow them." in form.text
+        assert "You will follow this person." in form.text
         assert (form.answer.headers["x-robots-tag"], form.answer.headers["referrer-policy"]) == (
             "noindex",
             "no-referrer",

@@ -102,6 +102,7 @@ FOR_PROGRAMS = (
     r"|radius_km|visibility): .*",
     r"Canonical email hash .*",
     r"Text can't be blank",
+    r"Context None or invalid context supplied",
     r"unknown action .*",
     r"the (recipe is not valid|link to a recipe).*",
     r"tags: at most .*",

@@ -29,7 +29,7 @@ class AuditActor(msgspec.Struct):
 
 
 class AuditObject(msgspec.Struct):
-    """The target of an action, with its name at the time of the action; `id` is empty if it has none."""
+    """The target of an action, with its name at the time of the action. `id` is empty if the target has none."""
 
     kind: str
     id: str
@@ -37,7 +37,7 @@ class AuditObject(msgspec.Struct):
 
 
 class AuditRecord(msgspec.Struct):
-    """An entry of the audit log. `actor` is null if no member was logged in, and for the command line."""
+    """An entry of the audit log. `actor` is null if no member was logged in, and for actions on the command line."""
 
     id: str
     created_at: str
@@ -45,7 +45,7 @@ class AuditRecord(msgspec.Struct):
     actor: AuditActor | None
     target: AuditObject
     address: str
-    """The client's IP address; empty if there was no client."""
+    """The client's IP address; empty for an action without a client."""
     reason: str
     details: dict[str, str | int]
 
@@ -66,12 +66,15 @@ def record_of(dated: DatedEntry) -> AuditRecord:
 
 
 MOST_LISTED = 100
-"""Maximum entries of a page: even with the longest reasons, they fit into one answer of the control socket."""
+"""Maximum entries of a page. Even with the longest reasons, they fit into one answer of the control socket."""
 _WRITTEN_AT_ONCE = 500
 
 
 class ListAudit(Operation[list[AuditRecord]]):
-    """Read a page of the audit log, newest first, filtered by actor, target member and verb; an empty value matches all."""
+    """Read a page of the audit log, newest first, filtered by actor, target member and verb.
+
+    An empty filter matches all entries.
+    """
 
     actor: str = ""
     target: str = ""
@@ -102,7 +105,7 @@ class ExportAudit(Operation[int]):
     to: Path
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
-        # The log contains IP addresses: only the owner may read the file.
+        # Only the owner may read the file, because the log contains IP addresses.
         file = os.fdopen(os.open(self.to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         written = 0
         try:
@@ -113,7 +116,7 @@ class ExportAudit(Operation[int]):
                         written += len(lines)
                         progress("entries", written, 0)
         except BaseException:
-            # Do not leave a partial log.
+            # Remove the file, so that no partial log remains.
             with suppress(OSError):
                 self.to.unlink()
             raise
@@ -133,7 +136,7 @@ async def _lines(graph: Reader) -> AsyncGenerator[list[bytes], None]:
 
 
 async def _id_of(network: AnyNetwork, who: str) -> int:
-    """Return the id of a member given by user name or id. Raises `NotFound` for an unknown name."""
+    """Return the id of the member with this user name or id. Raises `NotFound` for an unknown name."""
     found = await id_called(network.reads.graph, who)
     if found is None:
         raise NotFound(f"no member {who!r}: use the id to find a deleted member")

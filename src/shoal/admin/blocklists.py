@@ -36,13 +36,14 @@ _LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP, B
 
 
 class Blocklists:
-    """Changes of the blocklists of a network, without permission checks."""
-
     def __init__(self, writes: Writes) -> None:
         self._writes = writes
 
     async def block_domain(self, domain: str) -> EmailDomainBlock:
-        """Refuse sign-ups with e-mail addresses of this domain and its subdomains. Raises `Taken` if already blocked."""
+        """Refuse sign-ups with e-mail addresses of a domain and its subdomains.
+
+        Raises `Taken` if the domain is blocked already.
+        """
         return await blocklists.block_domain(self._writes, domain)
 
     async def block_address(self, address: str) -> CanonicalEmailBlock:
@@ -55,7 +56,7 @@ class Blocklists:
     async def block_network(
         self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
     ) -> IpBlock:
-        """Block an IP address or address range for `seconds` (0: permanently). Raises `Taken` if already blocked.
+        """Block an IP address or address range for `seconds`; 0 blocks it permanently. Raises `Taken` if it is blocked already.
 
         Servers apply the block within a few seconds.
         """
@@ -74,7 +75,7 @@ class Blocklists:
         await blocklists.unblock_name(self._writes, word)
 
     async def unblock(self, what: str) -> None:
-        """Remove the block of a domain, an e-mail address or an IP address range. Raises `NotFound` if it is not blocked."""
+        """Remove the block of a domain, an e-mail address or an IP address range. Raises `NotFound` if there is no such block."""
         if (network := _network(what)) is not None:
             await blocklists.unblock_ip(self._writes, await self._id(ip_block_key(network), what))
         elif "@" in what:

@@ -46,14 +46,14 @@ class AnyNetwork(Protocol):
     def runner(self) -> Runner[Any]: ...
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Wait until all events so far are processed, for at most `patience` seconds."""
+        """Wait until all events that exist now are processed, for at most `patience` seconds."""
         ...
 
     @property
     def tag_store(self) -> CloudStore: ...
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Apply an operator's correction of tag counts or tag rules."""
+        """Apply an operator's correction of the tag counts or tag rules."""
         ...
 
     @property
@@ -67,12 +67,15 @@ T = TypeVar("T")
 
 
 class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
-    """An administrative operation. `T` is the type of its result."""
+    """An administrative operation. `T` is the type of its result, and the class attribute `answer` is this type at run time."""
 
     alone: ClassVar[bool] = False
-    """Whether the operation takes long: only one operation with `alone` may run at a time."""
+    """Whether the operation takes long. Only one such operation may run at a time."""
     background: ClassVar[bool] = False
-    """Whether a command that runs it without a server also processes its events; if not, the next server processes them."""
+    """Whether a command that runs the operation without a server also processes its events.
+
+    If not, the next server processes them.
+    """
 
     @property
     def answer(self) -> Any:

@@ -34,7 +34,10 @@ _BUSY = "another check, import or replay is running: wait for it to finish"
 
 @asynccontextmanager
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
-    """Serve the control socket during the block. Call this only while holding the store's lock: an existing socket is replaced."""
+    """Serve the control socket during the block.
+
+    The caller must hold the lock of the store, because an existing socket is replaced.
+    """
     async with serving(path, Service(_Operations(network).answer)):
         yield
 
@@ -44,8 +47,9 @@ async def ask(
 ) -> T:
     """Run an operation on the server at `path`.
 
-    Raises `NotListening` if no server is running, `Unavailable` if the server cannot be reached, `OutcomeUnknown` if the connection
-    breaks off or the server is silent for `silence` seconds, and the error of the operation if it failed on the server.
+    Raises `NotListening` if no server is running, `Unavailable` if the server cannot be reached, and `OutcomeUnknown`
+    if the connection breaks or the server sends nothing for `silence` seconds. If the operation failed on the server,
+    its error is raised.
     """
     client = await connect(path, silence=silence)
     try:
@@ -61,8 +65,6 @@ async def ask(
 
 
 class _Operations:
-    """Runs operations on the server: at most 16 concurrently, of which at most one may be marked `alone`."""
-
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
         self._long = asyncio.Lock()
@@ -98,8 +100,6 @@ class _Operations:
 
 
 class _ProgressReports:
-    """Sends progress reports to the caller, at a limited rate."""
-
     def __init__(self, call: ServedCall) -> None:
         self._call = call
         self._sent_at = 0.0
@@ -111,7 +111,7 @@ class _ProgressReports:
 
 
 def _encode_path(value: object) -> str:
-    """Encode a path as text, because MessagePack has no type for paths."""
+    """Encode a path as text. MessagePack has no type for paths."""
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded")

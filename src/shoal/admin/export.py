@@ -1,6 +1,6 @@
 """Export of a member's own data: posts, uploads, reactions, relationships, follow periods, account history and settings.
 
-Other members' posts are quoted only as far as the member may see them now. Secrets are excluded. An export is written to a
+Posts of other members are quoted only if the member may see them now. Secrets are excluded. An export is written to a
 directory or a ZIP file, or streamed as a ZIP while it is created, without temporary files and in constant memory.
 """
 
@@ -152,11 +152,10 @@ async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]
 
 
 async def _media(export: Export) -> list[dict[str, Any]]:
-    """Copy all media files that the member uploaded, and return their metadata."""
     records: list[dict[str, Any]] = []
     async with aclosing(export.nodes(OWNS, Media)) as uploads:
         async for media in uploads:
-            # Media that are being processed or have failed have no file.
+            # Media that are being processed or could not be processed have no file.
             file = await export.file(media.key) if media.key else ""
             records.append(
                 {
@@ -174,7 +173,7 @@ async def _media(export: Export) -> list[dict[str, Any]]:
 
 
 class _Table(NamedTuple):
-    """A CSV table of members or posts to export, with the additional columns of each entry."""
+    """A CSV table of members or posts, with additional columns."""
 
     atype: AssocType
     more: tuple[str, ...] = ()
@@ -240,7 +239,7 @@ async def write_relationships(export: Export) -> None:
 
 
 async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
-    """Write posts that the member reacted to, with author and text if the member may see them."""
+    """Write the posts that the member reacted to. A post that the member may see has its author and text."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         records = await _quoted(export, [assoc.id2 for assoc in page])
@@ -250,7 +249,7 @@ async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """Write the member's votes in existing polls, with the texts of the polls that the member may see."""
+    """Write the member's votes in existing polls. A poll that the member may see has its texts."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
@@ -271,14 +270,15 @@ def _chosen(assoc: Assoc, poll: Poll) -> str:
 
 
 async def _quoted(export: Export, post_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """Return author and text of the posts that the member may see now."""
+    """Return the author and text of each post that the member may see now."""
     seen = await hydrate(export.graph, export.member.id, post_ids, unasked=False)
     return {entry.id: (entry.author.member.name, entry.post.text) for entry in seen}
 
 
 async def _people(export: Export, noun: str, table: _Table) -> None:
     def since(assoc: Assoc) -> str:
-        # The data of a follow has its start, if a change of the options of the follow has changed the time of the association.
+        # A change of a follow's options may have changed the time of the association. Its data then contains the start
+        # of the follow.
         follows = table.atype in (FOLLOWS, FOLLOWED_BY)
         return when(follow_terms(assoc.data).began(assoc.time) if follows else assoc.time)
 
@@ -297,7 +297,7 @@ async def _tags(export: Export, noun: str, atype: AssocType) -> None:
 
 
 async def _audited(export: Export) -> None:
-    """Write the audit entries of the member's account, with IP addresses: actions, and failed logins."""
+    """Write the audit log entries of the member's account with their IP addresses: actions, and failed logins."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         entries = await moderation.own(export.graph, export.member.id, page)
@@ -318,7 +318,7 @@ _FILES = {"follow_periods": FOLLOWS, "follower_periods": FOLLOWED_BY}
 
 
 async def write_follow_periods(export: Export) -> None:
-    """Write every recorded follow period, including current ones, with the other member's current name."""
+    """Write all recorded follow periods, including current follows, with the current name of the other member."""
     since = await known_since(export.reads)
 
     async def rows(page: dict[int, list[AssocRow]]) -> list[tuple[str, ...]]:
@@ -343,9 +343,9 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield pages of the rows of follows, by the id of the other member.
+    """Yield the rows of follows in pages, by the id of the other member.
 
-    The rows are a follow or its tombstone and, for a live follow, the tombstone that stores its earlier periods.
+    The rows are a follow or its tombstone. A live follow also has a tombstone with its earlier periods.
     """
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
@@ -369,7 +369,7 @@ async def _part(export: Export, atype: AssocType, after: int) -> list[AssocRow]:
 
 
 _INTERNAL = frozenset({"login_id", "follows_inviter"})
-"""Fields of a member that are internal and not exported."""
+"""Internal fields of a member, which are not exported."""
 
 
 async def write_settings(export: Export) -> None:
@@ -420,7 +420,7 @@ async def _list_member_names(export: Export, list_id: int) -> list[str]:
 
 
 async def _album(export: Export, album: Album) -> dict[str, Any]:
-    """Return an album with its photos in order, each as its post and its file name in `media.json`."""
+    """Return an album with its photos in order. A photo has the id of its post, and its file name in `media.json`."""
     return {
         "title": album.title,
         "description": album.description,
@@ -430,7 +430,6 @@ async def _album(export: Export, album: Album) -> dict[str, Any]:
 
 
 async def _invitation(_export: Export, invitation: Invitation) -> dict[str, Any]:
-    """Return an invitation without its code, which would allow sign-ups."""
     return {
         "made": when(invitation.id),
         "until": iso(invitation.expires_at) or None,
@@ -441,7 +440,6 @@ async def _invitation(_export: Export, invitation: Invitation) -> dict[str, Any]
 
 
 async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield the browsers and apps in which the member is logged in."""
     async with aclosing(export.pages(LOGGED_IN)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])
@@ -461,7 +459,7 @@ async def _sessions(export: Export) -> AsyncGenerator[dict[str, Any], None]:
 
 
 async def _passkeys(export: Export) -> None:
-    """Write the names and dates of the member's passkeys; the keys themselves are of no use elsewhere."""
+    """Write the names and dates of the member's passkeys. The keys themselves are useless on other servers."""
     login = await login_of(export.graph, export.member)
     export.document(
         "passkeys",
@@ -501,7 +499,7 @@ async def _filters(export: Export) -> None:
 
 
 async def _ranking(export: Export) -> None:
-    """Write the member's ranking preferences and feedback (more or less like this)."""
+    """Write the member's ranking preferences, and their feedback ("more like this", "less like this")."""
     personalization = await personalization_of(export.graph, export.member.id)
     feedback = personalization.feedback
     authors = await members_by_id(export.graph, list(feedback.authors))
@@ -518,10 +516,10 @@ async def _ranking(export: Export) -> None:
 
 
 async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> int:
-    """Export all data of a member to a directory or a `.zip` file; nothing remains if it fails.
+    """Export all data of a member to a directory or a `.zip` file. After a failure, nothing remains.
 
-    Returns the number of media files that could not be found. Raises `NotFound` for an unknown name, `InvalidInput` if the target
-    already exists.
+    Returns the number of media files that were not found. Raises `NotFound` for an unknown name, and `InvalidInput` if
+    the target already exists.
     """
     member = await member_named(network, name)
     with export_target(to) as opened:
@@ -538,11 +536,11 @@ async def write_all(writing: Export) -> None:
 
 
 _MOST_HELD = 4 * 1024 * 1024
-"""Maximum bytes in the buffer before writing pauses. A single file may exceed this."""
+"""Bytes in the buffer beyond which writing pauses. A single file may exceed them."""
 
 
 class _StreamBuffer:
-    """The write-only, unseekable file into which a streamed ZIP is written; it buffers bytes until they are sent."""
+    """The write-only file without positions into which a streamed ZIP is written. It buffers bytes until they are sent."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -552,21 +550,21 @@ class _StreamBuffer:
         self.ended = False
 
     def write(self, data: bytes) -> int:
-        """Buffer a copy of the data, because the caller may reuse its memory."""
+        """Buffer a copy of the data, because the caller may use its memory again."""
         self._pieces.append(bytes(data))
         self._size += len(data)
         self._changed.set()
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: there is no other buffer."""
+        """Do nothing, because the buffer has no other buffer below it."""
 
     def end(self) -> None:
         self.ended = True
         self._changed.set()
 
     async def drain(self) -> None:
-        """Wait until the buffer is below its limit."""
+        """Wait until the buffer has few enough bytes."""
         while self._size > _MOST_HELD:
             self._taken.clear()
             await self._taken.wait()
@@ -584,14 +582,14 @@ class _StreamBuffer:
 
 
 async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
-    """Yield the bytes of a ZIP with all data of a member, written as they are consumed."""
+    """Yield the bytes of a ZIP with all data of a member. It is created as fast as its bytes are consumed."""
     buffer = _StreamBuffer()
     writing = asyncio.create_task(_write(buffer, store, reads, files, member), name="shoal-export")
     writing.add_done_callback(lambda _done: buffer.end())
     try:
         async for piece in buffer.pieces():
             yield piece
-        # Raise the writer's error: an incomplete ZIP must not look complete.
+        # Raise the writer's error, so that an incomplete ZIP does not look complete.
         await writing
     finally:
         await cancel(writing)

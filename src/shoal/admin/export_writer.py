@@ -1,4 +1,4 @@
-"""Destination and shared writer of a member's export: a directory or one ZIP file, which appears complete or not at all."""
+"""The target of a member's export: a directory or a ZIP file. After an error, no part of it remains."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ from shoal.graph.schema import AnyNode, AssocType
 from shoal.queries.context import Reads
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
-"""Opens a file of the export by its name; the file must be closed before the next one is opened."""
+"""Opens a file of the export by its name. The file must be closed before the next is opened."""
 
 _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
-"""Suffixes of files that are already compressed."""
 
 
 @contextmanager
 def export_target(to: Path) -> Iterator[Open]:
-    """Open the destination: a ZIP if `to` ends in `.zip`, else a directory that is empty or does not exist.
+    """Open the target: a ZIP if `to` ends in `.zip`, otherwise a directory that is empty or does not exist.
 
-    Raises `InvalidInput` if something else exists there. Partial output is removed on failure.
+    Raises `InvalidInput` if the target exists already. After a failure, no part of it remains.
     """
     zipped = to.suffix == ".zip"
     if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):
@@ -57,7 +56,7 @@ def _folder(root: Path) -> Iterator[Open]:
         with os.fdopen(private_files.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
             yield file
 
-    # Remove the files of an export that was killed.
+    # Remove the files of an earlier export, which was killed.
     shutil.rmtree(root, ignore_errors=True)
     private_files.make_folder(root)
     try:
@@ -95,24 +94,22 @@ PageT = TypeVar("PageT", bound=Sized)
 NodeT = TypeVar("NodeT", bound=AnyNode)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
-"""Waits until more of an export may be produced."""
+"""Waits until the next part of an export may be created."""
 
 
 class FileSource(Protocol):
-    """Source of media files."""
-
     async def read(self, key: str) -> tuple[bytes, str]:
         """Return a stored file and its content type. Raises `NotFound`."""
         ...
 
 
 async def at_once() -> None:
-    """Return immediately: the throttle function of an export without a rate limit."""
+    """Return immediately. An export without a rate limit uses this as its `Pace`."""
 
 
 @dataclass
 class Export:
-    """Writes a member's data. Lists are read page by page, in constant memory."""
+    """Writes the data of a member. Lists are read page by page, in constant memory."""
 
     graph: Store
     reads: Reads
@@ -122,17 +119,16 @@ class Export:
     progress: Progress
     pace: Pace = at_once
     lost: int = 0
-    """Media files that could not be found."""
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """Yield pages of associations of a type, newest first, that start at the member or at the object `of`."""
+        """Yield the associations of a type that start at the member or at the object `of`, newest first, in pages."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
             before = page[-1].time
 
     async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
-        """Iterate over the objects of a kind in a list of the member, newest first."""
+        """Iterate over the objects in a list of the member that are of a kind, newest first."""
         async with aclosing(self.pages(atype)) as pages:
             async for page in pages:
                 found = await self.graph.obj_get([entry.id2 for entry in page])
@@ -141,7 +137,7 @@ class Export:
                         yield node
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
-        """Write a list of the member as a CSV file; `rows` returns the lines of each page."""
+        """Write a list of the member as a CSV file. `rows` returns the lines of a page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
 
     async def paged_table(
@@ -151,7 +147,7 @@ class Export:
         pages: AsyncGenerator[PageT, None],
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
-        """Write pages as a CSV file; `rows` returns the lines of each page."""
+        """Write pages as a CSV file. `rows` returns the lines of a page."""
         with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
@@ -170,7 +166,7 @@ class Export:
         kind: type[NodeT],
         describe: Callable[[Export, NodeT], Awaitable[dict[str, Any]]],
     ) -> None:
-        """Write a JSON file with the description of each object in a list of the member."""
+        """Write a JSON file that describes each object in a list of the member."""
 
         async def values() -> AsyncGenerator[dict[str, Any], None]:
             async with aclosing(self.nodes(atype, kind)) as nodes:
@@ -180,7 +176,7 @@ class Export:
         await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
-        """Write values as a JSON array, one at a time."""
+        """Write values as a JSON array. Only one value is in memory at a time."""
         written = 0
         with self.open(f"{noun}.json") as file:
             file.write(b"[")
@@ -194,18 +190,17 @@ class Export:
             file.write(b"\n]\n")
 
     def document(self, noun: str, value: object) -> None:
-        """Write a short value as a JSON file."""
         with self.open(f"{noun}.json") as file:
             file.write(msgspec.json.format(msgspec.json.encode(value)))
 
     async def file(self, key: str) -> str:
-        """Copy a stored file to the export, and return its name there; empty if it does not exist."""
+        """Copy a stored file into the export, and return its name there; empty if the file does not exist."""
         name = f"media/{Path(key).name}"
         await self.pace()
         try:
             data, _ = await self.files.read(key)
         except NotFound:
-            # The file is lost or was just replaced: export the rest.
+            # The file is lost or was just replaced. Export the rest.
             self.lost += 1
             return ""
         with self.open(name) as file:
@@ -214,7 +209,7 @@ class Export:
 
 
 def file_name(media: Media) -> str:
-    """Return the path of a media file in the export; empty if it has no file, because it is being processed or has failed."""
+    """Return the path of a media file in the export; empty if the media has no file, because it was not processed."""
     return f"media/{Path(media.key).name}" if media.key else ""
 
 
@@ -224,5 +219,4 @@ def when(time: int) -> str:
 
 
 def iso(moment: int) -> str:
-    """Return Unix milliseconds as ISO 8601 text; empty for 0."""
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds") if moment else ""

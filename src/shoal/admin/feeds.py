@@ -1,8 +1,8 @@
-"""Feeds and suggestions of members as an operator inspects them, and replays with another ranking recipe.
+"""Feeds and suggestions of members for operators, and comparisons with another ranking recipe (replays).
 
-A replay compares the ranked feeds of a sample of recently active members under the server's recipe and under another one.
-It changes nothing. It ranks as of now, from current follows, likes, reactions and views: it shows what would change from now
-on, not what would have been shown in the past.
+A replay compares the ranked feeds of recently active members under the server's recipe with their feeds under another
+one. It changes nothing. It uses the current follows, likes, reactions and views, so it shows what would change from now
+on, and not what members would have seen in the past.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shoal.queries.hydration import Entry
 from shoal.timelines.contract import Timelines
 
 PATIENT_SECONDS = 10.0
-"""Time limit for ranking a feed for an operator, who waits longer than a client does."""
+"""Timeout of the ranking of a feed for an operator, which is longer than for clients."""
 
 
 class TermReason(msgspec.Struct):
@@ -58,11 +58,11 @@ class FeedLine(msgspec.Struct):
 class FeedShown(msgspec.Struct):
     lines: list[FeedLine]
     by_time: str = ""
-    """Why the For you feed is chronological; empty if it is ranked, and for a home timeline."""
+    """Why the For you feed is not ranked; empty for a ranked feed and for other feeds."""
     quiet: int = 0
-    """How many of the first entries are by friends who rarely post (catch-up only)."""
+    """Number of the first entries that are by followees who rarely post. Only in a catch-up feed."""
     words: str = ""
-    """Sentence below the feed (catch-up only)."""
+    """The sentence below the feed. Only in a catch-up feed."""
 
 
 class SuggestionLine(msgspec.Struct):
@@ -98,7 +98,6 @@ async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain:
 
 
 async def missed(reads: Reads, member: int, limit: int, *, explain: bool) -> FeedShown:
-    """Return the best posts that a member missed since the last visit."""
     found = await catch_up(reads, member, None, limit, explain=explain)
     return FeedShown(
         [_ranked(entry) for entry in (*found.quiet, *found.best)],
@@ -141,7 +140,7 @@ class Active(NamedTuple):
     members: list[int]
     """Ids in ascending order."""
     complete: bool
-    """Whether all objects of the period were read; if not, more members may have been active."""
+    """Whether all objects of the period were read. If not, more members may have been active."""
 
 
 async def active_since(
@@ -156,8 +155,8 @@ async def active_since(
 ) -> Active:
     """Return the members active between two times (Unix ms).
 
-    At most `pages` pages of the objects created in this period are read. If the period has more objects, the pages are spread
-    over it at equal intervals.
+    At most `pages` pages of the objects created in this period are read. If the period has more objects, the pages are
+    spread over it evenly.
     """
     found = set(await timelines.members(_MOST_WARM))
     after, complete = floor_at(since) - 1, True
@@ -178,7 +177,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the members who posted, shared or logged in. An imported post counts at the date it was written."""
+    """Yield the members who posted, shared or logged in. An imported post counts at the time at which it was written."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:
@@ -196,7 +195,7 @@ async def _likers(graph: Reader, page: Sequence[AnyNode], since: int) -> set[int
 
 
 async def sample(graph: Reader, active: Active, most: int, seed: int) -> list[int]:
-    """Return up to `most` active members who exist and are not suspended; deterministic for a seed."""
+    """Return up to `most` active members who exist and are not suspended. The result depends only on the members and the seed."""
     order = np.random.default_rng(seed).permutation(np.array(active.members, np.int64)).tolist()
     chosen: list[int] = []
     for at in range(0, len(order), _MEMBERS_AT_ONCE):
@@ -218,12 +217,12 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days: posts of these days are ranked, for members active in them."""
+    """Number of past days. Posts of these days are ranked, for the members who were active in them."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
-    """Number of positions at the top of each feed that are compared."""
+    """Number of positions of each feed that are compared, from the first."""
     seed: Annotated[int, Meta(ge=0, le=MOST_SEED)] = 0
-    """Seed of the random sample: equal seeds draw identical members as long as the active members do not change."""
+    """Seed of the random sample. Equal seeds draw identical members if the active members are identical."""
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
@@ -231,25 +230,24 @@ class ReplayReport(msgspec.Struct, kw_only=True):
 
     options: ReplayOptions
     at: int
-    """The time as of which posts were ranked, in Unix milliseconds."""
+    """The current time for the ranking, in Unix milliseconds."""
     before: Recipe
-    """The server's recipe."""
     after: Recipe
     active: int
     all_found: bool
-    """False if only a part of the activity was read, so more members may have been active."""
+    """Whether all activity was read. If not, more members may have been active."""
     sampled: int
     own_recipe: int
-    """Members of the sample excluded because they chose a recipe themselves."""
+    """Number of members of the sample who are left out because they chose a recipe themselves."""
     ranking_off: int
-    """Members of the sample excluded because they turned ranking off."""
+    """Number of members of the sample who are left out because they turned ranking off."""
     nothing_to_rank: int
-    """Members of the sample for whom there is no post in the chosen days."""
+    """Number of members of the sample for whom the chosen days contain no post."""
     figures: ReplayFigures
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    # Use separate caches: sampled members must not evict the interests of current viewers from the server's cache.
+    # Separate caches, so that sampled members do not evict the interests of current viewers from the server's caches.
     reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS
@@ -265,7 +263,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
             left_out[found] += 1
             continue
         pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
-        # If everything is cached, none of the calls above yields to other requests.
+        # Let other requests run. With cached data, none of the calls above does.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
     return ReplayReport(

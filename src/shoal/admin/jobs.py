@@ -1,6 +1,6 @@
 """Jobs of a network: pending jobs in its outboxes, parked jobs with their errors, and retries of parked jobs.
 
-A network has one outbox, in the store. With a broker, it has a second outbox there, from which the jobs are run.
+A network has an outbox in the store. With a broker, it has a second outbox in the broker, from which the jobs run.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ _NAME = re.compile(r"(?:(\d+):)?(\d+)")
 
 
 class ParkedJob(msgspec.Struct):
-    """A job that failed in all its attempts and is parked. `job` is `store:sequence`."""
-
     job: str
     outbox: str
     event: str
@@ -33,29 +31,28 @@ class ParkedJob(msgspec.Struct):
 
 
 class Work(msgspec.Struct, omit_defaults=True):
-    """State of the job queues. Worker counts are left out if there is no broker."""
+    """State of the job queues. Without a broker, the numbers of workers are absent."""
 
     waiting: int
-    """Number of pending jobs; a lower bound while workers do not respond: each such worker counts as one job."""
+    """Number of pending jobs. It is a lower bound while workers do not respond, because each of these counts as one job."""
     oldest_seconds: float | None
-    """Age of the oldest job; a lower bound while workers do not respond, and None if only such workers may have jobs."""
+    """Age of the oldest job in seconds.
+
+    It is a lower bound while workers do not respond, and None if only these workers may have jobs.
+    """
     most_seconds: float
-    """The delivery delay beyond which new posts are refused; 0: no limit."""
+    """The delay of deliveries in seconds beyond which new posts are refused; 0 for no limit."""
     parked: list[ParkedJob] = msgspec.field(name="buried")
     workers: int | None = None
     silent_workers: int | None = None
     in_hand: int | msgspec.UnsetType | None = msgspec.UNSET
-    """Number of jobs in progress; None while workers do not respond."""
+    """Number of jobs that workers are running; None while workers do not respond."""
     done_per_second: float | None = None
 
 
 @runtime_checkable
 class CountedOutbox(Protocol):
-    """An outbox that can report on its workers."""
-
-    async def figures(self) -> WorkerFigures:
-        """Return the summed figures of all workers."""
-        ...
+    async def figures(self) -> WorkerFigures: ...
 
 
 async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> Work:
@@ -78,7 +75,7 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
 
 
 def check_names(names: Sequence[str]) -> list[str]:
-    """Return job names of the form `store:sequence` or `sequence`. Raises `InvalidInput` for other forms."""
+    """Return the names of jobs, in the form `store:sequence` or `sequence`. Raises `InvalidInput` for another form."""
     for name in names:
         if not _NAME.fullmatch(name):
             raise InvalidInput(
@@ -94,9 +91,9 @@ async def replay(
     new_id: IdMaker,
     actor: Actor = SYSTEM_ACTOR,
 ) -> int:
-    """Retry parked jobs (None: all) and return their number. A name without a store matches any store.
+    """Retry parked jobs, or all of them if `names` is None. Return their number. A name without a store matches every store.
 
-    The audit log entry is written first, since outboxes may be outside the graph.
+    The audit log entry is written first, because outboxes may be outside the graph.
     """
     given = 0
     for name, outbox in outboxes.items():

@@ -28,12 +28,11 @@ from shoal.graph.schema import Key, encode_node
 _AT_ONCE = 500
 _LEASE_SECONDS = 60.0
 _PATIENCE_SECONDS = 90.0
-"""Seconds to wait for leased events: an event of a dead worker becomes available when its lease expires."""
+"""Seconds to wait for leased events. An event of a dead worker becomes available when its lease expires."""
 _POLL_SECONDS = 0.5
 
 
 async def forget_events(store: Store) -> None:
-    """Delete events that an interrupted run emitted."""
     await store.unpark([job for job, _ in await store.parked()])
     await store.ack(await claimed(store))
     while await store.backlog():  # noqa: ASYNC110  # acknowledgments may be written a moment later
@@ -41,7 +40,6 @@ async def forget_events(store: Store) -> None:
 
 
 async def emit_events(store: Store, found: Sequence[Event]) -> None:
-    """Commit events in their order, without other changes."""
     for start in range(0, len(found), _AT_ONCE):
         batch = Batch(0)
         for event in found[start : start + _AT_ONCE]:
@@ -50,7 +48,7 @@ async def emit_events(store: Store, found: Sequence[Event]) -> None:
 
 
 async def park_events(store: Store, found: Sequence[tuple[Event, str]]) -> None:
-    """Commit events as parked jobs with their errors. The store must have no other unprocessed events."""
+    """Commit events as parked jobs with their errors. The store must not have other unprocessed events."""
     await emit_events(store, [event for event, _ in found])
     for job, (_, error) in zip(await claimed(store), found, strict=True):
         await store.park(job, error)
@@ -82,27 +80,25 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WholeStore(Store, Movable, Protocol):
-    """A store whose rows can be exported and imported."""
+    pass
 
 
 class Sums:
-    """Counts and hashes of a network's rows, by kind and data source, to compare two stores."""
+    """The number and a hash of a network's rows, by kind and data source. Two stores are compared by them."""
 
     def __init__(self) -> None:
         self._counts = Counter[tuple[str, int]]()
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add a row to the counts and hashes, given its encoding, which does not depend on the store."""
+        """Add a row in its encoding, which is equal in all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
     def rows(self, kind: str | None = None) -> int:
-        """Return the number of rows of a kind, or of all kinds."""
         return sum(count for (each, _), count in self._counts.items() if kind in {None, each})
 
     def differences(self, other: Sums) -> list[str]:
-        """Describe where two stores differ."""
         return [
             f"{kind} of data source {source}"
             for kind, source in sorted({*self._counts, *other._counts})
@@ -118,18 +114,14 @@ class Sums:
 
 
 class MovedNetwork(NamedTuple):
-    """The result of moving a network."""
-
     sums: Sums
     written: int
-    """Rows that did not exist yet in the target."""
+    """Number of rows that the target lacked."""
     events: int
     parked: int
 
 
 class _Kind(NamedTuple, Generic[R, K]):
-    """How to read, identify and encode rows of a kind."""
-
     name: str
     first: K
     scan: Callable[[WholeStore, K, int], Awaitable[list[R]]]
@@ -138,7 +130,7 @@ class _Kind(NamedTuple, Generic[R, K]):
     pack: Callable[[R], bytes]
     rows: Callable[[Sequence[R]], Rows]
     counts: Callable[[R], bool] = lambda _row: True
-    """Whether the row carries information: a count of zero does not."""
+    """Returns whether a row contains information. A count of zero does not."""
 
 
 _KINDS: tuple[_Kind[Any, Any], ...] = (
@@ -186,7 +178,7 @@ _KINDS: tuple[_Kind[Any, Any], ...] = (
 async def move_network(source: Store, target: Store, tell: Progress) -> MovedNetwork:
     """Copy a network to an empty store, or resume an interrupted copy.
 
-    Raises `InvalidInput` for unsuitable stores, `Conflict` if the copy is not equal.
+    Raises `InvalidInput` for an unsuitable store, and `Conflict` if the copy differs from the source.
     """
     here, there = whole(source), whole(target)
     await _begin(here, there)
@@ -203,7 +195,10 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return a store whose rows can be exported and imported. Raises `InvalidInput` if this kind of store does not allow it."""
+    """Return the store, checked to be one whose rows can be exported and imported.
+
+    Raises `InvalidInput` for another kind of store.
+    """
     if not isinstance(store, Movable):
         raise InvalidInput("this kind of store does not support moving a network")
     return store
@@ -221,7 +216,6 @@ async def _begin(here: WholeStore, there: WholeStore) -> None:
 
 
 async def has_content(store: WholeStore) -> bool:
-    """Return whether a store has rows or events."""
     for kind in _KINDS:
         if await kind.scan(store, kind.first, 1):
             return True
@@ -229,10 +223,10 @@ async def has_content(store: WholeStore) -> bool:
 
 
 async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: Sums, tell: Progress) -> int:
-    """Make the target's rows of one kind equal to the source's, by ordered scans of both; return the number of rows written."""
+    """Make the target's rows of a kind equal to the source's. Both are scanned in order. Return the number of written rows."""
     behind = _TargetScan(kind, there)
     after, read, written = kind.first, 0, 0
-    # A task that does nothing takes the place of the first write, which has not begun.
+    # A task that does nothing, in place of a first write.
     writing = asyncio.ensure_future(asyncio.sleep(0))
     try:
         while page := await kind.scan(here, after, _ROWS_AT_ONCE):
@@ -243,7 +237,7 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             stored = await behind.until(after)
             await writing
             put = [row for key, row in expected.items() if stored.get(key) != row]
-            # Read and hash the next page while this one is written.
+            # While this page is written, the next page is read and hashed.
             strays = [row for key, row in stored.items() if key not in expected]
             writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
@@ -263,7 +257,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target, in step with that of the source. Rows without information, such as counts of 0, are skipped."""
+    """A scan of the target, in step with the scan of the source. Rows without information, such as counts of 0, are skipped."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind
@@ -273,7 +267,7 @@ class _TargetScan(Generic[R, K]):
         self._ended = False
 
     async def until(self, last: K) -> dict[K, R]:
-        """Return all remaining rows with keys up to `last`."""
+        """Return all remaining rows whose keys are at most `last`."""
         key = self._kind.key
         while not self._ended and not (self._rows and key(self._rows[-1]) > last):
             await self._read()
@@ -282,7 +276,7 @@ class _TargetScan(Generic[R, K]):
         return {name: row for name, row in found.items() if self._kind.counts(row)}
 
     async def page(self) -> list[R]:
-        """Return some of the remaining rows; empty at the end."""
+        """Return some of the remaining rows; empty if none remains."""
         while not self._rows and not self._ended:
             await self._read()
             self._rows = [row for row in self._rows if self._kind.counts(row)]
@@ -309,7 +303,7 @@ async def _add_rows(kind: _Kind[R, K], store: WholeStore, sums: Sums, tell: Prog
 
 
 async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> tuple[int, int]:
-    """Emit the source's pending and parked events again in the target; return how many of each there were."""
+    """Emit the source's pending and parked events in the target. Return the number of pending events and of parked events."""
     await forget_events(there)
     parked = await here.parked()
     await park_events(there, [(job.event, error) for job, error in parked])
@@ -322,7 +316,6 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
 
 
 def describe_move(moved: MovedNetwork) -> Iterable[str]:
-    """Yield a description of the move, one line per fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
     yield f"{moved.events:,} events, {moved.parked:,} parked jobs"

@@ -47,11 +47,11 @@ _MOST = 1_000
 class MemberSession(msgspec.Struct, kw_only=True):
     id: int
     app: str
-    """Empty for a browser, and if the app was deleted."""
+    """Name of the app; empty for a browser, and if the app was deleted."""
     program: str
     system: str
     made_at: int
-    """In Unix ms, like `used_at`, which is 0 if the session was never used."""
+    """`made_at` and `used_at` are in Unix milliseconds. `used_at` is 0 if the session was never used."""
     used_at: int
     used_from: str
 
@@ -79,7 +79,7 @@ class ListSessions(Operation[list[MemberSession]]):
 
 
 class EndSessions(Operation[int]):
-    """Log out one session of a member, or all of them if `session_id` is 0; return the number of sessions."""
+    """Log out a session of a member, or all sessions if `session_id` is 0. Return the number of sessions."""
 
     name: str
     session_id: int = 0
@@ -97,7 +97,7 @@ class EndSessions(Operation[int]):
 
 _MOST_JOBS = 20
 _MARK = b'"kind"'
-"""A text that every log line of a request or job contains."""
+"""A text in every log line of a request or a job."""
 
 
 class SlowShown(msgspec.Struct):
@@ -105,12 +105,12 @@ class SlowShown(msgspec.Struct):
     jobs: list[LoggedJob] = []
     """Runs of jobs in the trace of the request, oldest first; 20 at most."""
     recorded: str = ""
-    """The server's `request_log` setting; empty if a log was read."""
+    """The server's setting `request_log`; empty if the requests come from a log file."""
     slow_ms: float = 0.0
 
 
 class ShowSlow(Operation[SlowShown]):
-    """Read slow requests from the server's memory: the request with `id` or, if it is empty, the slowest ones."""
+    """Read slow requests from the server's memory: the request with `id`; if that is empty, the slowest requests."""
 
     id: str = ""
     limit: int = 20
@@ -129,7 +129,7 @@ def slowest(requests: Iterable[LoggedRequest], limit: int) -> SlowShown:
 
 
 def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJob]) -> SlowShown:
-    """Return the newest request with this id, if any, and the jobs that belong to its trace."""
+    """Return the newest request with this id, if there is one, and the jobs of its trace."""
     found = None
     for request in requests:
         if request.id == id_:
@@ -141,9 +141,9 @@ def followed(id_: str, requests: Iterable[LoggedRequest], jobs: Iterable[LoggedJ
 
 
 def in_logs(paths: Sequence[Path], id_: str, limit: int) -> SlowShown:
-    """Read requests from log files; lines without JSON are skipped. Raises `OSError` for a file that cannot be read.
+    """Read requests from log files. Lines without JSON are skipped. Raises `OSError` for a file that cannot be read.
 
-    Logs are streamed, and read twice if an id is given.
+    The files are streamed. If an id is given, they are read twice.
     """
     requests = _entries(paths, LoggedRequest)
     if not id_:
@@ -163,7 +163,7 @@ def _entries(paths: Sequence[Path], kind: type[EntryT]) -> Iterator[EntryT]:
 
 
 class BlockDomain(Operation[str]):
-    """Refuse sign-ups with e-mail addresses of a domain; return the normalized domain."""
+    """Refuse sign-ups with e-mail addresses of a domain. Return the normalized domain."""
 
     domain: str
 
@@ -194,7 +194,7 @@ class BlockNetwork(Operation[str]):
 
 
 class BlockName(Operation[None]):
-    """Refuse sign-ups with a user name or, if `part` is true, with any name that contains it."""
+    """Refuse sign-ups with a user name. With `part`, refuse every name that contains it."""
 
     word: str
     part: bool = False
@@ -211,8 +211,6 @@ class UnblockName(Operation[None]):
 
 
 class Unblock(Operation[None]):
-    """Remove the block of a domain, an e-mail address or an IP address range."""
-
     what: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
@@ -228,8 +226,6 @@ class NamedMember(msgspec.Struct):
 
 
 class CheckFree(Operation[None]):
-    """Raise `Taken` if a name or address is in use."""
-
     name: str
     email: str
 
@@ -240,7 +236,7 @@ class CheckFree(Operation[None]):
 
 
 class AddMember(Operation[NamedMember]):
-    """Create a member with a password. `reserved` allows a reserved name."""
+    """Create a member with a password. With `reserved`, the name may be a reserved one."""
 
     name: str
     password: str
@@ -268,8 +264,6 @@ class CheckThere(Operation[None]):
 
 
 class SetPassword(Operation[None]):
-    """Set a member's password, which ends all sessions."""
-
     name: str
     password: str
 
@@ -278,8 +272,6 @@ class SetPassword(Operation[None]):
 
 
 class SetEmail(Operation[None]):
-    """Set or remove a member's e-mail address."""
-
     name: str
     address: str
 
@@ -288,7 +280,7 @@ class SetEmail(Operation[None]):
 
 
 class ResetSecondFactor(Operation[None]):
-    """Turn off the second factor of a member who lost the authenticator app and the recovery codes."""
+    """Turn off the second factor of a member who has lost the authenticator app and the recovery codes."""
 
     name: str
 
@@ -297,7 +289,7 @@ class ResetSecondFactor(Operation[None]):
 
 
 class SetSuspended(Operation[None]):
-    """Suspend a member, which hides all their posts, or undo that."""
+    """Suspend a member, which hides all their posts, or undo the suspension."""
 
     name: str
     suspended: bool
@@ -308,7 +300,7 @@ class SetSuspended(Operation[None]):
 
 
 class DeleteMember(Operation[str]):
-    """Schedule the deletion of a member and all their data; return the text of the receipt."""
+    """Schedule the deletion of a member and all their data. Return the text of the receipt."""
 
     name: str
     days: int
@@ -319,8 +311,6 @@ class DeleteMember(Operation[str]):
 
 
 class KeepMember(Operation[None]):
-    """Cancel the scheduled deletion of a member."""
-
     name: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
@@ -328,8 +318,6 @@ class KeepMember(Operation[None]):
 
 
 class Judge(Operation[None]):
-    """Approve a pending member, or reject and delete that member."""
-
     name: str
     approved: bool
 
@@ -339,7 +327,7 @@ class Judge(Operation[None]):
 
 
 class Invite(Operation[str]):
-    """Create an invitation on behalf of a member; return the code of its link."""
+    """Create an invitation on behalf of a member. Return the code of its link."""
 
     name: str
     uses: int
@@ -353,8 +341,6 @@ class Invite(Operation[str]):
 
 
 class SetRole(Operation[None]):
-    """Set the role of a member: moderator, admin, or none."""
-
     name: str
     role: Role
 
@@ -372,7 +358,7 @@ class SetHidden(Operation[None]):
 
 
 class Import(Operation[ImportReport]):
-    """Import local files, given by absolute paths. Every rejected record is written to `refused`."""
+    """Import local files, given by absolute paths. Rejected records are written to the file `refused`."""
 
     alone = True
     background = True
@@ -387,13 +373,12 @@ class Import(Operation[ImportReport]):
 
 
 class Check(Operation[CheckReport]):
-    """Check the consistency of all stored data and home timelines, or of random members."""
+    """Check the consistency of all stored data and home timelines; with `members`, only around some random members."""
 
     alone = True
     repair: bool = False
     sample: int | None = None
     members: int | None = None
-    """Check this many random members instead of everything."""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> CheckReport:
         if self.members is not None:
@@ -402,7 +387,7 @@ class Check(Operation[CheckReport]):
 
 
 class Replay(Operation[int]):
-    """Retry parked jobs (None: all of them); return their number."""
+    """Retry parked jobs; None retries all. Return their number."""
 
     names: list[str] | None = None
 
@@ -411,7 +396,7 @@ class Replay(Operation[int]):
 
 
 class RuleTag(Operation[TagRule]):
-    """Apply a rule to a tag: deny, allow, merge into another, or unmerge."""
+    """Set a rule for a tag: deny it, allow it, merge it into another tag, or undo a merge."""
 
     do: Literal["deny", "allow", "merge", "unmerge"]
     name: str
@@ -424,8 +409,6 @@ class RuleTag(Operation[TagRule]):
 
 
 class ShowFeed(Operation[FeedShown]):
-    """Read a member's feed as the member would."""
-
     name: str
     limit: int
     for_you: bool = False
@@ -448,7 +431,7 @@ class ShowSuggestions(Operation[SuggestionsShown]):
 
 
 class ReplayRecipe(Operation[ReplayReport]):
-    """Compare ranked feeds under another recipe with the current ones. Nothing is written."""
+    """Compare ranked feeds under another recipe with the current feeds. Nothing is written."""
 
     alone = True
     recipe: Recipe

@@ -20,7 +20,7 @@ _BARS_HEIGHT = 150
 _ROW_HEIGHT = 24
 _LONGEST_BAR = 190
 _NAMES = 360
-"""Width of a user name of 30 characters and a number of followers, in pixels."""
+"""Width in pixels of a user name of 30 characters and a number of followers."""
 
 
 def chart(report: ReplayReport, name: str) -> Chart:
@@ -85,7 +85,7 @@ def _panel(x: float, y: float, width: float, height: float, title: str) -> Itera
 
 
 def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
-    """Draw how many members keep which fraction of their posts: a bar for each tenth."""
+    """Draw the numbers of members by the fraction of their posts that both feeds contain: one bar for each tenth."""
     x, floor = float(_MARGIN), y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Members by the share of posts that stay")
     step = (_HALF - 32) / OVERLAP_BINS
@@ -102,7 +102,7 @@ def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
 
 
 def _exposure(report: ReplayReport, y: float) -> Iterator[Shape]:
-    """Draw how much exposure authors get, by their number of followers: two bars per bucket."""
+    """Draw the exposure of authors by their number of followers: two bars for each range."""
     x, floor = _MARGIN + _HALF + _GAP, y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Exposure by followers of the author")
     yield from _legend(x + _HALF - 16, y + 28)
@@ -130,7 +130,7 @@ def _legend(right: float, y: float) -> Iterator[Shape]:
 
 
 def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterator[Shape]:
-    """Draw authors with the largest gains and losses: a row each, with the bar to the right or left of the middle."""
+    """Draw the authors with the largest gains and losses, one row each. The bar of a gain is to the right of the middle."""
     x, width = float(_MARGIN), WIDTH - 2 * _MARGIN
     yield from _panel(x, y, width, height, "Authors whose share of exposure changes most, in percentage points")
     if not changes:
@@ -153,5 +153,5 @@ def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterat
 
 
 def points(change: float) -> str:
-    """Return a change of a fraction in percentage points: `+1.25`."""
+    """Return a change of a fraction in percentage points, such as `+1.25`."""
     return f"{100 * change:+.2f}"

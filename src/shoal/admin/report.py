@@ -8,57 +8,52 @@ from typing import NamedTuple
 import msgspec
 
 EXAMPLES = 10
-"""Maximum number of findings per invariant that are described; others are only counted."""
+"""Maximum number of findings per invariant that are described. Further findings are only counted."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with a phase, the amount done, and the total (0: unknown)."""
+"""Called with the name of a phase, the amount done, and the total, which is 0 if unknown."""
 
 Triple = tuple[int, int, int]
 
 
 class Finding(NamedTuple):
-    """A violated invariant. Two passes over the same data yield equal findings, whatever else changes in between.
+    """A violated invariant. Two passes over unchanged data yield equal findings, whatever else changes in between.
 
-    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. At most one of the fields from `agree` on
-    is set; it selects the repair.
+    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. At most one of the fields from
+    `agree` on is set. It selects the repair.
     """
 
     words: str
     about: tuple[int, ...]
     seen: tuple[int, ...] = ()
-    """Stored times, which make a finding different from an earlier one if the data changed between the two passes."""
+    """Stored times. If the data changed between two passes, they differ, and so do the two findings."""
     agree: Triple | None = None
-    """Make an association equal its inverse; the later one wins."""
+    """Repair: make this association and its inverse equal; the later one takes precedence."""
     begin: tuple[Triple, int, bytes] | None = None
-    """Make an association live, with this time and data."""
+    """Repair: make an association live, with this time and data."""
     end: Triple | None = None
-    """Delete an association and its inverse."""
     recount: tuple[int, int] | None = None
-    """Recount this count."""
+    """Repair: recount this list (object and association type)."""
     divide: tuple[int, int] | None = None
-    """Rebuild the rank index of this list (object and association type)."""
+    """Repair: rebuild the rank index of this list (object and association type)."""
     drop: int = 0
-    """Drop the materialized timeline of this member."""
+    """Repair: drop the materialized timeline of this member."""
     key: tuple[str, str, int, int, int] | None = None
-    """Make a key (space, name, shard) refer to the first of two objects instead of the second (0: none)."""
+    """Repair: let a key (space, name, shard) refer to the first of two objects instead of the second, which may be 0 for none."""
     tag: str = ""
-    """Recount this tag."""
     look: int = 0
-    """Index this object again."""
     media: int = 0
-    """Correct a media object or a profile according to its files and posts."""
+    """Repair: correct this media object or profile, so that it matches its files and posts."""
     bytes_of: int = 0
-    """Recount the media bytes of this member."""
     file: str = ""
-    """Delete this file."""
     remember: Triple | None = None
-    """Merge the histories that the two members have of this follow."""
+    """Repair: merge the histories of this follow that its two members have."""
     app: int = 0
-    """Schedule this app for deletion after a day without use."""
+    """Repair: schedule this app for deletion after a day without use."""
     plan: int = 0
-    """Create a new ticket in the schedule for this object."""
+    """Repair: add this object to the schedule with a new ticket."""
     fold: bool = False
-    """Store all tags in canonical form."""
+    """Repair: store all tags in canonical form."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -70,7 +65,7 @@ class Invariant(msgspec.Struct, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, kw_only=True):
-    """The result of a check. After a repair, `found` still has the numbers from before."""
+    """The result of a check. After a repair, `found` contains the numbers before the repair."""
 
     invariants: list[Invariant]
     repaired: int = 0
@@ -103,8 +98,8 @@ PROMISES = {
     "agenda": "objects that become due have tickets of their own",
     "ids": "options of polls and emoji on posts have ids of their own",
 }
-"""All lines of a report, in order."""
+"""The lines of a report, in order."""
 
 
 def nothing(_phase: str, _done: int, _total: int) -> None:
-    """Ignore progress, for callers that do not show it."""
+    """Ignore progress. This is the `Progress` of a caller that does not show it."""

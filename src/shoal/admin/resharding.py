@@ -40,7 +40,6 @@ class Evenness(NamedTuple):
 
     @classmethod
     def of(cls, numbers: Sequence[int]) -> Evenness:
-        """Return the statistics of these numbers. There must be at least one."""
         return cls(fmean(numbers), pstdev(numbers), min(numbers), max(numbers))
 
 
@@ -51,7 +50,6 @@ async def spread_of(store: Store, tell: Progress) -> list[Spread]:
 
 
 def by_source(spreads: Sequence[Spread]) -> list[Spread]:
-    """Return the numbers of members, posts and bytes in each data source."""
     return [total(spreads[at : at + SHARDS_PER_SOURCE]) for at in range(0, SHARDS, SHARDS_PER_SOURCE)]
 
 
@@ -60,7 +58,6 @@ def total(spreads: Iterable[Spread]) -> Spread:
 
 
 def evenness(spreads: Sequence[Spread]) -> Mapping[str, Evenness]:
-    """Return how evenly members, posts and bytes are distributed."""
     columns = zip(*spreads, strict=True)
     return {name: Evenness.of(numbers) for name, numbers in zip(Spread._fields, columns, strict=True)}
 
@@ -90,29 +87,31 @@ async def _counted(store: Store, tell: Progress) -> dict[int, Spread]:
 
 
 OpenSide = Callable[..., Awaitable[Side]]
-"""Opens a store for a move by its URL. If `joins` is true, it may be an empty database, which joins the network."""
+"""Opens a store by its URL for a move. With `joins`, the store may be an empty database, which joins the network."""
 
 _FREEZE_SECONDS = 1.5
-"""A freeze expires after this time if the mover died or is too slow, in which case it retries."""
+"""Seconds until a freeze expires, if the mover died or is too slow. A slow mover then tries again."""
 _FREEZES = 40
 _ENTRIES_AT_ONCE = 5_000
 _FEW_ENTRIES = 300
-"""Changes that are copied within the freeze: some tens of milliseconds."""
+"""Maximum number of changes that are copied during the freeze, which takes some tens of milliseconds."""
 _MANY_NAMES = 50_000
-"""Maximum number of changed rows that are compared during the freeze; for more, all rows are compared again before it."""
+"""Maximum number of changed rows that are compared during the freeze.
+
+If more changed, all rows are compared again before the freeze.
+"""
 _POLL_SECONDS = 0.01
 
 
 class MoveResult(NamedTuple):
     shards: list[int]
     rows: int
-    """Rows that were compared on both sides."""
     frozen: float
-    """Seconds from the freeze until the new location accepted writes."""
+    """Seconds from the freeze until the new store accepted writes."""
 
 
 class Move(NamedTuple):
-    """Shards that move from store `a` to store `b`."""
+    """Shards that move from the store `a` to the store `b`."""
 
     shards: list[int]
     a: Side
@@ -122,7 +121,7 @@ class Move(NamedTuple):
 
 @dataclass
 class Mover:
-    """Moves of shards; created by `open_mover`. `map` is always the newest shard map."""
+    """Moves shards; created by `open_mover`. `map` is always the newest shard map."""
 
     map: ShardMap
     sides: dict[str, Side]
@@ -132,8 +131,8 @@ class Mover:
     async def move(self, shards: Sequence[int], url: str) -> list[MoveResult]:
         """Move shards to the store at a URL.
 
-        Raises `InvalidInput` if these data sources or the store cannot take part in a move, `Unavailable` if a store cannot be
-        reached or has too many writes, and `Conflict` if the copy is not equal.
+        Raises `InvalidInput` if the shards or the store cannot take part in a move, `Unavailable` if a store cannot be
+        reached or has too many writes, and `Conflict` if the copy differs.
         """
         shards = sorted(set(shards))
         here = [shard for shard in shards if self.map.stores[self.map.owners[shard]] == url]
@@ -169,7 +168,7 @@ class Mover:
         return done
 
     async def finish(self, shards: Sequence[int]) -> int:
-        """Delete the rows at the old locations and return their number. No rollback is possible afterwards."""
+        """Delete the rows in the old stores, and return their number. A rollback is impossible afterwards."""
         shards = sorted(set(shards))
         known = self.map
         if others := set(shards) - known.moved.keys() - known.left.keys():
@@ -177,7 +176,7 @@ class Mover:
         moved = dict(known.moved)
         left = {**known.left, **{shard: moved.pop(shard) for shard in shards if shard in moved}}
         await self._settle_all(shards)
-        # The map is published first: it makes a rollback impossible, so deleting the rows loses nothing.
+        # Publish the map first. It makes a rollback impossible, so the rows are no longer needed.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
         return await self._clear(shards)
 
@@ -224,7 +223,7 @@ class Mover:
     async def _copy(self, work: Move) -> None:
         self.tell("clean", 0, 0)
         await work.b.wipe(work.shards)
-        # The copy begins after this call, so it contains all changes that were logged before.
+        # Empty the journal before the copy begins. The copy contains all changes that the journal contained.
         await work.a.forget_recorded(work.shards)
         for kind in RowKind:
             copied = 0
@@ -238,12 +237,12 @@ class Mover:
             await work.a.copy_to(work.b, kind, work.shards, tell)
 
     async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
-        """Copy journaled changes until at most `few` are left; return the keys of the changed rows."""
+        """Copy the changes in the journal until at most `few` remain. Return the keys of the changed rows."""
         touched = RowNames()
         while True:
             entries, names = await work.a.noted(work.shards, _ENTRIES_AT_ONCE)
             if entries:
-                # The rows are read after the entries, so they are at least as new as the entries.
+                # The rows are read after the journal, so they are at least as new as its entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))
                 await work.a.done(entries)
                 touched = touched.plus(names)
@@ -252,7 +251,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare the rows in both stores, except those with pending changes; return the number of rows compared."""
+        """Compare the rows in both stores, except rows with pending changes. Return the number of compared rows."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.shards)
         there = await work.b.digest_but(work.shards, changing)
@@ -262,7 +261,7 @@ class Mover:
     async def _switch(self, work: Move, *, returns: bool) -> float:
         """Freeze the shards, copy and compare the last changes, and switch to the new store.
 
-        Returns for how many seconds writes were blocked.
+        Returns the seconds for which writes were blocked.
         """
         loop = asyncio.get_running_loop()
         touched = RowNames()
@@ -274,11 +273,11 @@ class Mover:
             self.tell("freeze", 0, 0)
             began = loop.time()
             await work.a.mark(work.shards, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
-            # After any failure from here on, the freeze expires; only the store knows whether the switch was made.
+            # After a failure from here on, the freeze expires. Only the store knows whether the switch was made.
             touched = touched.plus(await self._drain(work, few=0))
             here, there = await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched))
             if loop.time() - began >= _FREEZE_SECONDS:
-                # The rows may have changed since the drain, because the freeze has expired.
+                # The freeze has expired, so rows may have changed since the journal was copied.
                 continue
             _check_equal(here, there)
             if await self._give(work, returns=returns):
@@ -297,17 +296,19 @@ class Mover:
         return True
 
     async def _settle(self, work: Move) -> None:
-        """Publish the map, wait until no process uses the previous one, and allow writes in the new store."""
+        """Publish the map, wait until no process uses the previous map, and allow writes in the new store."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DEAD_SECONDS
         self.tell("settle", 0, 0)
         await work.b.publish(self.map)
-        # If the mover dies now, the location opens by itself once no process can use the old map any more.
+        # If the mover dies now, the new store allows writes by itself once no process can use the old map.
         await work.b.admit(work.shards, self.map.version, DEAD_SECONDS)
-        # Any store that has the map makes processes adopt it sooner, but the new location need not stay closed until all have it.
+        # Do not wait until all stores have the map: a process adopts it from any store, and the new store can open
+        # earlier.
         publishing = asyncio.create_task(self._publish(self.map))
         try:
-            # A process that has not acknowledged the map at the deadline has lost its two-second map lease.
+            # A process that has not acknowledged the map at the deadline has lost its map lease, which lasts two
+            # seconds.
             while loop.time() < deadline:
                 if not await work.a.laggards(self.map.version, DEAD_SECONDS):
                     break
@@ -318,7 +319,7 @@ class Mover:
             await publishing
 
     async def _settle_all(self, shards: Iterable[int]) -> None:
-        """Complete switches whose mover may have died."""
+        """Complete switches to new stores whose mover may have died."""
         olds = {**self.map.moved, **self.map.left}
         for (store, before), part in grouped(
             sorted(shards), lambda shard: (self.map.owners[shard], olds[shard])
@@ -354,7 +355,7 @@ class Mover:
 
 @asynccontextmanager
 async def open_mover(known: ShardMap, open_side: OpenSide, tell: Progress) -> AsyncIterator[Mover]:
-    """Open the only mover of a network. Raises `Unavailable` if another one is active, or a store cannot be reached."""
+    """Open the only mover of a network. Raises `Unavailable` if another one is active or a store cannot be reached."""
     sides: dict[str, Side] = {}
     async with AsyncExitStack() as stack:
 

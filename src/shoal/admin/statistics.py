@@ -1,13 +1,13 @@
 """Daily statistics of the network for administrators, counted from stored data.
 
-A count runs when statistics are requested, in the background, and takes at most a hundredth of the time. Objects are read one
-page after the other, each followed by the likes of the members in it. Memory holds the result only: at most `ACTIVITY_BYTES` of
-member activity and a few numbers a day. Beyond that limit the oldest days are dropped. Tag statistics read a bounded part of
-the tag's list.
+A count begins when statistics are requested, runs in the background, and takes at most a hundredth of the time. Objects
+are read page by page; the likes of the members on a page are read after it. Memory contains only the result: at most
+`ACTIVITY_BYTES` of member activity and a few numbers a day. Beyond that limit, the oldest days are dropped. Tag
+statistics read a bounded part of the tag's list.
 
-A day is a number: days since 1970-01-01 UTC. Activity on a day is one bit per member, in the order of members in `joined`. The
-members who were active at any time in a period are the union of the bits of its days, so each is counted once. With a million
-members, a day takes 125 KB.
+A day is a number: days since 1970-01-01 UTC. Activity on a day is one bit per member, in the order of members in
+`joined`. The members who were active in a period are the union of the bits of its days, so each counts once. With a
+million members, a day takes 125 KB.
 """
 
 from __future__ import annotations
@@ -32,19 +32,16 @@ from shoal.graph.contract import Assoc, Cursor, Reader, Store
 from shoal.graph.schema import LIKES, TAG_OF, AnyNode
 
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
-"""Number of set bits of each byte value."""
+"""Number of set bits for each value of a byte."""
 PERIOD_DAYS = 366
-"""Longest period of a request."""
 WINDOW_DAYS = 2 * PERIOD_DAYS
-"""Days that are counted: the longest period and the one before it."""
+"""Number of days that are counted: the longest period, and an equal one before it."""
 
 Kind = TypeVar("Kind", str, int)
 Bits = NDArray[np.uint8]
 
 
 class Period(NamedTuple):
-    """Days from the first to the last, inclusive."""
-
     first: int
     last: int
 
@@ -54,51 +51,45 @@ class Period(NamedTuple):
 
     @property
     def before(self) -> Period:
-        """The preceding period of equal length."""
         return Period(self.first - len(self.days), self.first - 1)
 
 
 class Held(NamedTuple):
-    """How many members of a cohort were active in one period."""
+    """The number of members of a cohort who were active in one period."""
 
     began: int
-    """First day of that period."""
     members: int
     rate: float
     """Fraction of the cohort, 0 to 1."""
 
 
 class Cohort(NamedTuple):
-    """The members who joined in one period, and how many of them were active in it and in later ones."""
-
     began: int
     held: tuple[Held, ...]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The statistics of the network. Days without activity are missing from the tables."""
+    """The statistics of the network. The mappings lack days without activity."""
 
     first: int = 0
-    """Day when the first member joined or the first post was written."""
+    """The day when the first member joined, or the first post was written if that was earlier."""
     since: int = 0
-    """First day with complete data. Activity before this day is missing, if there was any."""
+    """The first day with complete data. Activity before this day may be missing."""
     joined: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    """Day when each member joined."""
     active: Mapping[int, Bits] = field(default_factory=dict)
     interactions: Mapping[int, int] = field(default_factory=dict)
-    """Likes, shares and comments on posts of others, by day."""
+    """Likes, shares and comments by day. Reactions to a member's own posts do not count."""
     opened: Mapping[int, int] = field(default_factory=dict)
     resolved: Mapping[int, int] = field(default_factory=dict)
-    """Closed reports by day; reopened ones are excluded."""
+    """Resolved reports by day. Reports that were reopened do not count."""
     posts: Mapping[int, int] = field(default_factory=dict)
     languages: Mapping[int, Counter[str]] = field(default_factory=dict)
     apps: Mapping[int, Counter[int]] = field(default_factory=dict)
-    """Posts by the app that sent them (0: none), by day."""
+    """Posts by day and by the id of the app that sent them; 0 for none."""
     media_bytes: int = 0
 
     def knows(self, period: Period) -> bool:
-        """Return whether the statistics of the whole period are complete."""
         return period.first >= self.since or self.first >= self.since
 
     def newcomers(self, period: Period) -> list[int]:
@@ -109,13 +100,13 @@ class Figures:
         return [_ones(self.active[day]) if day in self.active else 0 for day in period.days]
 
     def active_in(self, period: Period) -> int:
-        """Return how many members posted in the period, each counted once."""
+        """Return the number of members who posted in the period. Each counts once."""
         return _ones(self._together(period.days))
 
     def retention(self, starts: Sequence[int], last: int) -> list[Cohort]:
-        """Return cohorts of the periods that begin on these days; the last period ends with the day `last`.
+        """Return the cohorts of the periods that begin on these days. The last period ends with the day `last`.
 
-        Each cohort has figures for its own period and all later ones.
+        A cohort has numbers for its own period and all later ones.
         """
         edges = np.array([*starts, last + 1])
         chosen = np.flatnonzero((self.joined >= edges[0]) & (self.joined < edges[-1]))
@@ -151,7 +142,6 @@ def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]
 
 
 def _ones(bits: Bits) -> int:
-    """Count the set bits of packed bits by a table of byte values, which is faster than unpacking them."""
     return int(np.bincount(bits, minlength=256) @ _ONES)
 
 
@@ -161,7 +151,7 @@ MEMBERS_AT_ONCE = 200
 LIKES_AT_ONCE = 200
 PAIRS_AT_ONCE = 100_000
 _APPS_A_DAY = 200
-"""Maximum number of apps per day in the figures, the ones with the most posts."""
+"""Maximum number of apps per day in the statistics: those with the most posts."""
 
 
 async def count(
@@ -174,7 +164,7 @@ async def count(
 ) -> Figures:
     """Compute the statistics up to `now` (Unix ms).
 
-    `capacity` limits the bytes for activity; the other arguments are page sizes.
+    `capacity` limits the bytes of member activity. The other arguments are page sizes.
     """
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
@@ -189,7 +179,10 @@ async def count(
 
 
 async def _count_likes(store: Store, counting: _Counting, members: Sequence[int], limit: int) -> None:
-    """Read the likes of many members at once; further likes of members with more than `limit` are read one member at a time."""
+    """Read the likes of many members together.
+
+    If a member has more than `limit` likes, the remaining likes of this member are read separately.
+    """
     begin = floor_at(counting.since * DAY_MS) - 1
     for member, listed in (await store.assoc_ranges(members, LIKES, Cursor(after=begin, limit=limit))).items():
         page: Sequence[Assoc] = listed
@@ -264,8 +257,8 @@ class _Counting:
 class _Activity:
     """The activity of members by day: pairs of a day and a member, converted to bits in batches of 100,000.
 
-    Members arrive in the order of their ids, and before their posts, except imported posts: if a pair's member is not known
-    yet, the pair is kept for a later batch.
+    Members arrive in the order of their ids, and before their posts. Imported posts are an exception: a pair whose
+    member is not known yet is kept for a later batch.
     """
 
     def __init__(self, since: int, capacity: int) -> None:
@@ -284,7 +277,7 @@ class _Activity:
                 self._pack()
 
     def settled(self) -> dict[int, Bits]:
-        """Return, for each day, one bit per member: 1 if the member was active. All days have the same number of bits."""
+        """Return, for each day, one bit per member, which is 1 if the member was active. All days have equally many bits."""
         self._pack()
         length = -(-len(self.members) // 8)
         self._bits = {day: np.pad(bits, (0, length - len(bits))) for day, bits in self._bits.items()}
@@ -304,7 +297,7 @@ class _Activity:
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep the pairs whose member is not known yet: the newest pairs, as far as the capacity allows."""
+        """Keep pairs whose member is not known yet. Beyond the capacity, only the newest pairs are kept."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
@@ -336,16 +329,14 @@ _log = logging.getLogger(__name__)
 
 _FRESH_SECONDS = 60.0
 _REUSE_FACTOR = 100.0
-"""A count is reused for this multiple of its duration, if that is longer than the minimum."""
+"""A result is used again for this multiple of the time that the count took, if that is longer than the minimum."""
 _PATIENCE_SECONDS = 0.5
-"""Seconds a request waits for new figures if there are older ones."""
+"""Seconds that a request waits for new statistics if there are older ones."""
 _FIRST_PATIENCE_SECONDS = 10.0
-"""Seconds a request waits for the first figures."""
+"""Seconds that a request waits for statistics if there are none yet."""
 
 
 class Ledger:
-    """The latest statistics of a store. Concurrent requests share one count."""
-
     def __init__(
         self, store: Store, *, fresh: float = _FRESH_SECONDS, patience: float = _FIRST_PATIENCE_SECONDS
     ) -> None:
@@ -357,7 +348,7 @@ class Ledger:
         self._counting: asyncio.Task[None] | None = None
 
     async def figures(self) -> Figures:
-        """Return the latest statistics. Raises `Unavailable` if the first count takes longer than ten seconds."""
+        """Return the newest statistics. Raises `Unavailable` if the first count takes longer than ten seconds."""
         if self._counting is None and time.monotonic() >= self._again_at:
             self._counting = asyncio.create_task(self._count(), name="shoal-statistics")
         if self._counting is not None:
@@ -379,20 +370,18 @@ class Ledger:
         except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("computing the daily statistics failed")
         finally:
-            # Set the time of the next scan after a failure too, so that requests do not repeatedly scan a store in trouble.
+            # Also set the time after a failure, so that requests do not scan an overloaded store again and again.
             now = time.monotonic()
             self._again_at = now + max(self._fresh, _REUSE_FACTOR * (now - began))
             self._counting = None
 
 
 MOST = 10_000
-"""Maximum number of uses of a tag in a period."""
+"""Maximum number of uses of a tag in a period for which statistics are computed."""
 _PAGE = 1_000
 
 
 class TaggedPost(NamedTuple):
-    """A use of a tag: a public post with the tag."""
-
     day: int
     author_id: int
     language: str
@@ -413,7 +402,7 @@ async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> 
 
 
 class TagUseReader:
-    """Reads the uses of tags for one request, each period of a tag only once."""
+    """Reads the uses of tags for one request. A tag and period are read only once."""
 
     def __init__(self, graph: Reader) -> None:
         self._graph = graph
@@ -426,7 +415,7 @@ class TagUseReader:
 
 
 def _use(post: Post, period: Period) -> TaggedPost | None:
-    """Return a post as a use of its tag; None if it was not posted in the period, or does not count because it is hidden."""
+    """Return a post as a use of its tag. None if it is outside the period, or is hidden and does not count."""
     day = post.created_at // DAY_MS
     if post.visibility is not Visibility.PUBLIC or post.hidden or not period.first <= day <= period.last:
         return None

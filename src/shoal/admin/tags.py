@@ -1,11 +1,11 @@
 """Tag rules of administrators, and the background upgrade of tags from Shoal 0.2.
 
-Each rule has an entry in the audit log. Tags are counted outside the graph, so one commit cannot include both. The entry is
-written first: after a crash between the two, the log may name a rule that was not applied, but every rule that was applied
-is in the log.
+Each rule has an entry in the audit log. Tags are counted outside the graph, so one commit cannot include both. The
+entry is written first. After a crash between the two, the log may name a rule that was not applied, but every applied
+rule is in the log.
 
-The upgrade (`admin/consistency/tag_spellings.py`) runs as a background task in a single process, which holds a claim that expires
-within a minute after it exits; then another process takes over.
+The upgrade (`admin/consistency/tag_spellings.py`) runs as a background task in a single process. This process holds a
+claim that expires within a minute after the process exits; then another process takes over.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from shoal.tasks import BackgroundWorker
 
 
 class Ruling(NamedTuple):
-    """A tag rule that an admin wants to set, and the verb of its audit log entry."""
-
     verb: AuditVerb
     decide: Decide
 
@@ -55,9 +53,9 @@ def unmerging(name: str) -> Ruling:
 
 
 async def lay_down(writes: Writes, tags: TagCloud, ruling: Ruling) -> TagRule:
-    """Apply a rule and log it; a rule that is already in force is not logged.
+    """Apply a rule and add it to the audit log. Nothing is logged if the rule was already in force.
 
-    Raises `InvalidInput` for a rule that is not possible, and `Unavailable` if a store cannot be reached.
+    Raises `InvalidInput` for an impossible rule, and `Unavailable` if a store cannot be reached.
     """
     rules = {rule.name: rule for rule in await tags.rules()}
     rule = ruling.decide(rules)
@@ -74,12 +72,12 @@ _RENEWED_SECONDS = 15.0
 _OTHER_SECONDS = 30.0
 _RETRY_SECONDS = 600.0
 _PAUSE_PER_SECOND = 3.0
-"""Seconds of pause per second of work, so that requests take priority."""
+"""Seconds of pause for each second of work, so that requests have priority."""
 _LONGEST_PAUSE = 5.0
 
 
 class TagUpgrade(BackgroundWorker):
-    """A background worker that stores all tags of a network in their canonical form, unless that was done before."""
+    """A background worker that stores all tags of a network in canonical form, once."""
 
     task_name = "shoal-tag-upgrade"
 
@@ -105,14 +103,17 @@ class TagUpgrade(BackgroundWorker):
             try:
                 return await self.once()
             except KeyTaken:
-                # Another process is upgrading the tags, or was killed during the upgrade and its reservation has not expired.
+                # Another process is upgrading the tags. If it was killed, its claim has not expired yet.
                 await asyncio.sleep(_OTHER_SECONDS)
             except Exception:  # noqa: BLE001  # a later attempt may succeed
                 _log.exception("tag upgrade failed; retrying in %d s", _RETRY_SECONDS)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def once(self) -> None:
-        """Upgrade the tags unless that was done before. Raises `KeyTaken` while another process holds the claim."""
+        """Store all tags in canonical form, unless that was done before.
+
+        Raises `KeyTaken` while another process holds the claim.
+        """
         if await self._store.key_get((tags_folded_key(),)):
             return
         await self._claim()

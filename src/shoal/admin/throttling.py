@@ -27,10 +27,10 @@ async def run_bounded(
     *,
     patience: float = PATIENCE_SECONDS,
 ) -> None:
-    """Run `act` on every job with bounded concurrency. The first error cancels the rest and is raised.
+    """Call `act` on every job, for `at_once` jobs concurrently. The first error cancels the other jobs and is raised.
 
-    `done` is called with the number of finished jobs. A job that raises `Unavailable` is retried for `patience` seconds, so `act`
-    must be repeatable.
+    `done` is called with the number of finished jobs. A job that raises `Unavailable` is retried for `patience`
+    seconds, so `act` must be repeatable.
     """
     waiting = iter(jobs)
     finished = 0
@@ -64,14 +64,11 @@ async def _patiently(act: Callable[[JobT], Awaitable[None]], job: JobT, patience
 
 
 class Throttle:
-    """A limit of bytes per second, shared by all concurrent copies; None is unlimited."""
-
     def __init__(self, bytes_per_second: float | None) -> None:
         self._rate = bytes_per_second
         self._free_at = 0.0
 
     async def spend(self, size: int) -> None:
-        """Wait until this many bytes may be sent."""
         if self._rate is None:
             return
         now = asyncio.get_running_loop().time()

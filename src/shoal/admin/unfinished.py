@@ -1,7 +1,7 @@
-"""Keys in a store which mark a restore or a bulk import as unfinished. A server does not start on such a store.
+"""Keys in a store that mark a restore or a bulk import as unfinished. A server does not start on such a store.
 
-A restore has one key, whose owner is a number derived from the backup. A bulk import has two keys, whose owners are a number
-that identifies its files and the time at which it began; both fit into the timestamp bits of an id. Until the import finishes,
+A restore has one key, whose owner is a number derived from the backup. A bulk import has two keys. Their owners are a
+fingerprint of its files and its start time, which both fit into the timestamp bits of an id. Until the import finishes,
 associations may lack their inverses.
 """
 
@@ -26,12 +26,12 @@ def mark_of(generation: str) -> KeyRow:
 
 
 async def marked(graph: Reader) -> int:
-    """Return the value of the key that marks an unfinished restore; 0 if there is none."""
+    """Return the owner of the key that marks a restore as unfinished; 0 if there is no such key."""
     return (await graph.key_get((_KEY,))).get(_KEY, 0)
 
 
 async def check_restored(graph: Reader) -> None:
-    """Raise `Unavailable` if a restore was not finished, so that part of the network is missing."""
+    """Raise `Unavailable` if a restore is unfinished, because a part of the network is missing then."""
     if await marked(graph):
         raise Unavailable("a restore into this store is unfinished: run `shoal restore` again")
 
@@ -41,14 +41,13 @@ _FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:sinc
 
 
 class Begun(NamedTuple):
-    """An unfinished bulk import: the fingerprint of its files, and when it began (Unix ms)."""
+    """An unfinished bulk import: the fingerprint of its files, and its start time (Unix ms)."""
 
     files: int
     since: int
 
 
 async def begun(graph: Graph) -> Begun | None:
-    """Return the unfinished bulk import, or None."""
     found = await graph.key_get((_FILES, _SINCE))
     if len(found) < 2:
         return None
@@ -56,7 +55,7 @@ async def begun(graph: Graph) -> Begun | None:
 
 
 async def check_none(graph: Graph) -> None:
-    """Raise `Unavailable` if a bulk import was not finished: follows may lack their inverse."""
+    """Raise `Unavailable` if a bulk import is unfinished, because follows may lack their inverses then."""
     if await begun(graph) is not None:
         raise Unavailable("a bulk import into this store is unfinished: run `shoal import` again with its files")
 

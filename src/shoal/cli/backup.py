@@ -40,7 +40,6 @@ _AMOUNT = click.IntRange(0)
 
 
 def keeping_options(function: F) -> F:
-    """Add the command-line options that select which backups to keep."""
     for name, words in (
         ("--keep-weekly", "Keep the newest generation of each of the last N weeks."),
         ("--keep-daily", "Keep the newest generation of each of the last N days."),
@@ -70,10 +69,10 @@ def backup(
     mb_per_second: float | None,
     as_json: bool,
 ) -> None:
-    """Write a consistent backup of the network to PLACE, as a new generation.
+    """Write a consistent backup of the network to DESTINATION, as a new generation.
 
-    Works whether or not a server is running, on SQLite and PostgreSQL. Each backup is a generation. Generations share media: only
-    new files are copied. With --keep options, generations that none of them selects are deleted at the end.
+    Works whether or not a server is running, on SQLite and PostgreSQL. Each backup is a generation. Generations share
+    media: only new files are copied. With --keep options, generations that none of them selects are deleted at the end.
     """
     if context.invoked_subcommand is not None:
         return
@@ -118,7 +117,7 @@ async def _made(
 @click.argument("destination")
 @_json
 def list_(destination: str, as_json: bool) -> None:
-    """List the generations at PLACE, oldest first."""
+    """List the generations at DESTINATION, oldest first."""
     repository = BackupRepository.open(repository_url(destination), make=False)
     manifests = asyncio.run(repository.manifests())
     if as_json:
@@ -141,7 +140,7 @@ def list_(destination: str, as_json: bool) -> None:
 @throttle_option
 @_json
 def verify(destination: str, generation: str, quick: bool, mb_per_second: float | None, as_json: bool) -> None:
-    """Read a whole generation at PLACE (by default the newest) and compare it with its hashes.
+    """Read a whole generation at DESTINATION (by default the newest) and compare it with its hashes.
 
     Exit status 1 if anything differs.
     """
@@ -161,7 +160,7 @@ def verify(destination: str, generation: str, quick: bool, mb_per_second: float 
 @keeping_options
 @_json
 def prune(destination: str, keep: int, keep_daily: int, keep_weekly: int, as_json: bool) -> None:
-    """Delete the generations at PLACE that no --keep option selects, with their media. The newest always stays."""
+    """Delete the generations at DESTINATION that no --keep option selects, with their media. The newest is always kept."""
     keeping = Keeping(keep, keep_daily, keep_weekly)
     if not keeping.asks:
         raise click.UsageError("no retention given: use --keep, --keep-daily or --keep-weekly")

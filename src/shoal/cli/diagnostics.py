@@ -40,7 +40,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     Exit status 0: no problems; 1: warnings; 2: errors.
     """
     given: GivenSettings = ctx.obj
-    # Engines that cannot be reached are findings, so do not log them as well.
+    # Do not log an engine that cannot be reached, because it is a finding of a check.
     logging.basicConfig(level=logging.CRITICAL)
     found = asyncio.run(examine(given.environ, given.overrides))
     if as_json:
@@ -61,9 +61,9 @@ def _tell(found: list[Diagnosis]) -> None:
 _WIDTH = 44
 _LABEL = 34
 _SHORT = 0.01
-"""Stages and statements shorter than this fraction of the request are not drawn individually."""
+"""Stages and statements that are shorter than this fraction of the request are not drawn individually."""
 _MOST_ROWS = 12
-"""Maximum number of statements that are drawn individually for a stage, the longest ones."""
+"""Maximum number of statements that are drawn individually for a stage. The longest statements are drawn."""
 
 
 def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
@@ -103,7 +103,10 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
 
 
 def picture(request: LoggedRequest) -> Iterable[Text]:
-    """Yield the bars of a request's timeline, one per line. Without spans, stages are drawn in the order of their begin."""
+    """Yield the bars of a request's timeline, one per line.
+
+    Without spans, the stages are drawn in the order in which they began.
+    """
     spans = request.spans or _from_stages(request)
     whole = max(request.ms, 0.001)
     stages = [span for span in spans if not span.store]
@@ -124,7 +127,7 @@ def picture(request: LoggedRequest) -> Iterable[Text]:
 
 
 def findings(request: LoggedRequest) -> list[str]:
-    """Describe what took long in a request: the time by store, and the stage with the longest waits."""
+    """Describe why a request was slow: the time spent in each store, and the stage with the longest waits."""
     sentences = [
         f"{store}: {total.number:,} statement{'' if total.number == 1 else 's'}, {total.ms:,.1f} ms together"
         for store, total in sorted(request.statements.items(), key=_dearest)
@@ -206,7 +209,8 @@ _LOGS = "name its log with --log, written with log_format = json"
 def why_slow(settings: Settings, /, request_id: str, logs: tuple[Path, ...], limit: int, *, as_json: bool) -> None:
     """Show the stages of a slow request, its statements, and the jobs that followed; without an id, list recent slow requests.
 
-    The id is in the response (X-Request-Id), on error pages, and in the log. The server keeps the newest 1,000 slow requests.
+    The id is in the response (X-Request-Id), on error pages, and in the log. The server remembers its 1,000 newest slow
+    requests.
     """
     shown = (
         in_logs(logs, request_id, limit) if logs else asyncio.run(_fetch_slow(settings, ShowSlow(request_id, limit)))
@@ -261,13 +265,13 @@ def bench(arguments: tuple[str, ...]) -> None:
     if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
         raise click.ClickException(f"no benchmark {unknown[0]!r}; choose one of {', '.join(known)}")
     module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
-    # Options for the benchmark may precede or follow the name of the benchmark.
+    # Options of the benchmark may precede or follow its name.
     rest = [word for word in arguments if word not in chosen[:1]]
     done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)
 
 
 def _known() -> list[str]:
-    """Return the names of the benchmarks: modules that parse command-line arguments. Other modules there are helpers."""
+    """Return the names of the benchmarks, which are the modules that parse command-line arguments."""
     modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

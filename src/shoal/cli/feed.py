@@ -23,7 +23,11 @@ _NOTES = {
 @click.command()
 @click.argument("name")
 @click.option("--for-you", is_flag=True, help="Show the ranked feed instead of the home timeline.")
-@click.option("--catch-up", is_flag=True, help="Show the best posts since their last visit, quiet friends first.")
+@click.option(
+    "--catch-up",
+    is_flag=True,
+    help="Show the best posts since the member's last visit, first those of friends who rarely post.",
+)
 @click.option("--explain", is_flag=True, help="Show the terms of each score.")
 @click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="Maximum number of posts.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")

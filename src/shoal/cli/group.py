@@ -64,7 +64,10 @@ PURPOSES = {
         "bench": "Run benchmarks.",
     },
 }
-"""Help texts of commands by purpose, in the order of `shoal --help`, which does not import the commands."""
+"""Help texts of commands by purpose, in the order of `shoal --help`.
+
+They are written here so that the help does not import the commands.
+"""
 COMMANDS = {name: text for commands in PURPOSES.values() for name, text in commands.items()}
 
 _MODULES = {
@@ -90,7 +93,7 @@ _MODULES = {
 """Modules of `shoal.cli` that are not named like their command."""
 
 _PLUGGED_IN = {"cluster": "scale", "demo": "scale", "plan": "scale", "placement study": "study", "simulate": "scale"}
-"""Commands from other packages, with the extra that holds their optional dependencies."""
+"""Commands from other packages, each with the extra that contains its optional dependencies."""
 
 _GROUP = "shoal.commands"
 
@@ -108,7 +111,7 @@ def plugin_names() -> list[str]:
 
 
 def plugin(name: str) -> click.Command | None:
-    """Load a command from its entry point, preferably Shoal's own. Return None if no installed package provides it."""
+    """Load a command from its entry point. If several packages provide it, Shoal's own is used. Return None if no package does."""
     entries = entry_points(group=_GROUP, name=name.replace(" ", "."))
     for entry in sorted(entries, key=lambda entry: entry.dist is None or entry.dist.name != "shoal"):
         with needing(name, _PLUGGED_IN.get(name, "")):
@@ -137,14 +140,14 @@ def _short_help(name: str) -> str:
 
 
 class GivenSettings(NamedTuple):
-    """Where the settings come from, before they are read: options and environment."""
+    """Where the settings come from: command-line options and environment variables."""
 
     environ: Mapping[str, str]
     overrides: dict[str, str]
 
 
 class Commands(click.Group):
-    """A command group that imports a command only when it is run, so that `shoal serve` does not import `shoal demo`."""
+    """A command group that imports a command only when the command is run, so that `shoal serve` does not import `shoal demo`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return [*COMMANDS, *(name for name in plugin_names() if name not in COMMANDS and " " not in name)]
@@ -163,7 +166,7 @@ class Commands(click.Group):
         for purpose, commands in {**PURPOSES, "Other": others}.items():
             if commands:
                 with formatter.section(purpose):
-                    # The columns have equal widths in all sections.
+                    # Pad the names to the same width in all sections.
                     formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -174,7 +177,7 @@ class Commands(click.Group):
             ctx.exit(130)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as click does, but print each error in one line. Exit with status 2 for a usage error and 1 for other errors."""
+        """Run like click, but print each error in one line. Exit with status 2 for a usage error and with 1 for other errors."""
         if not kwargs.get("standalone_mode", True):
             return super().main(*args, **kwargs)
         try:

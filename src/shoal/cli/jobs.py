@@ -52,7 +52,7 @@ def _tell(status: work.Work) -> None:
     since = f", oldest {bound}{status.oldest_seconds:.1f} s" if known else ""
     click.echo(f"pending: {bound}{status.waiting:,}{since}")
     if status.most_seconds:
-        click.echo(f"refusing new posts: deliveries are more than {status.most_seconds:g} s behind")
+        click.echo(f"new posts are refused while deliveries are more than {status.most_seconds:g} s behind")
     if status.workers is not None:
         if status.silent_workers:
             click.echo(
@@ -72,7 +72,7 @@ def _tell(status: work.Work) -> None:
 @click.option("--all", "everything", is_flag=True, help="Retry all parked jobs.")
 @pass_settings
 def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None:
-    """Retry parked jobs from where they stopped. JOB is as shown by `shoal jobs`, such as 0:57."""
+    """Retry parked jobs from where they stopped. JOB is the name that `shoal jobs` shows, such as 0:57."""
     if bool(names) == everything:
         raise click.UsageError("name at least one JOB, or use --all, but not both")
     chosen = None if everything else work.check_names(names)

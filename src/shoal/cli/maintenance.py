@@ -40,8 +40,8 @@ from shoal.settings import Settings, build
 def check(settings: Settings, repair: bool, sample: int | None, members: int | None) -> None:
     """Check the consistency of the store: counts, inverses, tags, lists, names and home timelines.
 
-    If a server has the store open, it runs the check and includes its home timelines. Reads everything, unless --members limits it.
-    Exit status 1 if something is wrong and was not repaired.
+    If a server has the store open, the server runs the check and includes its home timelines. Everything is read,
+    unless --members limits the check. Exit status 1 if something is wrong and was not repaired.
     """
     if members is not None and (repair or sample is not None):
         raise click.UsageError("--members cannot be combined with --repair or --sample")
@@ -64,7 +64,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         except Unavailable:
             if asked.repair or asked.members is not None:
                 raise
-            # Another process holds the store without a control socket, such as an import.
+            # Another process, such as an import, has the store open and has no control socket.
             checked = True
             network = await stack.enter_async_context(open_network(settings, read_only=True))
         if not checked:
@@ -120,7 +120,6 @@ def _tell(name: str, steps: list[PendingStep]) -> None:
 
 
 def _in_words(seconds: float) -> str:
-    """Format an estimated duration in seconds, minutes or hours."""
     if seconds < 120:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 7_200 else f"{seconds / 3_600:.1f} h"
@@ -158,7 +157,7 @@ async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNet
 
 
 async def _count_tags(there: Settings, progress: Progress) -> int:
-    """Count tags from the posts, after pending jobs are done: a move does not copy the tag cloud."""
+    """Count tags from the posts, because a move does not copy the tag cloud. First wait until the pending jobs are done."""
     async with open_network(there) as network:
         return await count_all(network, progress)
 

@@ -66,7 +66,7 @@ def add(settings: Settings, /, name: str, email: str, display_name: str, reserve
     """Create the member NAME with a password. Works while a server is running."""
     if not piped:
         _need_terminal()
-        # Check first, before asking for a password.
+        # Check the name and the address before the command asks for a password.
         perform(settings, CheckFree(check_user_name(name, reserved=reserved), email), create=True)
     secret = _ask(piped=piped)
     made = perform(settings, AddMember(name, secret, email, display_name, reserved), create=True)

@@ -25,8 +25,6 @@ from shoal.settings import Settings
 
 
 class PostId(click.ParamType[int]):
-    """The id of a post."""
-
     name = "post"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -95,7 +93,7 @@ def email(settings: Settings, /, address: str) -> None:
     type=click.Choice([severity.value for severity in IpSeverity]),
     default=IpSeverity.NO_ACCESS.value,
     show_default=True,
-    help="Access to refuse.",
+    help="Access that the block refuses.",
 )
 @click.option("--comment", default="", help="Reason, shown to moderators.")
 @click.option(
@@ -116,7 +114,7 @@ def network(settings: Settings, /, address: str, severity: str, comment: str, da
 
 @block.command()
 @click.argument("word")
-@click.option("--part", is_flag=True, help="Refuse names that contain WORD, too.")
+@click.option("--part", is_flag=True, help="Also refuse names that contain WORD.")
 @pass_settings
 def name(settings: Settings, /, word: str, part: bool) -> None:
     """Refuse sign-ups with the user name WORD. Members keep their names. Works while a server is running.

@@ -25,7 +25,7 @@ class NameFirst(click.Group):
         return plugin("placement study")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
-        """Write the list of commands to the help text, without importing the module of the command `study`."""
+        """Write the list of commands to the help text. The module of the command `study` is not imported for this."""
         here = [(name, command.get_short_help_str(60)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl([*here, ("study", "Study how evenly names are spread over machines.")])

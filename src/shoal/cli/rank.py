@@ -27,7 +27,7 @@ from shoal.settings import Settings
 
 
 def tell(report: ReplayReport, name: str) -> None:
-    """Print a replay of the recipe with this name."""
+    """Print a replay report. `name` is the name of the other recipe."""
     console = Console(highlight=False)
     found = report.figures
     console.print(f"What the recipe {name} would change", style="bold", markup=False)
@@ -119,15 +119,17 @@ def rank() -> None:
 
 
 @rank.command()
-@click.option("--weights", type=click.Path(path_type=Path), metavar="FILE", help="Recipe in TOML.")
-@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset to use instead.")
-@click.option("--link", metavar="URL", help="Link to a shared recipe to use instead.")
+@click.option(
+    "--weights", type=click.Path(path_type=Path), metavar="FILE", help="File with the recipe to compare, in TOML."
+)
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset to compare, instead of a recipe file.")
+@click.option("--link", metavar="URL", help="Link to a shared recipe to compare, instead of a recipe file.")
 @click.option(
     "--days",
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Days back from now: newer posts, and members active since then, are used.",
+    help="Number of past days: their posts are ranked for the members who were active in them.",
 )
 @click.option(
     "--members",
@@ -187,7 +189,7 @@ def replay(
 
 
 def _recipe_named(weights: Path | None, preset: str | None, link: str | None) -> tuple[Recipe, str]:
-    """Return the recipe selected by the options, and its name."""
+    """Return the recipe that the options select, and its name."""
     if [weights, preset, link].count(None) != 2:
         raise click.UsageError("give exactly one of --weights FILE, --preset NAME and --link URL")
     if preset is not None:
@@ -200,7 +202,7 @@ def _recipe_named(weights: Path | None, preset: str | None, link: str | None) ->
 
 
 def _recipe_in(path: Path) -> Recipe:
-    """Return the recipe of a TOML file, at top level or below `[recipe]` as in the settings."""
+    """Return the recipe in a TOML file, where it is at the top level or, as in the settings, below `[recipe]`."""
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:

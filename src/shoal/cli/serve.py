@@ -50,9 +50,9 @@ _OPTIONS = {
 def check_address(
     host: str, port: int, option: str = "--port", taken: str = "--port or as in `make demo PORT=8600`"
 ) -> None:
-    """Raise `Unavailable` if a server cannot listen on the address. The message has one line, and tells the user how to fix this.
+    """Raise `Unavailable` if a server cannot listen on the address. The message has one line and says how to solve the problem.
 
-    `option` is the command-line option for the port, and `taken` says how to choose another port if this one is in use.
+    `option` is the command-line option for the port. `taken` says how to choose another port if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -82,7 +82,9 @@ def check_metrics(settings: Settings, processes: int) -> None:
 @click.option(
     "--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 selects a free port.  [default: 8500]"
 )
-@click.option("--base-url", metavar="URL", help="Public URL of the server, if it differs.")
+@click.option(
+    "--base-url", metavar="URL", help="Public URL of the server, if it differs from the address to listen on."
+)
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
@@ -119,7 +121,7 @@ def serve(
 
 
 def _serve_together(settings: Settings, workers: int) -> None:
-    """Run several processes that accept connections from one socket; each is restarted when it dies.
+    """Run several processes that accept connections from one socket. A process that dies is restarted.
 
     On an SQLite file they have shared memory: the first process owns the file, and the others read it.
     """
@@ -190,10 +192,10 @@ async def run(
     photo_credits: Sequence[PhotoCredit] = (),
     host_process: HostProcess | None = None,
 ) -> None:
-    """Open the network and serve it until a signal ends it, on the given socket if there is one.
+    """Open the network and serve it until a signal stops the server. `listener`, if given, is the listening socket.
 
-    Any visitor can log in as the `demo_member`. The about page lists the `photo_credits`. `host_process` is given if this is the
-    owner among several processes on one store.
+    Any visitor can log in as the `demo_member`. The about page lists the `photo_credits`. If several processes serve
+    one store, `host_process` is given to the owner.
     """
     process.prepare()
     async with AsyncExitStack() as stack:

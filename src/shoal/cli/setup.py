@@ -56,7 +56,8 @@ def init(
 ) -> None:
     """Write a settings file that explains every setting.
 
-    On a terminal, asks for values not given as options. Only the owner may read the file, since it may contain passwords.
+    On a terminal, asks for values that are not given as options. Only the owner may read the file, because it may
+    contain passwords.
     """
     if path.exists():
         raise InvalidInput(f"{path} already exists: name another file with --to, or move the existing file")

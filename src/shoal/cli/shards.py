@@ -68,7 +68,7 @@ def show(settings: Settings, by: str = "members") -> None:
 @click.option("--to", "target", metavar="URL", required=True, help="Target store.")
 @pass_settings
 def move(settings: Settings, sources: str, target: str) -> None:
-    """Move SOURCES to another store while the network runs. The old rows stay until `finish`."""
+    """Move SOURCES to another store while the network runs. The old rows remain until `finish`."""
     for moved in _moving(settings, lambda mover: mover.move(_parsed(sources), target)):
         _tell(moved)
     click.echo(f"run `shoal shards finish {sources}` to finish, or `shoal shards rollback {sources}` to undo the move")
@@ -78,7 +78,7 @@ def move(settings: Settings, sources: str, target: str) -> None:
 @click.argument("sources")
 @pass_settings
 def rollback(settings: Settings, sources: str) -> None:
-    """Move SOURCES back to their old store, including everything written since."""
+    """Move SOURCES back to their previous store, including everything written since."""
     for moved in _moving(settings, lambda mover: mover.rollback(_parsed(sources))):
         _tell(moved)
     click.echo(f"{ranges_of(_parsed(sources))}: rolled back; the copies in the other store were deleted")
@@ -130,7 +130,6 @@ def _map_lines(mapped: Mapped) -> Iterator[str]:
 
 
 def _move_lines(mapped: Mapped) -> Iterator[str]:
-    """Yield lines about unfinished moves: switched to the new store, running, or abandoned because the mover process died."""
     known = mapped.map
     groups: dict[str, set[int]] = {}
     for shard, store in enumerate(known.owners):

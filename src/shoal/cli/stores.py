@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def existing(settings: Settings) -> Settings:
-    """Return the settings. Raises `InvalidInput` if a store does not exist: a command must not create one by mistake."""
+    """Return the settings. Raises `InvalidInput` if a store does not exist, because a command must not create one by mistake."""
     for path in store_files(settings):
         if not path.exists():
             raise InvalidInput(f"no store at {path}: name one with --store, or create one with `shoal serve`")
@@ -29,12 +29,12 @@ def existing(settings: Settings) -> Settings:
 
 
 def shares_host(settings: Settings) -> bool:
-    """Return whether the store is one that a single process owns and other processes of the server read."""
+    """Return whether the store has a single owner process, and other processes of the server may read it."""
     return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 
 
 def shared(settings: Settings, who: str) -> Settings:
-    """Return the settings. Unless several processes can open the network, raises `InvalidInput` with a message about `who`."""
+    """Return the settings if several processes can open the network. If not, raises `InvalidInput` with a message about `who`."""
     alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
     if alone:
         raise InvalidInput(
@@ -47,7 +47,7 @@ def shared(settings: Settings, who: str) -> Settings:
 
 
 def perform(settings: Settings, operation: Operation[T], progress: Progress = nothing, *, create: bool = False) -> T:
-    """Run an operation in the server that has the store open, or in this process if no server is running.
+    """Run an operation in the server that has the store open. If no server is running, run it in this process.
 
     Raises `InvalidInput` if the store does not exist and `create` is false.
     """

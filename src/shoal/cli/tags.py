@@ -42,7 +42,7 @@ _STYLES = (
     "bold bright_cyan",
     "bold reverse bright_cyan",
 )
-"""Styles by level: a terminal has a single font size, so brightness represents the weight."""
+"""Styles by level. A terminal has a single font size, so brightness represents the weight."""
 _WIDEST = 100
 _SPARKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -58,7 +58,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
-    """Lay out the tag cloud for a terminal: in alphabetical order, wrapped and centered. Brightness is the weight."""
+    """Lay out the tag cloud for a terminal: in alphabetical order, wrapped and centered. Heavier tags are brighter."""
     columns = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0
@@ -78,7 +78,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """Yield lines with the first tags as bars, with their weights and trends."""
+    """Yield lines with the first tags as bars. Each has the weight and the trend of the tag."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     columns = max(10, min(width, _WIDEST) - names - 20)
@@ -99,7 +99,7 @@ def _bar(share: float, columns: int) -> str:
 
 
 def _trend(tag: Counted) -> tuple[str, str]:
-    """Return an arrow and its style that compare today's uses of a tag with its last week."""
+    """Return an arrow and its style. The arrow compares the uses of a tag today with its uses in the last week."""
     return _ARROWS[trend(tag)]
 
 
@@ -156,7 +156,6 @@ def _reason_lines(tag: Counted) -> Iterator[Text]:
 
 
 def rule_line(rule: TagRule) -> str:
-    """Return a tag rule as text."""
     if rule.target:
         return f"#{rule.name}\tcounts as #{rule.target}"
     return f"#{rule.name}\t{'is denied' if rule.denied else 'is shown, and counts for itself'}"
@@ -259,7 +258,7 @@ def picture(settings: Settings, file: Path, order: str, limit: int) -> None:
 @click.argument("name")
 @pass_settings
 def deny(settings: Settings, name: str) -> None:
-    """Hide the tag NAME, and tags merged into it, in tag clouds and trends. Posts keep it."""
+    """Hide the tag NAME in tag clouds and trends, and also tags that are merged into it. Posts keep the tag."""
     _say(settings, RuleTag("deny", name))
 
 

@@ -94,7 +94,11 @@ _FILE = click.Path(path_type=Path)
     "--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and optionally display_name, note."
 )
 @click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2), since.")
-@click.option("--mutual/--one-way", default=None, help="Treat each row of follows as mutual, or as one follow.")
+@click.option(
+    "--mutual/--one-way",
+    default=None,
+    help="Treat each row of follows as a follow in both directions, or in one direction.",
+)
 @click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
 @click.option(
     "--authors",
@@ -115,7 +119,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--bulk/--one-by-one",
     default=None,
-    help="Write directly into the store, which must be empty, or through the services.  [default: in bulk if it is empty]",
+    help="Write directly into the store, which must be empty, or create each record like a server.  [default: bulk if empty]",
 )
 @click.option("--refused", type=_FILE, metavar="FILE", help="Write every rejected record to this file.")
 @pass_settings
@@ -126,9 +130,9 @@ def import_(
 
     An interrupted import can be run again: existing records are recognized.
 
-    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; options name other files.
+    FOLDER contains graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/. Options name other files.
     """
-    # Make the paths absolute, because the operation may run in a server, which has another working directory.
+    # Make the paths absolute: the operation may run in a server, whose working directory differs.
     given = {
         name: value.absolute() if isinstance(value, Path) else value
         for name, value in files.items()

@@ -10,7 +10,8 @@ _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}
 _MOST_CONNECTIONS = 0.9
 _LONG_SECONDS = 300.0
 _FAR_BEHIND_SECONDS = 30.0
-# Only roles that may read all statistics see standbys and other roles' transactions. For any other role, these values are 0.
+# Only a role that may read all statistics sees standbys and the transactions of other roles. For any other role, these
+# values are 0.
 _FIGURES = """
 SELECT current_setting('server_version') AS version,
   pg_database_size(current_database()) AS stored,
@@ -27,7 +28,6 @@ FROM pg_stat_database d WHERE d.datname = current_database()
 
 
 async def look(url: str, address: str) -> list[EngineHealth]:
-    """Return the health figures of a database. Raises `Unavailable`, or errors of the client library."""
     connection = await connect(url, _SETTINGS, _SECONDS)
     try:
         row = await connection.fetchrow(_FIGURES)

@@ -1,8 +1,8 @@
 """Health of storage engines under common names: versions, sizes, connections and queues, for operators and metrics.
 
-Each engine is queried over a separate connection, which is closed afterwards, so members' requests never wait for it. All
-engines are queried together, at bounded intervals. SQLite is included; the other engines have a module each, loaded when
-used.
+Each engine is queried over a connection of its own, which is then closed, so requests of members never wait for it. All
+engines are queried together, at bounded intervals. SQLite is in this module. Each other engine has a module, which is
+imported when the engine is used.
 """
 
 from __future__ import annotations
@@ -42,11 +42,14 @@ MeasurementName = Literal[
     "jobs_set_aside",
     "workers",
 ]
-"""The unit is in the name: bytes, seconds, per second; `cache_hits` is a fraction from 0 to 1; others are counts."""
+"""The name contains the unit: bytes, seconds, per second.
+
+`cache_hits` is a fraction from 0 to 1. Other measurements are counts.
+"""
 
 
 class Measurement(NamedTuple):
-    """A health figure, and whether it requires attention."""
+    """A measurement, and whether it requires attention."""
 
     name: MeasurementName
     value: float
@@ -54,32 +57,37 @@ class Measurement(NamedTuple):
 
 
 class EngineHealth(msgspec.Struct, frozen=True):
-    """The measurements of an engine, such as a database server or an SQLite file; none if it could not be reached."""
+    """The measurements of an engine, such as a database server or an SQLite file.
+
+    They are empty if the engine could not be reached.
+    """
 
     engine: str
     """Product name, such as "PostgreSQL"."""
     place: str
-    """Host and port, or the name of a file or table. Never contains a password."""
+    """Host and port, or the name of a file or table. It contains no password."""
     version: str = ""
     measurements: tuple[Measurement, ...] = ()
     reached: bool = True
 
 
 class EngineProbe(NamedTuple):
-    """An engine, such as a database, and the function that queries its health and raises an error if there is no answer."""
+    """An engine, such as a database, and the function that measures its health.
+
+    The function raises an error if the engine does not answer.
+    """
 
     engine: str
     place: str
     ask: Callable[[], Awaitable[list[EngineHealth]]]
-    """An engine of several servers yields several results."""
+    """Returns several results for an engine that consists of several servers."""
 
 
 _LITTLE = 0.05
-"""Fraction of the disk below which free space requires attention."""
+"""Free space below this fraction of the disk requires attention."""
 
 
 async def look(path: Path) -> list[EngineHealth]:
-    """Return the sizes of an SQLite file, its log, and its disk. Raises `OSError` if the file does not exist."""
     return [await asyncio.to_thread(_look, path)]
 
 
@@ -104,11 +112,6 @@ _KEEP_MS = 5_000
 
 
 class EngineWatch:
-    """Queries the health of all engines (databases, Redis and the broker), for at most `patience` seconds.
-
-    Results are cached for five seconds, and concurrent callers share a query.
-    """
-
     def __init__(self, probes: Sequence[EngineProbe], *, patience: float = 3.0) -> None:
         self._probes = probes
         self._patience = patience
@@ -116,7 +119,7 @@ class EngineWatch:
         self._answers: Renewed[list[EngineHealth]] = Renewed(_KEEP_MS, _KEEP_MS)
 
     async def look(self) -> list[EngineHealth]:
-        """Return the health figures of all engines. An engine that does not answer is included without figures."""
+        """Return the measurements of all engines. An engine that does not answer is included without measurements."""
         return await self._answers.get(time.monotonic_ns() // 1_000_000, self._ask)
 
     async def _ask(self) -> list[EngineHealth]:

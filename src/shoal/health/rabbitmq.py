@@ -18,7 +18,6 @@ _SECONDS = 2.0
 
 
 async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineHealth]:
-    """Return the health figures of a broker, from the first node that answers. Raises errors of the client library."""
     queues = Queues(namespace)
     async with asyncio.timeout(_SECONDS):
         connection = await _connection(url)
@@ -27,7 +26,7 @@ async def look(url: str, address: str, namespace: str = "shoal") -> list[EngineH
     try:
         measurements = await _figures(await connection.channel(), queues)
     except ChannelNotFoundEntity:
-        # The queues of a network do not exist before it is opened for the first time.
+        # The queues do not exist before the network is opened for the first time.
         measurements = ()
     finally:
         await connection.close()

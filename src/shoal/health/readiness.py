@@ -15,7 +15,7 @@ from shoal.throttled_log import ThrottledLog
 _log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[object]]
-"""Sends a small query to an engine; raises if there is no reply."""
+"""Sends a small query to an engine. Raises an error if there is no reply."""
 
 
 class Readiness:
@@ -36,7 +36,7 @@ class Readiness:
         """Return whether each engine responds, by its kind."""
         if self._probing is None or (self._probing.done() and time.monotonic() >= self._until):
             self._probing = asyncio.create_task(self._ask(), name="shoal-ready")
-        # A caller that disconnects must not cancel the query for the others.
+        # A caller that disconnects must not cancel the query for other callers.
         return await asyncio.shield(self._probing)
 
     async def _ask(self) -> dict[str, bool]:

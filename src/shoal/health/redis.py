@@ -16,7 +16,6 @@ _MOST_MEMORY = 0.9
 
 
 async def look(url: str) -> list[EngineHealth]:
-    """Return the health figures of each server behind a URL. Raises `OSError` if the servers cannot be determined."""
     where = parse(url)
     addresses = await _servers(where)
     return list(await asyncio.gather(*[_server(where, address) for address in addresses]))

@@ -79,7 +79,7 @@ from shoal.response_cache import ResponseCache
 T = TypeVar("T")
 
 _SIGNS = "@"
-"""Prefixes that a parameter may have."""
+"""Characters that may precede a parameter in a segment of a path."""
 
 
 class _Node(Generic[T]):
@@ -88,9 +88,8 @@ class _Node(Generic[T]):
     def __init__(self) -> None:
         self.children: dict[str, _Node[T]] = {}
         self.signed: dict[str, _Node[T]] = {}
-        """Children for segments with a prefix, by the prefix."""
+        """Children for segments that begin with a character of `_SIGNS`, by this character."""
         self.other: _Node[T] | None = None
-        """The child for any other segment."""
         self.values: dict[str, T] = {}
 
 
@@ -104,11 +103,15 @@ class Trie(Generic[T]):
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
-        # Most requests are for a few paths without parameters: one look-up finds those.
+        # Most requests are for a few paths without parameters, which one look-up in this dictionary finds.
         self._fixed: dict[str, tuple[dict[str, T], tuple[str, ...]]] = {}
 
     def add(self, method: str, path: str, value: T) -> None:
-        """Add a route. Raises `ValueError` if a route exists for this method and path, whatever its parameters are called."""
+        """Add a route.
+
+        Raises `ValueError` if the trie already has a route with this method, and with this path apart from the names of
+        its parameters.
+        """
         node = self._root
         for segment in path[1:].split("/"):
             if not _is_parameter(segment):
@@ -172,11 +175,10 @@ _SELF_BOUNDED = (
 _COMPOSED = (inspect.StructType, inspect.Metadata, inspect.UnionType, inspect.TupleType)
 _WITH_LENGTH = (inspect.StrType, inspect.DictType, *LISTS)
 _WIRE_TYPES = (Id, CursorId, Json, Limit, Upload)
-"""An `Upload` and a `Json` may be as large as the body."""
+"""Types with a limit of their own. An `Upload` or a `Json` may be as large as the body."""
 
 
 def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes: Collection[str]) -> None:
-    """Raise `TypeError` for an error in the declarations of a route."""
     error = (
         _access_error(route)
         or _limits_error(route, limit_classes)
@@ -239,28 +241,23 @@ def _bound_error(info: inspect.Type) -> str:
 
 
 _ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
-"""Suffixes of route names whose response is unlimited. For them, only the time until the response begins is measured."""
+"""Ends of the names of routes whose response is unlimited. Only the time until such a response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
 """Added to the response to an authenticated request, unless its handler sets `Cache-Control`."""
 _SAFE = frozenset(("GET", "HEAD"))
-"""Methods that change nothing."""
 
 
 ErrorPage = Callable[[Reply, Request], Response]
-"""Renders an error as a web page."""
 
 
 class MatchedRoute(NamedTuple):
-    """A route and the names of the parameters in its path."""
-
     route: Route
     names: tuple[str, ...]
     name: str
-    """Method and path, as in metrics."""
+    """Method and path template, as in metrics."""
 
 
 _Found = tuple[dict[str, MatchedRoute], tuple[str, ...]]
-"""The routes at a path by method, and the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +342,7 @@ class _Api:
     async def _entry(
         self, found: _Found | None, request: Request, more: list[RawHeader]
     ) -> tuple[MatchedRoute, tuple[str, ...]]:
-        """Return the matched route and its parameter values. If there is none, counts the request and raises an error."""
+        """Return the matched route and its parameter values. If no route matches, count the request and raise an error."""
         method = request.scope["method"]
         if found is not None:
             entry = found[0].get("GET" if method == "HEAD" else method)
@@ -418,7 +415,9 @@ class _Api:
         async def make() -> Reply:
             answer = await self._handled(entry, values, caller, request, intake)
             if isinstance(answer, Response):
-                raise TypeError(f"{entry.name}: only a Reply can be stored for replay")
+                raise TypeError(
+                    f"{entry.name}: the handler must return a Reply, because a Response cannot be stored for repeated requests"
+                )
             return answer
 
         if len(query) > MAX_QUERY:
@@ -489,11 +488,13 @@ async def lifespan(receive: Receive, send: Send) -> None:
 
 
 _UPDATES = ("PUT", "PATCH")
-"""Methods of an update: a route for one of them is reachable by both, as in Mastodon, whose clients send either."""
+"""Methods of an update.
+
+A route for `PUT` is also reachable by `PATCH` and vice versa, as in Mastodon, because clients send either.
+"""
 
 
-async def _anonymous(_request: Request) -> None:
-    """Return None: without pages there is no login by cookie."""
+async def _anonymous(_request: Request) -> None: ...
 
 
 def build_app(

@@ -52,15 +52,13 @@ KNOWN = frozenset(
     | {f"{verb}:{area}" for verb in ("read", "write") for area in AREAS}
     | {f"admin:{verb}:{area}" for verb in ("read", "write") for area in _ADMIN_AREAS}
 )
-"""Every scope that may be requested."""
+"""All scopes that an app may request."""
 
 DEFAULT = ("read",)
-"""The scopes of an app that requests none."""
 
 
 @lru_cache(maxsize=4096)
 def granted(token_scopes: frozenset[str], needed: str) -> bool:
-    """Return whether a token with these scopes has the scope `needed`. Cached, because few sets of scopes are in use."""
     if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
         return True
     parent = needed.rpartition(":")[0]
@@ -80,7 +78,10 @@ def parse(text: str) -> tuple[str, ...]:
 
 
 def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
-    """Return the requested scopes. Raises `InvalidInput` unless the app registered for each, or for a scope that includes it."""
+    """Return the requested scopes.
+
+    Raises `InvalidInput` if the app has registered neither a requested scope nor one that includes it.
+    """
     owned, requested = frozenset(of_app), tuple(asked)
     if not all(granted(owned, scope) for scope in requested):
         raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")

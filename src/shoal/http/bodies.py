@@ -78,9 +78,7 @@ SPOOL_BYTES = 1 << 20
 COMING_BYTES = 16 << 20
 LOADED_BYTES = 48 << 20
 _WAIT_SECONDS = 30.0
-"""Timeout of the wait for a slot or for memory."""
 _UPLOADS = 3
-"""Concurrent uploads per member."""
 _WAITING = 32
 """Waiting uploads per member; further ones are refused at once."""
 _AGAIN_SECONDS = 5.0
@@ -130,7 +128,6 @@ class Budget:
         return size
 
     def give(self, size: int) -> None:
-        """Return bytes to the budget, and pass them to waiting callers."""
         self.free += size
         self._pass_on()
 
@@ -143,16 +140,12 @@ class Budget:
 
 
 class Memory:
-    """The two memory budgets of a process, for arriving and for loaded uploads."""
-
     def __init__(self, coming: int = COMING_BYTES, loaded: int = LOADED_BYTES, seconds: float = _WAIT_SECONDS) -> None:
         self.coming = Budget(coming, seconds)
         self.loaded = Budget(loaded, seconds)
 
 
 class UploadSlots:
-    """Limits the concurrent uploads of each member."""
-
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
         self._each = each
         self._most = each + waiting
@@ -193,8 +186,6 @@ class UploadSlots:
 
 
 class Upload:
-    """An uploaded file, with the file name that the client sent."""
-
     def __init__(self, filename: str, data: bytes = b"") -> None:
         self.filename = filename
         self.size = len(data)
@@ -211,7 +202,7 @@ class Upload:
         target.write(self.data)
 
     def close(self) -> None:
-        """Free the file's memory before the response is sent, for a handler that waits for something else. Idempotent."""
+        """Free the file's memory before the response is sent, for a handler that is slow for other reasons. Idempotent."""
         self._chunks = []
 
 
@@ -227,7 +218,7 @@ class Spool(Upload):
         self._overflows = False
 
     def write(self, data: bytes) -> None:
-        """Append bytes. Call `settle` soon afterwards."""
+        """Append bytes. The caller must soon call `settle`, which enforces the memory budget."""
         self.size += len(data)
         self._chunks.append(data)
         if self._file is None and self.size <= SPOOL_BYTES:
@@ -248,7 +239,7 @@ class Spool(Upload):
     def _put(self, data: bytes) -> None:
         try:
             if self._file is None:
-                # Unbuffered: closing a buffered file would raise a write error again.
+                # Unbuffered, because closing a buffered file after a failed write would raise the error a second time.
                 self._file = tempfile.TemporaryFile(prefix="shoal-upload-", buffering=0)  # noqa: SIM115  # `close` closes it
             rest = memoryview(data)
             while rest:
@@ -261,7 +252,7 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, size: int) -> None:
-        """Count `size` bytes of this file in the budget for loaded uploads from now on."""
+        """Count `size` more bytes of this file in the budget for loaded uploads; `close` returns them."""
         self._lender, self._reserved = self._memory.loaded, size
 
     async def load(self) -> None:
@@ -333,7 +324,7 @@ class Intake:
         if not self._files:
             return
         files = [file for file in self._files if file.on_disk]
-        # For all files at once: two requests that each hold some and wait for more would deadlock.
+        # Take the memory of all files at once: two requests that each hold some of it and wait for more would deadlock.
         taken = await self._memory.loaded.take(sum(file.size for file in files), self._scope)
         for file in files:
             part = min(taken, file.size)

@@ -31,13 +31,13 @@ from shoal.tasks import running
 
 _HEAD_END = b"\r\n\r\n"
 _BUSIER = 200
-"""A connection moves if this process is busier than another by this many thousandths of its CPU time."""
+"""A connection moves to another process if this process is busier by at least this many thousandths of CPU time."""
 _STREAK = 2
 """Consecutive requests that only read, after which a connection may leave the owner."""
 _EVERY_SECONDS = 0.05
 _SMOOTHING = 0.3
 _PAUSE_SECONDS = 0.005
-"""Pause between two moves that balance the load, because the load is measured with a delay."""
+"""Pause between two moves of connections, because the load is measured with a delay."""
 _WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 0.02
 _UNAVAILABLE = (
@@ -47,7 +47,10 @@ _UNAVAILABLE = (
 )
 
 Send = Callable[[int, int, bytes], None]
-"""Sends the descriptor of a connection and received bytes to the process in a slot (an index). Raises `Unavailable`."""
+"""Sends the descriptor of a connection, and the bytes received from its client, to the process in a slot (an index).
+
+Raises `Unavailable`.
+"""
 
 
 class ReadableRoutes:
@@ -94,7 +97,6 @@ class Balance:
 
     @asynccontextmanager
     async def publishing(self) -> AsyncIterator[None]:
-        """Publish the load of this process until the block ends."""
         async with running(self._tell(), "shoal-busy"):
             yield
 
@@ -109,8 +111,6 @@ class Balance:
 
 
 class Passing(ABC):
-    """Decides which process serves the next request of a connection."""
-
     def __init__(self, routes: ReadableRoutes, balance: Balance, send: Send) -> None:
         self._routes = routes
         self._balance = balance
@@ -172,7 +172,7 @@ class ReaderPassing(Passing):
         task.add_done_callback(self._giving.discard)
 
     async def _give(self, slot: int, descriptor: int, data: bytes) -> None:
-        # An owner that has died is restarted within seconds; the client waits.
+        # Let the client wait, because a dead owner process is restarted within seconds.
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             try:

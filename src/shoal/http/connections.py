@@ -59,7 +59,7 @@ class Proxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def client(self, peer: str, headers: Sequence[Header]) -> str:
-        """Return the client of a request from `peer`: `peer` itself, unless it is a trusted proxy that reports a client."""
+        """Return the address of the client of a request: `peer`, or the address that `peer` reports if it is a trusted proxy."""
         given = [(name, value) for name, value in headers if name in _NAMES]
         if not given or not self.trusts(peer):
             return peer
@@ -80,14 +80,14 @@ class Proxies:
 
 
 class Doubts:
-    """Warns once about a proxy that is not configured as trusted: all clients behind it would share one limit."""
+    """Warns once if a proxy is not configured as trusted: all its clients share the limits of a single address."""
 
     def __init__(self, settings: Settings, trusts: Callable[[str], bool]) -> None:
         self._trusts = trusts
         self._open = settings.base_url.startswith("https://")
 
     def about(self, peer: str) -> bool:
-        """Return whether this peer may be a proxy that is not trusted."""
+        """Return whether this peer may be a proxy that should be configured as trusted."""
         if not self._open or self._trusts(peer):
             return False
         parsed = parse_address(peer)
@@ -113,13 +113,13 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _entry_of(element: str) -> str | None:
-    """Return the address in one element of a `Forwarded` header: `for=192.0.2.1;proto=https`, `for="[2001:db8::1]:4711"`."""
+    """Return the address in an element of a `Forwarded` header, such as `for=192.0.2.1;proto=https` or `for="[::1]:4711"`."""
     found = _FOR.search(element)
     return _address(found[1].strip('"')) if found else None
 
 
 def _address(text: str) -> str | None:
-    """Return the address in `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for anything else."""
+    """Return the address without its port, from `1.2.3.4`, `1.2.3.4:5`, `::1` or `[::1]:5`; None for any other text."""
     text = text.strip()
     if len(text) > 64:
         return None
@@ -136,8 +136,6 @@ _MOST = 64
 
 
 class RequestPace:
-    """Limits how many requests start per iteration of the event loop."""
-
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
         self._waiting: deque[Callable[[], None]] = deque()
@@ -156,7 +154,6 @@ class RequestPace:
         self._go_on()
 
     def _next_batch(self) -> None:
-        """Start waiting requests in a new iteration of the event loop; stop when none is waiting."""
         now = perf_counter()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
@@ -182,15 +179,14 @@ _BACKLOG = 2_048
 _SPARE = 32
 """Additional connections for trusted proxies and this machine, so that monitoring works when the server is full."""
 _PER_SITE = 4
-"""The limit of an IPv6 /48, which has 65,536 addresses (/64), as a multiple of the limit per address."""
+"""The connection limit of an IPv6 /48 range, which has 65,536 networks (/64), as a multiple of the limit of one address."""
 _EVICTION_DIVISOR = 64
 """A full server closes 1/64 of its connections at once, because the search for idle connections is expensive."""
 _REPORT_SECONDS = 60
-"""Seconds between log entries about refused connections."""
 
 
 class Patience(NamedTuple):
-    """Timeouts for clients, in seconds. They are checked every `interval` seconds, so a client may get that much more time."""
+    """Timeouts for clients, in seconds. They are checked every `interval` seconds, so they may expire that much later."""
 
     interval: float = 1.0
     head: float = 10.0
@@ -207,7 +203,6 @@ class Patience(NamedTuple):
     idle_proxy: float = 75.0
     """As `idle`, for a trusted proxy: longer than a proxy keeps connections (nginx: 60), because it may not retry after a close."""
     unread: float = 60.0
-    """Seconds within which a client must read part of its response."""
 
 
 USUAL = Patience()
@@ -217,14 +212,12 @@ class Idleness(NamedTuple):
     """How idle a connection is, for comparisons. A full server first closes the connections that compare greatest."""
 
     rank: int
-    """2: between requests, 1: in a head, 0: in a body, or slow to read a response."""
+    """2: between two requests. 1: in the head of a request. 0: in a body, or slow to read a response."""
     seconds: float
-    """How long the state has lasted, or for a body by how many seconds it is behind the minimum rate (negative if it is ahead)."""
+    """For `rank` 1 and 2, seconds in this state. For a body, seconds behind the minimum rate, negative if it is ahead."""
 
 
 class Watched(Protocol):
-    """An HTTP connection whose deadlines are checked."""
-
     @property
     def peer(self) -> str: ...
 
@@ -232,15 +225,17 @@ class Watched(Protocol):
         """Check deadlines; called every `interval` seconds."""
 
     def idleness(self) -> Idleness | None:
-        """Return how idle or slow the connection is; None while a response is computed."""
+        """Return how idle or slow the connection is; None while the server computes a response."""
 
-    def evict(self) -> None:
-        """Close the connection, to make room for another."""
+    def evict(self) -> None: ...
 
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys under which a client's connections are counted, each with its limit as a multiple of the address limit."""
+    """Return the keys by which a client's connections are counted.
+
+    Each key has a limit, given as a multiple of the limit per address.
+    """
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
 
@@ -260,11 +255,8 @@ class OpenConnections:
         self.refused = 0
         """Connections, and requests of clients behind a proxy, that were refused since the start of the process."""
         self.evicted = 0
-        """Connections that were closed to make room since the start of the process."""
         self._leaving = 0
-        """Refused connections that are not closed yet."""
         self._evicting = 0
-        """Evicted connections that are not closed yet."""
         self._refused_from: int | None = None
         """Connections of the smallest network for which nothing could be evicted since the last check of deadlines."""
         self._most = most
@@ -273,10 +265,10 @@ class OpenConnections:
         self._refused: Counter[str] = Counter()
 
     def enter(self, peer: str) -> int:
-        """Count a new connection. Return 0, or the status with which to refuse it. Call `leave` in both cases.
+        """Count a new connection. Return 0, or the HTTP status with which to refuse it. Call `leave` in both cases.
 
-        A refused connection counts until it is closed. Trusted proxies may open a few connections beyond the limit; for them,
-        refused connections do not count, so that many refused connections at once do not use up these few.
+        A refused connection counts until it is closed. A trusted proxy may exceed the limit by a few connections.
+        Refused connections do not count toward these few.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
@@ -309,7 +301,7 @@ class OpenConnections:
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            # Check idleness first, which is cheap: of thousands of connections, few are idle for long.
+            # Check idleness first because it is cheap: of thousands of connections, few are idle for long.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _EVICTION_DIVISOR), found, key=lambda candidate: candidate[:2])
@@ -326,9 +318,9 @@ class OpenConnections:
         return self._of.get(_counted_as(peer)[-1][0], 0)
 
     def begin(self, client: str) -> bool:
-        """Count a connection or request of a client. Return False if it exceeds the limit. Call `end` in both cases.
+        """Count a connection or request of a client. Return False if it exceeds the client's limit. Call `end` in both cases.
 
-        Requests of trusted proxies themselves are not counted.
+        Requests that a trusted proxy itself makes are not counted.
         """
         if self.proxies.trusts(client):
             return True
@@ -356,7 +348,6 @@ class OpenConnections:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Check the deadlines of all connections until the block ends."""
         async with running(self._watch(), "shoal-connections"):
             yield
 
@@ -383,23 +374,22 @@ class OpenConnections:
 
 
 def connections(settings: Settings, most: int, patience: Patience) -> OpenConnections:
-    """Return the connection limits of a server. Raises `SettingsError`."""
     proxies = Proxies(settings.trusted_proxies)
     return OpenConnections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
 
 
 class DescriptorLimits(NamedTuple):
-    """The number of connections that a process has descriptors for, open and in the backlog."""
+    """Numbers of connections for which a process has file descriptors: open connections, and connections in the backlog."""
 
     most: int
     backlog: int
 
 
 def descriptor_limits() -> DescriptorLimits:
-    """Raise the limit of open files to its maximum and divide it.
+    """Raise the limit of open files to its maximum, and divide the descriptors.
 
-    Half is for connections, a quarter for those that one iteration of the event loop accepts before any can be refused, and the
-    rest for the stores.
+    Half is for open connections. A quarter is for connections that one iteration of the event loop accepts before it
+    can refuse any. The rest is for the stores.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -29,16 +29,14 @@ class Malformed(errors.InvalidInput):
 
 
 class NeedsMember(errors.NotAllowed):
-    """An app's own token was used where a member's is required."""
+    pass
 
 
 class OutsideScopes(errors.NotAllowed):
-    """The token lacks the required scope."""
+    pass
 
 
 class MethodNotAllowed(errors.ShoalError):
-    """The path exists, but not for this method. `allowed` has its methods."""
-
     def __init__(self, allowed: Iterable[str]) -> None:
         self.allowed = ", ".join(sorted(allowed))
         super().__init__(f"This path takes {self.allowed}")
@@ -53,7 +51,7 @@ class Blank(errors.InvalidInput):
 
 
 class NotAccepted(errors.InvalidInput):
-    """A field that must be true is false."""
+    pass
 
 
 class ValidationErrors(errors.InvalidInput):
@@ -74,12 +72,12 @@ class OAuthRefused(errors.ShoalError):
 
 
 class Row(NamedTuple):
-    """The response to a kind of error: a row of the table of errors."""
+    """A row of the table of errors: the response to an error class."""
 
     error: type[errors.ShoalError]
     status: int
     text: str
-    """The default message, or the only one if `fixed`."""
+    """The message of an error without text; if `fixed`, the message of every error of the class."""
     fixed: bool = False
 
 
@@ -104,7 +102,7 @@ TABLE = (
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
     Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
 )
-"""The first row that matches the class counts, so subclasses precede their parents."""
+"""The table of errors. The first row whose class matches is used, so subclasses precede their parents."""
 
 _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (errors.Taken, "ERR_TAKEN"),
@@ -119,7 +117,7 @@ _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
 
 
 _BASIC: tuple[Header, ...] = (("WWW-Authenticate", 'Basic realm="Shoal"'),)
-"""How an app may authenticate (RFC 6749, section 5.2)."""
+"""The header that tells an app how to authenticate (RFC 6749, section 5.2)."""
 
 
 def reply_for(error: Exception, *, where: str = "") -> Reply:
@@ -175,7 +173,7 @@ def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
 
 
 def _bearer(code: str) -> str:
-    """Return the `WWW-Authenticate` header (RFC 6750, section 3), which has an error code only if a token was sent."""
+    """Return the `WWW-Authenticate` header (RFC 6750, section 3). It contains an error code only if the client sent a token."""
     return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'
 
 
@@ -196,7 +194,10 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 
 def refusal(message: str, struct: type[Any]) -> InvalidInput:
-    """Return the error for msgspec's message about invalid data of a struct. A missing field is `Malformed`, as in Mastodon."""
+    """Return an `InvalidInput` error for msgspec's error message about invalid data.
+
+    If a field is missing, the error is `Malformed`, as in Mastodon.
+    """
     # The message may quote the value, which may look like a path.
     text, at, path = message.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (message, "")

@@ -30,25 +30,26 @@ class Pace(NamedTuple):
     heartbeat: float = 15.0
     """Between heartbeats on an event stream."""
     ping: float = 30.0
-    """Between pings on a WebSocket. A client that does not answer before the next one is disconnected."""
+    """Seconds between two pings of a WebSocket. A client that does not answer a ping before the next is disconnected."""
     check: float = 45.0
-    """Maximum interval of token checks. Usually a revoked token ends its streams at once."""
+    """Maximum seconds between two checks of a stream's token. Usually a revoked token ends its streams at once."""
     patience: float = 30.0
-    """Timeout for a client that does not read."""
+    """Seconds that a client may take to read."""
 
 
 USUAL = Pace()
 
 
 class Streams:
-    """The open streams of a process, with their limits."""
-
     def __init__(self, hub: Hub, pace: Pace = USUAL, *, per_member: int = 50, most: int = 8_000) -> None:
         self.hub = hub
         self.pace = pace
         self._per_member = per_member
         self.most = most
-        """Maximum number of streams in this process, which leaves connections for requests."""
+        """Maximum number of streams in this process.
+
+        It is below the connection limit, so that other requests can still connect.
+        """
         self._open: set[Connection] = set()
         self._of: Counter[int] = Counter()
         self._stopped = False
@@ -59,7 +60,10 @@ class Streams:
 
     @asynccontextmanager
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
-        """Connect a listener to the hub. Raises `TooMany` beyond a member's limit, and `Unavailable` beyond the process's limit."""
+        """Connect a listener to the hub.
+
+        Raises `TooMany` if the member has too many streams, and `Unavailable` if the process has.
+        """
         member = caller.member_id or 0
         self._check_limits(member)
         self._of[member] += 1
@@ -85,7 +89,6 @@ class Streams:
             raise TooMany("Too many streams", retry_after=self.pace.heartbeat)
 
     def stop(self) -> None:
-        """End all streams, and refuse new ones."""
         self._stopped = True
         for connection in self._open:
             connection.end()
@@ -99,7 +102,7 @@ class Streams:
         """
         clock = asyncio.get_running_loop().time
         next_heartbeat = clock() + self.pace.heartbeat
-        # Check the token at once, because it may have been revoked before the connection was registered.
+        # Check the token at once, because it may have been revoked before this stream was registered.
         due = 0.0
         while True:
             if clock() >= due:
@@ -130,7 +133,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Keep the stream open: without the store there are no updates to send either.
+        # Keep the stream open: without the store, there are no updates to miss.
         return
 
 
@@ -176,8 +179,8 @@ class EventStream(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
                 await self._until_the_end(receive, partial(self._write, send))
-        # The stream is no longer counted in the limits of open streams, so a client that does not read may delay this message
-        # without harm.
+        # This stream no longer counts in the limit of open streams, so it does no harm if the client does not read this
+        # message.
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:

@@ -57,7 +57,6 @@ from shoal.tasks import running
 from shoal.throttled_log import ThrottledLog
 
 _ALWAYS = frozenset({"/health", "/ready"})
-"""Paths for monitoring, which are served however busy the server is."""
 
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)
@@ -69,8 +68,6 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class Gate:
-    """A limit on concurrent requests, with a queue of at most `waiting` requests that each wait at most `seconds`."""
-
     def __init__(self, slots: int, waiting: int, seconds: float) -> None:
         self._slots = self._free = slots
         self._most = waiting
@@ -78,7 +75,6 @@ class Gate:
         self._waiting: _Queue = deque()
         self._returning: _Queue = deque()
         self.refused = 0
-        """Requests that got no slot in time, since the start of the process."""
 
     @property
     def at_work(self) -> int:
@@ -130,7 +126,7 @@ class Gate:
                 await waiter
         except BaseException:
             if waiter.done() and not waiter.cancelled():
-                # The slot was granted at the moment of cancellation.
+                # The slot was granted just when this task was cancelled, so release it.
                 self.leave()
             elif waiter in queue:
                 queue.remove(waiter)
@@ -186,7 +182,7 @@ class _AdmittedRequest:
         self._over = False
 
     async def receive(self) -> Message:
-        """Receive the client's next message, without a slot while waiting for it."""
+        """Receive the client's next message. The request releases its slot of the `Gate` while it waits for the message."""
         if self._over:
             return await self._receive()
         self.step_out()
@@ -195,29 +191,29 @@ class _AdmittedRequest:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a message. The slot is released when the response begins, because the work is done by then."""
+        """Send a message. The first message of a response releases the slot of the `Gate`, because the work is done by then."""
         self.leave()
         await self._send(message)
 
     def leave(self) -> None:
-        """Release the slot permanently."""
+        """Release the slot of the `Gate` permanently."""
         self._over = True
         self.step_out()
 
     def step_out(self) -> None:
-        """Release the slot temporarily."""
+        """Release the slot of the `Gate` until `step_in`."""
         if self._holds:
             self._holds = False
             self._gate.leave()
 
     async def step_in(self) -> None:
-        """Take the slot back, unless it was released permanently."""
+        """Take the slot of the `Gate` back, unless it was released permanently."""
         if self._needs_slot():
             await self._gate.again()
             if self._needs_slot():
                 self._holds = True
             else:
-                # The response has begun, or another task of the request has taken a slot.
+                # Return this slot, because the response has begun or another task of this request has a slot.
                 self._gate.leave()
 
     def _needs_slot(self) -> bool:
@@ -225,7 +221,7 @@ class _AdmittedRequest:
 
 
 Refusal = Callable[[], ShoalError | None]
-"""Returns the reason to refuse one more request, or None. Each call decides about another request."""
+"""Returns an error if a request must be refused, otherwise None. Call it once for each request."""
 
 
 class LoadShedding:
@@ -253,9 +249,12 @@ _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 2.0
 _STALE_SECONDS = 10.0
-"""A request waits for the refresh of a table that is older than this."""
+"""Age of the table of IP blocks beyond which a request waits for a refresh."""
 _PATIENCE_SECONDS = 5.0
-"""Shorter than the timeouts of monitoring, whose requests may wait for a refresh too."""
+"""Timeout of a refresh of the table of IP blocks.
+
+It is shorter than the timeouts of monitoring requests, which may wait for a refresh.
+"""
 
 _REFUSED = "Your IP address has no access to this server"
 _REFUSAL = reply_for(NotAllowed(_REFUSED))
@@ -274,12 +273,10 @@ class IpGuard:
         self._wait_in = asyncio.Lock()
         self._outage = ThrottledLog(_log)
         self.watched = False
-        """Whether `watching` polls for changes, so that requests need not."""
+        """Whether `watching` refreshes the table, so that no request needs to."""
         self.refused = 0
-        """Requests and WebSockets refused since the start of the process."""
 
     def is_due(self) -> bool:
-        """Return whether it is time to refresh the table of IP blocks."""
         return self._clock() - self._looked > _EVERY_SECONDS
 
     async def catch_up(self) -> None:
@@ -308,11 +305,11 @@ class IpGuard:
         self._looked = began
 
     async def _read(self) -> None:
-        # Read the version first: a later change is then detected next time.
+        # Read the version before the blocks, so that a change between the two reads is detected next time.
         version = await blocklists.ip_blocks_version(self._graph)
         if version != self._version:
             blocks = await blocklists.all_ip_blocks(self._graph)
-            # Parsing thousands of networks takes 100 ms.
+            # In a thread, because parsing thousands of address ranges takes 100 ms.
             self._table = await asyncio.to_thread(IpTable, blocks)
             self._version = version
 
@@ -329,7 +326,6 @@ class IpGuard:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Refresh the table of IP blocks regularly until the block ends."""
         self.watched = True
         await self.look()
         try:
@@ -408,7 +404,7 @@ def _note(record: Record, message: Message) -> None:
         case "websocket.send":
             record.bytes += len((message.get("text") or "").encode()) + len(message.get("bytes") or b"")
         case "websocket.close":
-            # An application that closes a WebSocket before accepting it refuses the handshake.
+            # If an application closes a WebSocket before accepting it, the server answers the handshake with 403.
             record.status = record.status or 403
             record.complete = True
 
@@ -438,9 +434,9 @@ _PREFLIGHT = (
 )
 _EVERYWHERE = ((b"x-content-type-options", b"nosniff"),)
 _SECURE = ((b"strict-transport-security", b"max-age=31536000"),)
-"""Makes browsers use HTTPS for a year. Subdomains are excluded, because they may not be ours."""
+"""The header that makes browsers use HTTPS for a year. Subdomains are excluded, because another program may serve them."""
 _PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-options", b"DENY"))
-"""Prevents other origins from framing a page, in addition to the policy of the page itself."""
+"""Headers that prevent other sites from showing a page in a frame, in addition to the page's content security policy."""
 FRAMED_PATHS = ("/embed/",)
 """Path prefixes of pages that other origins may frame."""
 _RECORDED = ("http", "websocket")
@@ -450,7 +446,10 @@ _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 REQUEST_ID = "shoal.request_id"
 """Key of the request id in the ASGI scope, a `str`."""
 ROUTE = "shoal.route"
-"""Key of the matched route in the ASGI scope: method and path template. An actual path may contain a secret."""
+"""Key of the matched route in the ASGI scope: method and path template.
+
+The actual path is not used, because it may contain a secret.
+"""
 
 
 class Edge:
@@ -471,7 +470,7 @@ class Edge:
         self._page = always + _PAGE
         self._framed = always
         self._shared = (_ORIGIN, _EXPOSE, *always)
-        # Ids need only be unique: a random prefix per process and a counter.
+        # Request ids must only be unique: this random prefix of the process, and a counter.
         self._process = secrets.token_hex(6)
         self._numbers = itertools.count(1)
 
@@ -518,7 +517,10 @@ class Edge:
         await self._app(scope, receive, send_more)
 
     def _request_id(self, scope: Scope) -> tuple[bytes, bool]:
-        """Return the id from a proxy if it is well-formed, or else a new one; and whether there is a `traceparent`."""
+        """Return the request id, and whether it is from a `traceparent` header.
+
+        A proxy's id is used if it is well-formed, otherwise a new id.
+        """
         traced = False
         given = b""
         for name, value in scope["headers"]:
@@ -531,10 +533,10 @@ class Edge:
 
 
 class Limited:
-    """An application whose requests are rate-limited by client address, in the class `limit_class`.
+    """Middleware that limits the request rate of each client address, by the rule of `limit_class`.
 
-    The `meter` measures its requests under the name `route`, until the response begins: a client may need long to download a
-    file.
+    `meter` records the requests under the name `route`. The measured time ends when the response begins, because a
+    client may download a file slowly.
     """
 
     def __init__(

@@ -46,14 +46,11 @@ _OWN: Final[Mapping[type, Schema]] = {
 
 
 class Components:
-    """The named schemas of an OpenAPI document, collected as they are used."""
-
     def __init__(self) -> None:
         self.schemas: dict[str, Schema] = {}
         self._names: dict[type, str] = {}
 
     def of(self, kind: Any) -> Schema:
-        """Return the schema of a response type."""
         return self._of(inspect.type_info(kind))
 
     def _of(self, info: inspect.Type) -> Schema:
@@ -83,7 +80,7 @@ def taken(info: inspect.Type) -> Schema:
 
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
-    """Return the schema of a struct. Required are fields that are always present or, in parameters (`given`), have no default."""
+    """Return the schema of a struct. A field is required if it is always present or, in parameters (`given`), has no default."""
     docs = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
@@ -162,7 +159,7 @@ def _lengths(info: Any, least: str, most: str) -> Schema:
 
 @cache
 def sentences(cls: type) -> Mapping[str, str]:
-    """Return the docstrings of the fields of a struct; empty if its source is not available."""
+    """Return the docstring of each field of a struct, by field name; empty if the source is not available."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
@@ -233,7 +230,6 @@ class Error(msgspec.Struct, kw_only=True):
 
 
 def answers_of(route: Route, components: Components) -> Schema:
-    """Return all responses of a route, by status, for the OpenAPI document."""
     headers = [*_WINDOW, "Link"] if _is_paged(route) else [*_WINDOW]
     good = {"content": _content(route.answer, components), "headers": _references(headers)}
     found: Schema = {"200": {"description": "Success.", **good}}
@@ -242,7 +238,6 @@ def answers_of(route: Route, components: Components) -> Schema:
 
 
 def statuses_of(route: Route) -> tuple[int, ...]:
-    """Return the error statuses of a route, from its declarations."""
     found = {*_BASIC, *route.refuses}
     fields = _wire_names(route)
     if route.auth != "public" or "client_secret" in fields:
@@ -258,7 +253,6 @@ def statuses_of(route: Route) -> tuple[int, ...]:
 
 
 def responses(components: Components) -> Schema:
-    """Return the shared error responses."""
     schema = components.of(Error)
     texts = {row.status: row.text for row in reversed(TABLE)} | {
         status: SENTENCES[status] for status in _OF_CONNECTIONS
@@ -280,7 +274,6 @@ def _headers_of(status: int) -> list[str]:
 
 
 def security_schemes(base: str) -> Schema:
-    """Return the OAuth security scheme."""
     scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
     token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
     return {
@@ -371,7 +364,7 @@ _IN_QUERY: Final = frozenset({"GET", "HEAD"})
 _NO_LIMIT: Final = Limit(-1)
 """The default of a limit for which 0 is a valid value."""
 _RAISES: Final = re.compile(r" Raises `.*")
-"""Sentences of a docstring that are for developers, and omitted from the document."""
+"""The sentences of a docstring that name Python exceptions. They are omitted from the document."""
 _ABOUT: Final = (
     "The Mastodon client API of this server, and its extensions below `/api/shoal/`. Ids are strings of digits. Times are ISO 8601 "
     "in UTC with milliseconds. Parameters are accepted in the query, as JSON, URL-encoded or as multipart, as listed for each "
@@ -445,7 +438,6 @@ def _fields(route: Route) -> tuple[inspect.Field, ...]:
 
 
 def _schemas(route: Route) -> dict[str, Schema]:
-    """Return the schema of each field, by its name in requests, with description and default."""
     docs = {} if route.params is None else sentences(route.params)
     return {field.encode_name: _schema(field, docs.get(field.name)) for field in _fields(route)}
 
@@ -477,9 +469,9 @@ def _kinds(info: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def _body(route: Route, fields: Sequence[inspect.Field], schemas: Mapping[str, Schema]) -> Schema:
-    """Return the request body, with a single content type unless it has files: client generators fail on a choice.
+    """Return the schema of the request body. Without files it has one content type, because client generators fail on a choice.
 
-    The content type is JSON; for OAuth a form (RFC 6749), and for files multipart.
+    The content type is JSON, a form for OAuth (RFC 6749), or multipart for files.
     """
     files = [field for field in fields if _is_file(field)]
     content: dict[str, Any] = {}

@@ -47,11 +47,11 @@ class StatusesQuery(PageQuery, frozen=True, kw_only=True):
     """A page of statuses."""
 
     with_data: bool = False
-    """See `WithData`."""
+    """Include `shoal.data` of other members' statuses, up to 4 KB each. A single status always includes all of it."""
 
 
 def listed_data(*, with_data: bool) -> int:
-    """Return how many bytes of custom data a status of another member may have to be included in a list or stream."""
+    """Return the maximum bytes of custom data that a list or stream includes with another member's status."""
     return LISTED_DATA if with_data else 0
 
 
@@ -63,8 +63,9 @@ def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
 def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
     """Return the Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
 
-    `more` means that further items may follow: the page is full, or was cut short by a limit on work. toot expects `rel="next"`
-    at the start of the header, and masto splits it at commas, so next comes first and URLs have no commas.
+    `more` means that further items may follow: the page is full, or a limit on work cut it short. The client toot
+    expects `rel="next"` at the start of the header, and masto splits the header at commas. Therefore the next page
+    comes first, and URLs contain no commas.
     """
     if first is None or last is None:
         return ""

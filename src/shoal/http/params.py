@@ -42,22 +42,25 @@ T = TypeVar("T")
 
 
 class _Whole(type):
-    """Metaclass of the integer types for parameters. Values are plain `int`s, because encoders and stores reject subclasses."""
+    """Metaclass of the integer types of parameters.
+
+    Their values are plain `int`s, because encoders and stores reject subclasses.
+    """
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
 
 
 class Id(int, metaclass=_Whole):
-    """A parameter that is an id. A malformed or too large id raises `NotFound`, because it identifies nothing."""
+    """A parameter that is an id. A malformed or too large id raises `NotFound`, because no object can have it."""
 
 
 class CursorId(int, metaclass=_Whole):
-    """A parameter that is a cursor: the id to page from; 0 if missing or malformed, the maximum if larger."""
+    """A parameter that is a cursor, which is an id. It is 0 if missing or malformed, and the greatest id if too large."""
 
 
 class Limit(int, metaclass=_Whole):
-    """A parameter that is a page size; 0, which means the default, if malformed."""
+    """A parameter that is a page size. A malformed value becomes 0, which selects the default size."""
 
 
 class Json:
@@ -74,7 +77,7 @@ class _HasNul(Exception):
 
 
 _ABSENT = object()
-"""Returned by a fixer for a value that counts as missing."""
+"""Result of a fixer for a value that counts as missing."""
 
 Fixer = Callable[[Any], object]
 
@@ -124,7 +127,7 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """Prepares a field that may be UNSET or None: an empty value becomes None."""
+    """A fixer for a field that may be UNSET or None: an empty value becomes None."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
@@ -139,7 +142,7 @@ def _field_fixer(field: inspect.Field) -> Fixer | None:
     fix = _fixer(field.type)
     if not field.required and _is_id(field.type):
         fix = _unless_undefined(_fix_blank)
-    # For a default of UNSET, msgspec reports no default, though the field is not required.
+    # msgspec reports no default for a field whose default is UNSET, though such a field is not required.
     unset = not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
     return _Clearable(fix) if unset and _may_be_none(field.type) else fix
 
@@ -239,7 +242,7 @@ def _fix_float(value: Any) -> object:
             number = float(value)
         except ValueError:
             return _fix_blank(value)
-        # Return a text, which msgspec refuses: NaN would pass every comparison with a maximum.
+        # NaN would pass every comparison with a maximum, so return a text, which msgspec refuses.
         return number if math.isfinite(number) else "not finite"
     return value
 
@@ -286,7 +289,10 @@ def _decoded_json(value: object) -> object:
 
 
 def _integer(value: Any) -> int | None:
-    """Parse at most 40 ASCII digits; None for anything else. `int` also accepts spaces, underscores and other scripts."""
+    """Return the number in at most 40 ASCII digits; None for any other value.
+
+    `int` would also accept spaces, underscores and other scripts.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 40 and value.isascii() and value.removeprefix("-").isdigit():
@@ -359,7 +365,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the value at these keys is already set: then a new value starts the next dictionary of a list."""
+    """Return whether the tree has a value at these keys. If it has, a new value starts the next dictionary of a list."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):
@@ -375,7 +381,10 @@ MAX_BODY = 1 << 16
 """Default maximum of a body, in bytes."""
 
 MAX_WORDS = 1 << 20
-"""Maximum of a JSON or urlencoded body, in bytes: 40 MB of brackets would become gigabytes of lists."""
+"""Maximum of a JSON or urlencoded body, in bytes.
+
+A larger body could need much memory: 40 MB of brackets become gigabytes of lists.
+"""
 
 
 _MULTIPART = b"multipart/form-data"
@@ -418,7 +427,7 @@ def is_multipart(request: Request) -> bool:
 def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
-    # Users of Mastodon.py and curl send JSON with the content type of a form; JSON begins with a brace.
+    # Users of Mastodon.py and curl send JSON with the content type of a form. Only JSON begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:
@@ -472,13 +481,11 @@ def _children(item: object) -> list[object]:
 
 
 class _Parts:
-    """The callbacks of the multipart parser. They collect the parts of a body."""
-
     def __init__(self, intake: Intake) -> None:
         self.fields: list[tuple[str, object]] = []
         self.ended = False
         self.words = 0
-        """Bytes outside files."""
+        """Bytes of the parts that are not files."""
         self._intake = intake
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}

@@ -42,11 +42,10 @@ _LENGTH = b"content-length"
 _APART = frozenset((b"connection", b"transfer-encoding"))
 _CONTROLS = bytes((*range(0x20), 0x7F)).replace(b"\t", b"")
 _LINE_END = 2
-"""Number of control characters in a line end."""
 
 
 class WholeResponses:
-    """Sends the response to one request, in a single write if its length is known before."""
+    """Sends the response to one request, in a single write if the length is known in advance."""
 
     __slots__ = ("_app", "_cycle", "_send", "_start")
 
@@ -94,7 +93,7 @@ def _has_length(start: Message) -> bool:
 
 
 def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | None:
-    """Encode the status line and headers of a response with a body of `size` bytes; None if uvicorn must do it."""
+    """Encode the status line and headers of a response with a body of `size` bytes; None if uvicorn must encode them."""
     if status < _FIRST:
         return None
     parts = [STATUS_LINE[status]]
@@ -109,7 +108,7 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
         return None
     parts.append(b"\r\n")
     head = b"".join(parts)
-    # Prevent header injection by a line break in a value.
+    # A control character besides the line ends could inject a header, so leave such a response to uvicorn.
     return head if len(head) - len(head.translate(None, _CONTROLS)) == _LINE_END * lines else None
 
 
@@ -134,7 +133,6 @@ SENTENCES = {
 
 _ONE_HOST = "A request has exactly one Host header, with a valid host (RFC 9112, section 3.2)"
 _WITHOUT_HOST = frozenset({"0.9", "1.0"})
-"""HTTP versions that do not require a Host header."""
 _HOST = re.compile(rb"(?:\[[\w.~%!$&'()*+,;=:-]+\]|[\w.~%!$&'()*+,;=-]*)(?::([0-9]{0,5}))?")
 """A host, and its port if it has one (RFC 3986, sections 3.2.2 and 3.2.3)."""
 _MAX_PORT = 65_535
@@ -158,8 +156,6 @@ class Config(uvicorn.Config):
 
 
 class HttpConnection(HttpToolsProtocol):
-    """An HTTP connection with limits, until it is closed or becomes a WebSocket."""
-
     def __init__(
         self,
         config: Config,
@@ -180,12 +176,11 @@ class HttpConnection(HttpToolsProtocol):
         """Bytes by which the body is behind the minimum rate; negative if it is ahead."""
         self._stuck = 0.0
         self._piece = self._first = 0
-        """Bytes of the newest piece of data, and of the piece in which the request began."""
+        """`_piece`: bytes of the newest piece of data. `_first`: bytes of the piece of data in which the request began."""
         self._extra = 0
-        """Bytes outside the body that arrived after that first piece: the rest of the head, chunk sizes, trailers."""
+        """Bytes outside the body that arrived after the piece counted in `_first`: the rest of the head, chunk sizes, trailers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count the connection, and refuse it if there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         self.peer = self.client[0] if self.client else ""
         self._proxied = self._all.proxies.trusts(self.peer)
@@ -208,7 +203,6 @@ class HttpConnection(HttpToolsProtocol):
         self._clients.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Parse a piece of a request, and limit the size of the head."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
             self._in_head, self._waited = True, 0.0
@@ -226,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start measuring a request. Its start may be anywhere in the newest bytes received, which are few."""
+        """Start measuring a request with the newest piece of data, in which the request begins."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
@@ -249,13 +243,13 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a piece of a body. In chunks of a single byte, each byte comes with five bytes of framing."""
+        """Count the bytes of a piece of a body. A client may send chunks of a single byte, each with five bytes of framing."""
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        # The idle timer would keep the current context, and with it the request's objects.
+        # In an empty context, because the idle timer would otherwise keep the request's context, and so its objects.
         Context().run(super().on_response_complete)
         if self._clients:
             self._all.end(self._clients.pop(0))
@@ -272,7 +266,6 @@ class HttpConnection(HttpToolsProtocol):
             super().handle_websocket_upgrade()
 
     def hand_over(self) -> tuple[tuple[str, int] | None, Callable[[], None]]:
-        """Stop watching the connection; return the client's address, and the function to call when the connection is closed."""
         self._all.watched.discard(self)
         return self.scope["client"], self._left
 
@@ -315,7 +308,6 @@ class HttpConnection(HttpToolsProtocol):
         return Idleness(0, self._behind / self._patience.rate) if sending else None
 
     def evict(self) -> None:
-        """Close the connection immediately, to make room for another."""
         self._evicted = True
         self._refuse(0 if self.timeout_keep_alive_task is not None or not self._first else 503)
         if self.transport.get_write_buffer_size():
@@ -374,7 +366,6 @@ class PassedConnection(HttpConnection):
             self._feed(self._begun, reads=self._passing.only_reads(self._begun))
 
     def data_received(self, data: bytes) -> None:
-        """Decide which process serves the next request, before it is parsed."""
         if self._given:
             return
         if self._within:
@@ -388,7 +379,7 @@ class PassedConnection(HttpConnection):
         if slot is None:
             self._feed(data, reads=reads)
         elif self.transport.get_write_buffer_size():
-            # The last response is still being written, and the other process would write too.
+            # The last response is still being written. Another process that answered now would write into it.
             self._postpone(data)
             self.loop.call_later(_AGAIN_SECONDS, self._release)
         else:
@@ -429,7 +420,7 @@ class PassedConnection(HttpConnection):
         self._given = True
         self.transport.pause_reading()
         self._passing.give(slot, os.dup(self.transport.get_extra_info("socket").fileno()), data)
-        # This closes only our descriptor, not the connection.
+        # This closes only the descriptor of this process; the connection stays open in the other process.
         self.transport.close()
 
 
@@ -437,13 +428,19 @@ class SocketConnection(WebSocketsSansIOProtocol):
     """A connection that has become a WebSocket, and still counts toward the limits."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take over from the HTTP connection, which is the transport's protocol until the handshake is read."""
+        """Take over from the HTTP connection.
+
+        Until the handshake is read, the HTTP connection remains the transport's protocol.
+        """
         super().connection_made(transport)
         before = cast("HttpConnection", cast("asyncio.Transport", transport).get_protocol())
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message. A refused handshake is completed, which uvicorn would log as an error of the application."""
+        """Send a message.
+
+        The refusal of a handshake is completed here, because uvicorn would log it as an error of the application.
+        """
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True
@@ -454,7 +451,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
 
 class _Refused(Exception):
-    """Stops the parser, because a request was refused."""
+    """Stops the parser after a request was refused."""
 
 
 def _answer(status: int, sentence: str) -> bytes:
@@ -474,7 +471,7 @@ _ANSWERS = {status: _answer(status, sentence) for status, sentence in SENTENCES.
 
 
 async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Send 429 to a client behind a proxy. The connection belongs to the proxy and stays open."""
+    """Send 429 to a client of a proxy. The proxy's connection stays open, because other clients share it."""
     body = b'{"error":"%b"}' % SENTENCES[429].encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),

@@ -38,7 +38,7 @@ class RateKey(NamedTuple):
 
 
 class RateRule(NamedTuple):
-    """A number of requests per number of seconds."""
+    """At most `limit` requests in each window of some seconds."""
 
     limit: int
     seconds: int
@@ -140,8 +140,6 @@ class Limiter(Protocol):
 
 
 class _Counts:
-    """The counts of a class of requests in the window that ends at `reset`."""
-
     __slots__ = ("reset", "rule", "used")
 
     def __init__(self, rule: RateRule) -> None:
@@ -171,7 +169,7 @@ class MemoryLimiter:
         if counts is None:
             return None
         now, (limit, seconds) = self._clock(), counts.rule
-        # The second condition is true if the clock was set back by more than a window.
+        # The clock may have been set back by more than a window.
         if now >= counts.reset or counts.reset - now > seconds:
             counts.reset = (int(now) // seconds + 1) * seconds
             counts.used = {}
@@ -191,7 +189,10 @@ class MemoryLimiter:
 
 
 def headers(window: RateWindow) -> list[RawHeader]:
-    """Return the three X-RateLimit headers. Mastodon.py sleeps until Reset, so it must be in the future."""
+    """Return the three X-RateLimit headers.
+
+    Mastodon.py sleeps until the time in X-RateLimit-Reset, so it must be in the future.
+    """
     return [
         (b"x-ratelimit-limit", b"%d" % window.limit),
         (b"x-ratelimit-remaining", b"%d" % window.remaining),
@@ -278,7 +279,7 @@ class SharedLimiter:
         if used + cost > rule.limit:
             self.refused[key.limit_class] += 1
             return RateWindow(rule.limit, max(0, rule.limit - used), reset, max(1.0, reset - now))
-        # A process that reads between the two writes sees a wrong count for a moment.
+        # A process that reads between the next two writes sees a wrong count for a moment.
         self._mine[index + 1] = reset << _USED_BITS | min(own + cost, _USED)
         self._mine[index] = whom
         return RateWindow(rule.limit, rule.limit - used - cost, reset)

@@ -1,6 +1,6 @@
 """Rate limits shared by all processes, counted by Redis with its clock.
 
-While Redis is unavailable, each process counts by itself: exceeding a limit is better than refusing requests.
+While Redis is unavailable, each process counts by itself: it is better to exceed a limit than to refuse all requests.
 """
 
 from __future__ import annotations
@@ -59,8 +59,6 @@ return {refused, true}
 
 
 class _RedisWindow(RateWindow):
-    """A rate-limit window whose count is in Redis."""
-
     __slots__ = ()
 
 
@@ -72,7 +70,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # The fallback limiter shares this dictionary, so it has the refusals of both limiters.
+        # The fallback limiter counts in the same dictionary, so it contains the refusals of both limiters.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)
@@ -85,15 +83,15 @@ class RedisLimiter:
             try:
                 return await self._take(key, rule, cost)
             except Unavailable:
-                # Skip the shared counts for a while, so that other requests do not wait for this timeout.
+                # After this timeout, count in this process for a while, so that other requests do not wait for Redis.
                 self._away_until = time.monotonic() + _AWAY_SECONDS
                 self._outage.warning("shared rate limits are unreachable: each process counts on its own")
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: RateKey, window: RateWindow) -> None:
-        """Undo the count of a request, in Redis or in this process, wherever the request was counted.
+        """Undo the count of a request where it was counted: in Redis or in this process.
 
-        If Redis is unavailable, the request stays counted, so that one request too many is refused.
+        If Redis is unavailable, the request stays counted, so the caller may be refused one request too early.
         """
         if not isinstance(window, _RedisWindow):
             await self._alone.give_back(key, window)
@@ -116,6 +114,6 @@ class RedisLimiter:
 
 
 def _shard_and_name(key: RateKey) -> tuple[int, bytes]:
-    """Return the shard that determines the server, and the key of the count without its window."""
+    """Return the shard whose Redis server has the count, and the name of the count without its window."""
     shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
     return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

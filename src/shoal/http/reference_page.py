@@ -26,7 +26,7 @@ _WORDS: Final = {
     "null": "null",
 }
 _HUGE: Final = 10**15
-"""Larger limits are not shown: no client reaches them."""
+"""Limits from this value on are not shown, because no client reaches them."""
 
 
 _QUOTED: Final = re.compile(r"`([^`]+)`")
@@ -38,7 +38,7 @@ def prose(text: str) -> str:
 
 
 def kind_of(schema: Schema, *, taken: bool = False) -> str:
-    """Return a value's type as HTML, with a link for a struct. "or null" is omitted for parameters (`taken`)."""
+    """Return the type of a value as HTML, with a link for a struct. For a parameter (`taken`), "or null" is omitted."""
     if "$ref" in schema:
         name = escape(schema["$ref"].removeprefix(REF))
         return f'<a class="kind" href="#shape-{name}">{name}</a>'
@@ -69,7 +69,7 @@ def _first_kind(kind: str, schema: Schema) -> str:
 
 
 def bounds_of(schema: Schema) -> str:
-    """Return the limits of a value as text; empty if the type has none."""
+    """Return the limits of a value as text; empty if its type has no limits."""
     found = []
     if "maxLength" in schema:
         found.append(f"at most {schema['maxLength']:,} characters")
@@ -95,7 +95,7 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema of an object or, of several alternative schemas, the schema of the one that is an object."""
+    """Return the schema of an object. If the schema lists alternatives, return the alternative that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -114,7 +114,7 @@ _ID: Final = "1234567890"
 
 
 def curl(method: str, path: str, operation: Schema) -> str:
-    """Return a curl command with all required parameters or, if none is required, with the first optional parameter."""
+    """Return a curl command with all required parameters. If no parameter is required, it has the first optional one."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             path = path.replace(f"{{{parameter['name']}}}", str(_value(parameter["name"], parameter["schema"])))
@@ -186,7 +186,6 @@ HEADERS: Final = {
 
 
 def page_of(document: Schema) -> str:
-    """Return the API reference of an OpenAPI document as an HTML page."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     sections = "".join(_section(tag, operations) for tag, operations in parts)
     return (

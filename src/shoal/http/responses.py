@@ -52,7 +52,7 @@ def encode(body: object) -> bytes:
 
 
 def raw(made: bytes) -> Any:
-    """Mark encoded JSON, so that it is inserted into other JSON unchanged."""
+    """Mark bytes as encoded JSON, which is then inserted into other JSON unchanged."""
     return msgspec.Raw(made)
 
 
@@ -80,7 +80,7 @@ _TAG_BYTES = 12
 def with_etag(reply: Reply) -> tuple[Reply, int]:
     """Add an entity tag (RFC 9110, section 8.8.3) to a response; return it with its size in bytes."""
     content = encode(reply.body)
-    # Processors have instructions for SHA-256, so it takes a third of the time of other hashes.
+    # SHA-256 is used because processors have instructions for it: it takes a third of the time of other hashes.
     tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
     # The client may store the response, and must revalidate it each time.
     headers = (*reply.headers, ("ETag", f'"{tag}"'), ("Cache-Control", "private, no-cache"))
@@ -105,7 +105,6 @@ _HEADERS = {
 
 
 def plain_page(reply: Reply, _request: Request) -> Response:
-    """Return the error page for a reply."""
     body = reply.body if isinstance(reply.body, Mapping) else {}
     words = escape(str(body.get("error_description") or body.get("error") or "Something went wrong"))
     html = (

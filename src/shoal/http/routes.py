@@ -24,11 +24,9 @@ class Caller(msgspec.Struct, frozen=True):
     member_id: int | None
     scopes: frozenset[str]
     role: Role = Role.NONE
-    """The role of the member."""
     unguarded: bool = False
     """See `Member.unguarded`."""
     name: str = ""
-    """The user name of the member."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
@@ -43,15 +41,13 @@ class Context(msgspec.Struct, Generic[D_co], frozen=True):
     app: D_co
     """The dependencies passed to `build_app`."""
     path: Mapping[str, str]
-    """Values of the path parameters. The params struct also has them; they override the query and body."""
+    """Values of the path parameters. The params struct also contains them, and there they override the query and the body."""
 
 
 class Body(NamedTuple):
-    """The type of a response that is not plain JSON."""
-
     content_type: str
     shape: object = None
-    """The type of its value, for JSON with another content type."""
+    """The type of the value in JSON with another content type."""
 
 
 AnyHandler = Callable[[Context[Any], Any], Awaitable[object]]
@@ -129,7 +125,7 @@ class RouteGroup(NamedTuple):
 
 
 LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
-"""Types of msgspec that are lists on the wire."""
+"""The msgspec types that are lists in JSON."""
 
 
 def inner_types(info: inspect.Type) -> Iterator[tuple[str, inspect.Type]]:

@@ -22,8 +22,6 @@ from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 
 
 class Letter(NamedTuple):
-    """A mail, as plain text and as HTML."""
-
     to: str
     subject: str
     text: str
@@ -31,7 +29,7 @@ class Letter(NamedTuple):
 
 
 class Undeliverable(ShoalError):
-    """The mail server permanently rejects this mail."""
+    pass
 
 
 class NotNow(Unavailable):
@@ -54,7 +52,7 @@ def in_ascii(address: str) -> str:
 
 
 def message_of(letter: Letter, sender: str) -> EmailMessage:
-    """Return the message of a mail. `sender` is an address, with or without a name: `Shoal <post@example.org>`."""
+    """Return the message of a mail. `sender` is an address, which may have a name: `Shoal <post@example.org>`."""
     message = EmailMessage(policy=SMTP)
     message["From"], message["To"], message["Subject"] = sender, in_ascii(letter.to), letter.subject
     message["Date"] = format_datetime(localtime())
@@ -73,8 +71,6 @@ _TLS = {"required": True, "offered": None, "never": False}
 
 
 class SmtpServer(NamedTuple):
-    """The server and its connection options."""
-
     host: str
     port: int
     user: str
@@ -88,7 +84,11 @@ class SmtpServer(NamedTuple):
 
 
 def smtp_server(url: str) -> SmtpServer:
-    """Parse the URL of an SMTP server. Raises `InvalidInput`, also if a password would be sent unencrypted to another machine."""
+    """Parse the URL of an SMTP server.
+
+    Raises `InvalidInput` for an invalid URL, and for a URL with which a password would be sent unencrypted to another
+    machine.
+    """
     parts = urlsplit(url)
     more = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     tls = more.pop("tls", "")
@@ -114,8 +114,6 @@ def _without_password(url: str) -> str:
 
 
 class SmtpMailer:
-    """Sends mails to one SMTP server, over a new connection each."""
-
     def __init__(self, url: str, sender: str) -> None:
         self._server = smtp_server(url)
         self._sender = sender
@@ -132,7 +130,10 @@ class SmtpMailer:
             raise self._failure(error, letter) from error
 
     async def greet(self) -> str:
-        """Connect, log in and disconnect, without sending mail; return a summary. Raises `Unavailable`."""
+        """Connect, log in and disconnect without sending mail.
+
+        Return a one-line description of the server. Raises `Unavailable`.
+        """
         at = self._server
         try:
             async with self._client() as client:
@@ -174,7 +175,8 @@ def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseEx
         code, reply = refused.code, refused.message
     else:
         code, reply = error.code, error.message
-    # An error response before the mail was sent does not concern this mail: a server that greets with 554 may recover.
+    # An error response before a mail is sent does not concern that mail. For example, a server that greets with 554 may
+    # recover.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
     if not about_letter or code == _CLOSING:
         return Unavailable(f"the mail server is not accepting mail: {code} {reply}")
@@ -188,8 +190,6 @@ _MOST = 1_000_000
 
 
 class FolderMailer:
-    """Writes mails to a folder, which is created for the first one."""
-
     def __init__(self, folder: Path, sender: str) -> None:
         self._folder = folder
         self._sender = sender

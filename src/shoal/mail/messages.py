@@ -21,22 +21,17 @@ class Stationery(NamedTuple):
 
 
 class About(NamedTuple):
-    """The member and the event that a mail is about."""
-
     kind: MailKind
     to: str
-    """E-mail address."""
     name: str
     at: int
     """In Unix milliseconds."""
     proof: str = ""
-    """Token of the link; empty for kinds without one."""
+    """Token in the mail's link; empty for mails without a link."""
     address: str = ""
     """The member's current address."""
     place: str = ""
-    """IP address of a login."""
     passkey: str = ""
-    """Name of the passkey."""
 
 
 class _Content(NamedTuple):
@@ -55,7 +50,6 @@ def write(stationery: Stationery, about: About, language: str) -> Letter:
 
 
 def trial(stationery: Stationery, to: str, language: str) -> Letter:
-    """Return a test mail for operators."""
     words = words_in(language if language in LANGUAGES else "en")
     _, facts = words.text, {"title": stationery.title, "url": stationery.base_url}
     content = _Content(
@@ -234,7 +228,7 @@ def _about_passkeys(words: Translated, kind: MailKind, content: Callable[..., _C
         ],
         _("Remove the passkey"),
         "/settings/passkeys",
-        _("Then add a new one on your device."),
+        _("Then add a new passkey on your device."),
     )
 
 

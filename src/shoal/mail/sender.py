@@ -19,7 +19,6 @@ _SECONDS = 45.0
 _REMEMBERED = 10_000
 """Maximum number of mails with a separate backoff."""
 _SERVER = "server"
-"""Key of the mail server's backoff."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 5.0, 120.0
 
 
@@ -33,15 +32,12 @@ class MailSender:
         self._letters = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self._server = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1)
         self.sent = 0
-        """Mails handed over since the start of the process."""
         self.refused = 0
-        """Mails permanently rejected since then."""
         self.put_off = 0
-        """Number of delays since then, because the mail server temporarily rejected a mail or was not reached."""
+        """Delays since the start of the process, because the mail server temporarily rejected a mail or was not reached."""
 
     @property
     def in_flight(self) -> int:
-        """Number of mails being written, sent or waiting."""
         return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
@@ -75,7 +71,7 @@ class MailSender:
             self.put_off += 1
             seconds = self._server.extend(_SERVER)
             _log.warning("mail paused for %g s: %s", seconds, str(error) or "the mail server took too long")
-            # Already logged, so the job need not log it again.
+            # The error is already logged, so the job must not log it again.
             raise NotYet(str(error)) from error
         else:
             self.sent += 1

@@ -89,7 +89,6 @@ async def lookup(context: Context, params: Lookup) -> object:
 
 
 async def account_named(app_context: AppContext, name: str) -> Member:
-    """Return a member by user name. Raises `NotFound`, or `Gone` for a suspended member."""
     member = await members.find(app_context.writes, name)
     if member is None or member.pending:
         raise NotFound("Record not found")

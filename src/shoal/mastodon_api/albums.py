@@ -48,7 +48,6 @@ class AlbumWithPhotos(Album, kw_only=True):
 
 
 def album_of(cover: Cover, at: Addresses) -> Album:
-    """Return an album without its photos."""
     album = cover.album
     return Album(
         id=str(album.id),
@@ -100,7 +99,10 @@ class SomePhotos(msgspec.Struct, frozen=True, kw_only=True):
 
 @router.get("/api/shoal/v1/accounts/{id}/albums", auth="optional", scope="read:accounts", answer=list[Album])
 async def list_albums(context: Context, params: PageOf) -> object:
-    """List the albums of an account, newest first: those with photos that the caller may see, and all of the caller's own."""
+    """List the albums of an account, newest first.
+
+    An album without a photo that the caller may see is listed only for its owner.
+    """
     cursor = cursor_of(params, queries.PAGE, 40)
     found = await queries.of_member(context.app.reads, context.caller.member_id, params.id, cursor.before, cursor.limit)
     body = [album_of(cover, context.app.at) for cover in found.covers]
@@ -164,7 +166,7 @@ async def remove_photos(context: Context, params: SomePhotos) -> object:
 
 @router.put("/api/shoal/v1/albums/{id}/order", scope="write:accounts", answer=Album)
 async def reorder_photos(context: Context, params: SomePhotos) -> object:
-    """Move these media to the start of one of the caller's albums, in this order; the others keep their order."""
+    """Move photos to the start of one of the caller's albums, in the order of the request. The other photos keep their order."""
     await albums.arrange(context.app.writes, actor(context), params.id, params.media_ids)
     return await _own(context, params.id)
 

@@ -1,8 +1,8 @@
 """The login cookie of a browser, and the form tokens that protect pages against CSRF.
 
-There are three cookies: the login, a random key, and the action that an anonymous visitor began (`web.pending_actions`). A form
-token is derived from the login and the key, so no other site can create one,
-and a page that was rendered for one member is invalid for another (such as one that was left open).
+There are three cookies: the login, a random key, and the action that a visitor began (`web.pending_actions`). A form
+token is derived from the login and the key, so no other site can create it. A page rendered for one member contains no
+valid token for another member of the same browser.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAC_BYTES = 32
 _GOOD_TOKEN = re.compile(r"[0-9a-f]{128}")
 _OURS = frozenset({"", "none", "same-origin"})
-"""Values of `Sec-Fetch-Site` for a form on a page of this server; empty for old browsers, which do not send the header."""
+"""Values of `Sec-Fetch-Site` in a form that a page of this server sends. Old browsers do not send this header."""
 
 
 class Browser:
     """The browser session of a request."""
 
     def __init__(self, request: Request, *, secure: bool) -> None:
-        # The prefix keeps other hosts of the domain from setting the cookies.
+        # With this prefix, other hosts of the domain cannot set the cookies.
         self._prefix = "__Host-" if secure else ""
         self._secure = secure
         self.login = request.cookies.get(self._prefix + _LOGIN, "")
-        """The text of a token, or empty. It is unverified: `commands/sessions.py` looks up its member."""
+        """The text of a token; empty without a login.
+
+        The token is not verified yet: `commands/sessions.py` looks up its member.
+        """
         key = request.cookies.get(self._prefix + _KEY, "")
         self._known = bool(_GOOD_KEY.fullmatch(key))
         self._key = key if self._known else secrets.token_urlsafe(32)
@@ -46,8 +49,8 @@ class Browser:
     def form_token(self) -> str:
         """Return a token that a form must send back, bound to the browser and its login (CSRF).
 
-        The token is masked with random bytes, with which it begins, so it differs on every call and the size of a compressed
-        page does not leak it (the BREACH attack: https://breachattack.com).
+        The result differs on every call: it begins with random bytes, which mask the rest. Otherwise the size of
+        compressed pages would leak the token (the BREACH attack: https://breachattack.com).
         """
         mask = secrets.token_bytes(_MAC_BYTES)
         return (mask + _masked(self._mac(), mask)).hex()
@@ -59,7 +62,7 @@ class Browser:
 
     @property
     def name(self) -> str:
-        """Return an opaque identifier of the browser and its login. It changes whenever form tokens become invalid."""
+        """Return an opaque identifier of the browser and its login. It changes whenever the form tokens become invalid."""
         return sha256(self._mac()).hexdigest()
 
     def sent(self, form_token: str) -> bool:
@@ -81,12 +84,12 @@ class Browser:
         self._set(response, _LOGIN, text, BROWSER_MS // 1000)
 
     def postpone(self, response: Response, action: str) -> None:
-        """Remember an action in a cookie until the visitor has logged in; an empty text deletes the cookie."""
+        """Store an action in a cookie until the visitor has logged in. An empty text deletes the cookie."""
         if action or self.pending:
             self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
 
     def log_out(self, response: Response) -> None:
-        """Log the browser out, and clear all pages and data that it has stored."""
+        """Log the browser out. It deletes all pages and data of this site."""
         self._set(response, _LOGIN, "", 0)
         self.postpone(response, "")
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
@@ -99,11 +102,10 @@ class Browser:
             path="/",
             secure=self._secure,
             httponly=True,
-            # Not strict: apps redirect users here, who must be recognized on arrival.
+            # `samesite` is not strict, because a browser must send the cookie when an app redirects its user to this server.
             samesite="lax",
         )
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """Apply a mask of equal length to bytes, or remove it."""
     return bytes(one ^ other for one, other in zip(data, mask, strict=True))

@@ -48,7 +48,10 @@ class FoundContact(msgspec.Struct, kw_only=True):
 
 
 class FoundContacts(msgspec.Struct, kw_only=True):
-    """Matching accounts: first those that the caller does not follow, then by reliability of the match."""
+    """Matching accounts: first those that the caller does not follow, then those that the caller follows.
+
+    In each part, the most reliable match is first.
+    """
 
     contacts: list[FoundContact]
     asked: int
@@ -75,7 +78,7 @@ class FollowListParams(msgspec.Struct, frozen=True):
     """`following_accounts.csv` of Mastodon, `following.json` of Pixelfed or Instagram, `following.js` of X, follows of
     Bluesky as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
     handles: Annotated[tuple[_Handle, ...], Meta(max_length=MOST_HANDLES)] = ()
-    """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
+    """A handle such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
 
 
 @router.get("/api/shoal/v1/contacts/salt", answer=HashTerms)

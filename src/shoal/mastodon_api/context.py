@@ -73,15 +73,18 @@ class AppParts:
     hub: Hub
     """Delivers updates to the streams of this process."""
     limiter: Limiter | None = None
-    """Rate limits shared with other processes; None counts in this process, by the limits in the settings."""
+    """Rate limits that are shared with other processes.
+
+    If it is None, this process counts alone, by the limits in the settings.
+    """
     base_url: str = ""
-    """The root of all URLs in answers, without a trailing slash; empty to derive it from the settings."""
+    """The root of all URLs in responses, without a trailing slash; empty to use the setting `base_url`."""
     pace: Pace = USUAL
     """Intervals of the periodic work for each open stream."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
-    """Readiness checks of the required backends, by kind."""
+    """Readiness checks of the required backends, by kind of backend."""
     engines: Sequence[EngineProbe] = ()
-    """Functions that query each engine's health measurements."""
+    """Functions that measure the health of each engine, such as a database."""
     server_key: ServerKey | None = None
     """The VAPID key of web push; None disables web push."""
     patience: Patience = USUAL_PATIENCE
@@ -95,17 +98,16 @@ class AppParts:
     archives: ArchiveStorage | None = None
     """Storage of archives that members upload; None disables uploads."""
     tell_use: Callable[[int, Origin], None] | None = None
-    """Reports the use of a token to another process, if this one is read-only; see `TokenUses`."""
+    """Reports the use of a token to another process if this process is read-only; see `TokenUses`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The services available to a handler as `context.app`. `AppParts` documents the fields that both have."""
+    """The services that a handler uses as `context.app`. For fields that are missing here, see `AppParts`."""
 
     settings: Settings
     graph: Graph
     store: Store
-    """The store behind `graph`."""
     writes: Writes
     reads: Reads
     media: MediaLibrary
@@ -122,22 +124,20 @@ class AppContext:
     ip_guard: IpGuard
     uses: TokenUses
     background: Background
-    """Runs work that no response waits for."""
     recorder: Recorder = field(default_factory=Recorder)
     meter: Meter = field(default_factory=Meter)
     """Request metrics of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
-    """Contents of each data source and when they were counted (Unix ms). Counting scans the whole network."""
+    """The contents of each data source, and when they were counted (Unix ms). A count reads the whole network."""
     response_cache: ResponseCache[Reply] | None = None
-    """The response cache; None if the store does not track the dependencies of reads."""
+    """The response cache; None if the store cannot report which dependencies a response has."""
     demo_member: int = 0
     photo_credits: Sequence[PhotoCredit] = ()
     archives: ArchiveStorage | None = None
 
     async def close(self) -> None:
-        """Finish or cancel the background work of these services."""
         async with AsyncExitStack() as closing:
-            # Close these services in reverse order, and close the others even if one fails.
+            # Close these services in reverse order. If one of them fails, close the others nevertheless.
             for part in (self.ledger, self.network_totals, self.background, self.uses):
                 closing.push_async_callback(part.close)
 
@@ -157,7 +157,7 @@ def acting(app_context: AppContext, caller: routes.Caller, request: Request) -> 
 
 
 def app_context_of(app_parts: AppParts) -> AppContext:
-    """Create the services of a network for handlers, with new caches."""
+    """Create the services that handlers use, with empty caches."""
     settings = app_parts.settings
     base_url = app_parts.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
     at = Addresses(base_url.rstrip("/"), app_parts.writes.domain)
@@ -195,8 +195,6 @@ def app_context_of(app_parts: AppParts) -> AppContext:
 
 
 class RouteOptions(TypedDict, total=False):
-    """Options of a route; see `Route`."""
-
     scope: str
     auth: Auth
     role: Role
@@ -217,10 +215,10 @@ HandlerT = TypeVar("HandlerT", bound=Callable[[Context, Any], Awaitable[object]]
 
 
 class Router:
-    """Routes that are declared by decorators on their handlers.
+    """Declares routes by decorators on their handlers.
 
-    The annotation of a handler's second argument is the type of its parameters, or None. Options of the router are defaults for its
-    routes. A `max_body` may depend on the settings.
+    The annotation of a handler's second argument is the type of its parameters, or None. Options of the router are
+    defaults for its routes. A `max_body` may be a function of the settings.
     """
 
     def __init__(self, **options: Unpack[RouteOptions]) -> None:
@@ -243,7 +241,6 @@ class Router:
         return self._declare("DELETE", path, options)
 
     def routes(self, settings: Settings) -> Iterator[Route]:
-        """Yield the routes in the order of their declarations."""
         for method, path, handler, options in self._declared:
             _, params, *_ = inspect.get_annotations(handler, eval_str=True).values()
             max_body = options.get("max_body")
@@ -265,23 +262,22 @@ class One(msgspec.Struct, frozen=True):
 
 
 class PageOf(PageQuery, frozen=True, kw_only=True):
-    """A page of a list that belongs to one object."""
+    """A page of a list that belongs to the object in the path."""
 
     id: Id
 
 
 class StatusesOf(StatusesQuery, frozen=True, kw_only=True):
-    """A page of statuses that belong to one object."""
+    """A page of statuses that belong to the object in the path."""
 
     id: Id
 
 
 FORM = 64 * 1024
-"""Bytes of a multipart body besides its files."""
+"""Maximum bytes of the parts of a multipart body that are not files."""
 
 
 def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
-    """Return the range of a list for the parameters of a page."""
     before, limit = query.max_id or MAX_TIME, query.size(default, maximum)
     if query.min_id:
         return Cursor(before, query.min_id, limit, oldest_first=True)
@@ -291,9 +287,9 @@ def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
 async def entries_page(
     context: Context, page: Page, cursor: Cursor, *, with_data: bool, filters_applied: bool = False
 ) -> Reply:
-    """Return a page of statuses, with their data if it is requested (see `WithData`).
+    """Return a page of statuses, with their custom data if it is requested (see `WithData`).
 
-    `filters_applied` means that the entries already list the caller's filters that match them.
+    `filters_applied` means that the entries already contain the matches of the caller's filters.
     """
     body = await context.app.present.page(
         context.caller.member_id, page.entries, listed_data(with_data=with_data), filters_applied=filters_applied
@@ -302,7 +298,7 @@ async def entries_page(
 
 
 def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
-    """Return a page of accounts. Its cursors are the times of the associations, such as follows."""
+    """Return a page of accounts. Its cursors are times of associations, such as follows."""
     return paged(context, context.app.present.accounts(people.profiles), people.times, people.next, cursor)
 
 
@@ -323,7 +319,6 @@ def paged(context: Context, body: object, cursors: Sequence[int], after: int | N
 
 
 def offset_page(context: Context, body: object, offset: int, limit: int, *, more: bool) -> Reply:
-    """Return a page of a list that clients page by offset, with its Link header."""
     link = offset_links(address_of(context), offset, limit, more=more)
     return Reply(body, headers=(("Link", link),) if link else ())
 
@@ -348,7 +343,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status after the caller removed a reaction from it, even if they may no longer see it. Raises `NotFound`."""
+    """Return a status from which the caller has removed a reaction, even if the caller may no longer see it. Raises `NotFound`."""
     entry = await hydrate_taken_back(context.app.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")
@@ -364,7 +359,7 @@ async def profile_of(context: Context, member_id: int) -> Profile:
 
 
 def actor(context: Context) -> int:
-    """Return the id of the calling member, which routes with `auth="user"` always have."""
+    """Return the id of the calling member, which is present in all routes with `auth="user"`."""
     member_id = context.caller.member_id
     if member_id is None:
         raise NotFound("Record not found")

@@ -37,7 +37,7 @@ async def unread(context: Context, params: One) -> object:
 
 @router.delete("/api/v1/conversations/{id}", scope="write:conversations", answer=dict)
 async def remove(context: Context, params: One) -> None:
-    """Remove a conversation from the list, until someone replies in it."""
+    """Remove a conversation from the list until it gets a new reply."""
     await commands.remove(context.app.writes, actor(context), params.id)
 
 

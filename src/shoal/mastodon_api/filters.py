@@ -129,7 +129,7 @@ class StatusOf(msgspec.Struct, frozen=True):
 
 
 def _seconds(expires_in: int | UnsetType | None) -> int | None:
-    """Convert an expiry for `FilterChange`: None if omitted, -1 for a filter that never expires, otherwise seconds."""
+    """Convert an expiry for `FilterChange`: None if the field was omitted, -1 if the filter never expires, otherwise seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in
@@ -232,7 +232,7 @@ async def add_status(context: Context, params: StatusOf) -> object:
 
 @router.get("/api/v2/filters/statuses/{id}", scope="read:filters", answer=FilterStatus)
 async def get_status(context: Context, params: One) -> object:
-    """Show the entry of a status in a filter, by the id of the entry (`FilterStatus`), not of the status itself."""
+    """Show a filter's entry for a status, by the id of the entry (`FilterStatus`), not of the status."""
     return status_entity((await filters.filter_of_post(context.app.graph, actor(context), params.id))[1])
 
 
@@ -292,7 +292,7 @@ async def get_v1(context: Context, params: One) -> object:
 
 @router.put("/api/v1/filters/{id}", scope="write:filters", answer=OldFilter)
 async def update_v1(context: Context, params: ChangedPhrase) -> object:
-    """Update a filter of API v1."""
+    """Update a filter in the format of API v1."""
     filter_, before = await filters.filter_of_keyword(context.app.graph, actor(context), params.id)
     is_only_keyword = len(filter_.keywords) == 1 and not filter_.posts
     if not is_only_keyword and _changes_more(filter_, params):
@@ -307,7 +307,7 @@ async def update_v1(context: Context, params: ChangedPhrase) -> object:
 
 @router.delete("/api/v1/filters/{id}", scope="write:filters", answer=dict)
 async def delete_v1(context: Context, params: One) -> None:
-    """Delete a filter of API v1; deleting the last keyword deletes the whole filter."""
+    """Delete a filter in the format of API v1. If its keyword is the last of a filter of API v2, that filter is deleted too."""
     member = actor(context)
     filter_, before = await filters.filter_of_keyword(context.app.graph, member, params.id)
     if len(filter_.keywords) == 1 and not filter_.posts:
@@ -335,7 +335,7 @@ def _v1_change_of(
 
 
 def _changes_more(filter_: StoredFilter, params: PhraseParams) -> bool:
-    """Return whether the request changes any property of the filter other than the keyword."""
+    """Return whether the request changes a property of the filter that is not part of the keyword."""
     return (
         (params.context is not None and set(params.context) != set(filter_.contexts))
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)

@@ -41,9 +41,9 @@ class RankingChoices(msgspec.Struct, kw_only=True):
 
     recipe: Recipe
     own: bool
-    """Whether the recipe is the member's own; otherwise it is the server's."""
+    """Whether the recipe is the member's own. If not, it is the server's."""
     link: str
-    """A link to the recipe, with which others can view and adopt it."""
+    """A link to the recipe, with which other members can view and adopt the recipe."""
     on: bool
     """Whether ranking is enabled for the member."""
     presets: dict[str, Recipe]
@@ -53,15 +53,15 @@ class CatchUp(msgspec.Struct, kw_only=True):
     """The best posts and shares of a member's followees during the member's absence."""
 
     since: str
-    """When the member was last here."""
+    """The beginning of the member's absence."""
     until: str
     quiet: list[Status]
     """Statuses by followees who post rarely, best first."""
     best: list[Status]
     left_out: int
-    """The number of statuses of the period that are left out here; the home timeline shows them."""
+    """The number of statuses in the period that this response leaves out. The home timeline shows them."""
     words: str
-    """Text for the end of the page."""
+    """A text for the end of the list."""
     by_time: bool
     """Whether the newest statuses are returned instead of the best, because the member has disabled ranking."""
 
@@ -74,17 +74,17 @@ class Interest(msgspec.Struct, kw_only=True):
     uses: int
     picked: bool
     status: Status | None
-    """A recent public status with the tag and an image."""
+    """A recent public status with the tag and an image; null if there is none."""
 
 
 class FeedbackGiven(msgspec.Struct, kw_only=True):
-    """The effect of feedback (more or less like this) on one term of a score: its value and contribution."""
+    """How feedback ("more like this", "less like this") changed the value and the contribution of one ranking term."""
 
     account_id: str | None
     """The author that the feedback is about; null if it is about a tag."""
     tag: str | None
     taps: int
-    """The sum of all feedback, more minus less: -5 to 5."""
+    """The number of times "more like this" minus the number of times "less like this": -5 to 5."""
     term: str
     weight: float
     value_before: float
@@ -119,7 +119,10 @@ class WhyNot(msgspec.Struct, kw_only=True):
     """The position of a status in a member's ranked feed, or the rule that excludes it."""
 
     stage: str
-    """`sources`, `filter` or `score`; `shown` for a status in the feed."""
+    """The stage of the ranking at which the status was excluded:
+
+    `sources`, `filter` or `score`. For a status in the feed: `shown`.
+    """
     rule: str
     place: int | None
     """The position of a status in the feed, from 1."""
@@ -127,7 +130,7 @@ class WhyNot(msgspec.Struct, kw_only=True):
 
 
 def ranking_of(why: Why, entry: Entry) -> Ranking:
-    """Return the explanation of a post's rank, without terms that contribute nothing."""
+    """Return the explanation of a post's rank. Terms that contribute nothing are left out."""
     facts = why.facts(entry, "en")
     return Ranking(
         score=why.score,
@@ -158,12 +161,12 @@ class ForYouQuery(WithData, frozen=True, kw_only=True):
     cursor: Annotated[str, Meta(max_length=64)] = ""
     """The cursor from the `Link` header of the previous page."""
     explain: bool = False
-    """Explain the rank of each status; if set on the first page, it applies to the following pages too."""
+    """Explain the rank of each status. If it is set for the first page, it also applies to the following pages."""
 
 
 class CatchUpQuery(WithData, frozen=True, kw_only=True):
     since: Moment = ""
-    """At most 30 days ago; by default the marker of the caller's home timeline."""
+    """The start of the period, at most 30 days ago; by default the marker of the caller's home timeline."""
     limit: Limit = Limit(0)
     explain: bool = False
 
@@ -196,7 +199,7 @@ def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | No
 
 @router.get("/api/shoal/v1/timelines/for_you", scope="read:statuses", answer=list[Status])
 async def for_you(context: Context, params: ForYouQuery) -> object:
-    """List the statuses most likely to interest the caller, best first. If ranking fails, they are listed newest first."""
+    """List the statuses most likely to interest the caller, best first. If ranking fails, the newest statuses are first."""
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
     page = await feed.page(context.app.reads, actor(context), limit, cursor, explain=params.explain)
@@ -215,7 +218,7 @@ def _feed_header(by_time: str) -> Header:
 
 
 async def as_list(context: Context, params: StatusesOf) -> Reply:
-    """Return a page of the ranked feed, for clients that read it as the timeline of the list "For you"."""
+    """Return a page of the ranked feed, for clients that read the feed as the timeline of the list "For you"."""
     cursor = cursor_of(params)
     page, by_time = await feed.list_page(context.app.reads, actor(context), cursor)
     reply = await entries_page(context, page, cursor, with_data=params.with_data)
@@ -328,18 +331,18 @@ class Tap(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     direction: Literal["more", "less"]
     tag: _TagName = ""
-    """One of the tags of the status; by default the feedback is about the author."""
+    """One of the tags of the status. Without a tag, the feedback is about the author."""
 
 
 class Untap(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     tag: _TagName = ""
-    """One of the tags of the status; by default the feedback is about the author."""
+    """One of the tags of the status. Without a tag, the feedback is about the author."""
 
 
 @router.get("/api/shoal/v1/interests", scope="read:accounts", answer=list[Interest])
 async def list_interests(context: Context, params: OffersQuery) -> object:
-    """List tags to pick as interests, each with an image: picked tags first, then the most used lately."""
+    """List tags that the caller can pick as interests, each with an image: first the picked tags, then recently popular tags."""
     app_context, viewer = context.app, actor(context)
     found = await offers(app_context.reads, viewer, page_size(params.limit, 40, 80))
     shown = await app_context.present.each(

@@ -51,7 +51,7 @@ _LANGUAGES = """
 LANGUAGES = [
     Language(*entry.strip().split(" ", 1)) for line in _LANGUAGES.strip().splitlines() for entry in line.split("|")
 ]
-"""Languages for clients to offer. A status may be in any other language, too."""
+"""Languages that clients should offer. A status may be in another language."""
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -110,7 +110,7 @@ async def languages(_context: Context, _params: None) -> list[Language]:
     what="Return an empty list: there are no other servers to block.",
 )
 async def nothing(_context: Context, _params: None) -> object:
-    """Return an empty list."""
+    """Return an empty list, because Shoal does not have this feature."""
     return b"[]"
 
 
@@ -146,7 +146,6 @@ async def no_domain(_context: Context, _params: Domain) -> object:
 
 
 async def contact(app_context: AppContext) -> Account | None:
-    """Return the contact account, if the setting names one."""
     name = app_context.settings.contact_account
     member = await members.find(app_context.writes, name) if name else None
     found = await profiles_by_id(app_context.graph, None, (member.id,)) if member else []
@@ -155,13 +154,15 @@ async def contact(app_context: AppContext) -> Account | None:
 
 _SHOAL = version("shoal")
 _VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
-"""Clients enable features by the Mastodon version before the space. Raise it when Shoal implements a later version's
-features."""
+"""Clients enable features by the Mastodon version at the beginning.
+
+Raise this version when Shoal implements the features of a later Mastodon version.
+"""
 _API_VERSION = 5
 """Mastodon's API version. Implemented: 2 grouped notifications, 3 `attribution_domains`, 4 deletion of media, 5 the
 filter action `blur`. Missing: 7 quotes."""
 _SOURCE = ""
-"""URL of the source code; not published yet."""
+"""URL of the source code; empty because it is not published yet."""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 
@@ -234,7 +235,10 @@ async def v2(context: Context, _params: None) -> object:
 
 
 def _waits(settings: Settings) -> bool:
-    """Return whether sign-ups through apps need approval: if all do, or if the server requires a proof of work, which apps lack."""
+    """Return whether sign-ups through apps need approval.
+
+    They do if all sign-ups do, or if a proof of work is required, which apps cannot provide.
+    """
     return settings.approval or settings.signup_work > 0
 
 
@@ -285,7 +289,7 @@ async def health(_context: Context, _params: None) -> object:
 
 @router.get("/ready", limit_class=UNLIMITED, answer=dict[str, str], refuses=(503,))
 async def ready(context: Context, _params: None) -> object:
-    """Return whether the stores, timelines and broker are reachable; the status is 503 if any of them is not."""
+    """Check whether the stores, timelines and broker are reachable. If one of them is not, the status is 503."""
     parts = await context.app.readiness.parts()
     states = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(states, 200 if all(parts.values()) else 503)
@@ -311,9 +315,9 @@ async def nodeinfo(context: Context, _params: None) -> object:
         "metadata": {
             "nodeName": context.app.settings.title,
             "nodeDescription": context.app.settings.description,
-            # Pleroma clients detect support for emoji reactions by this name.
+            # Pleroma clients recognize by this name that the server supports emoji reactions.
             "features": ["pleroma_emoji_reactions"],
-            # Clients that select their protocol by software recognize forks of Mastodon by this key.
+            # Clients that choose their protocol by the server's software recognize a fork of Mastodon by this key.
             "upstream": {"name": "mastodon"},
         },
     }

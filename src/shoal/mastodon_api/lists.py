@@ -61,7 +61,7 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 
 @router.get("/api/v1/lists", scope="read:lists", answer=list[UserList])
 async def list_lists(context: Context, _params: None) -> object:
-    """List the caller's lists, oldest first; before them "For you", if this server provides it as a list."""
+    """List the caller's lists, oldest first. If this server provides "For you" as a list, it is the first."""
     ranked = [for_you_list(actor(context))] if context.app.settings.for_you_list else []
     owned = await queries.owned(context.app.graph, actor(context))
     return [user_list(member_list) for member_list in (*ranked, *owned)]
@@ -136,7 +136,7 @@ async def list_accounts(context: Context, params: AccountsOf) -> object:
 
 @router.post("/api/v1/lists/{id}/accounts", scope="write:lists", answer=dict)
 async def add_accounts(context: Context, params: Accounts) -> None:
-    """Add followed accounts to one of the caller's lists: all of them, or none."""
+    """Add followed accounts to one of the caller's lists. If one of them cannot be added, none is."""
     _check_changeable(context, params.id)
     await lists.put_on(context.app.writes, actor(context), params.id, params.account_ids)
 
@@ -158,7 +158,7 @@ async def lists_with_account(context: Context, params: One) -> object:
 
 @router.get("/api/v1/timelines/list/{id}", scope="read:lists", answer=list[Status], cached=True)
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """List the newest statuses by the accounts on one of the caller's lists; for the list "For you", the ranked feed."""
+    """List the newest statuses by the accounts on one of the caller's lists. The list "For you" has the ranked feed."""
     if _is_for_you(context, params.id):
         return await for_you.as_list(context, params)
     cursor = cursor_of(params)

@@ -1,7 +1,7 @@
 """Password checks of HTTP requests, limited by account and address range, and limits on requested mails.
 
-Each function below `Attempt` calls the command of the same name and raises its errors. A request leaves the admission
-gate while its password is hashed.
+Each function below `Attempt` calls the command of the same name and raises its errors. While the password of a request
+is hashed, the request holds no slot of the admission limit.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hold a slot for password hashing during the block, outside the admission limit for requests.
+    """Hold a slot for password hashing during the block, and release the slot for requests.
 
-    Raises `Unavailable` if no slot is free.
+    Raises `Unavailable` if no slot for hashing is free.
     """
     with authentication.hashing_slot():
         async with outside(scope):
@@ -34,7 +34,7 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class LockedOut(TooMany):
-    """Too many wrong passwords were tried for an account, from any address, perhaps by someone other than its owner."""
+    """There were too many wrong passwords for an account, from any addresses. Someone other than its owner may have sent them."""
 
 
 class Attempt:
@@ -48,14 +48,14 @@ class Attempt:
         self.network = address_prefix(address) if address else ""
 
     async def begin(self, account: str, *, known: bool, code: bool = False) -> None:
-        """Count this attempt as wrong before the password or code is checked. Raises `TooMany` if the limit is reached."""
+        """Count this attempt as a wrong one before the password or code is checked. Raises `TooMany` if the limit is reached."""
         if self.network:
             await self._take(RateKey("network_guesses", self.network))
         limit_class = "code_guesses" if code else "account_guesses"
         await self._take(RateKey(limit_class, f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
-        """Undo the counts of `begin` after a successful attempt."""
+        """Undo the counts of `begin`, because the attempt was successful."""
         while self._counted:
             await self._limiter.give_back(*self._counted.pop())
 
@@ -70,13 +70,12 @@ class Attempt:
 
 
 async def log_in(context: Context, name: str, password: str) -> Member:
-    """Log in without a second factor."""
     async with hashing(context.request.scope):
         return await members.log_in(context.app.writes, name, password, _attempt(context))
 
 
 async def knows_password(context: Context, name: str, password: str) -> Member:
-    """Check a name and password, without the second factor."""
+    """Return the member with a name and password, without asking for the second factor."""
     async with hashing(context.request.scope):
         return await members.knows_password(context.app.writes, name, password, _attempt(context))
 
@@ -141,9 +140,12 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
 
 
 async def count_mail(context: Context, account: str = "", member_id: int = 0) -> None:
-    """Count a requested mail by address range, and by `member_id` or, if 0, by the `account` as typed. Raises `TooManyMails`."""
+    """Count a requested mail by address range and by account. Raises `TooManyMails`.
+
+    The account is `member_id` or, if that is 0, the text `account` that the caller typed.
+    """
     address = address_of(context.request.scope)
-    # The typed text is hashed, so that it cannot collide with the id of a member.
+    # The key of a typed text is a hash, so that it cannot equal the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
     if address:
         keys.insert(0, RateKey("network_mails", address_prefix(address)))

@@ -29,7 +29,7 @@ _Text = Annotated[str, Meta(max_length=20_000)]
 _Focus = Annotated[str, Meta(max_length=100)]
 
 _WAIT_SECONDS = 30.0
-"""How long the synchronous upload waits for processing."""
+"""Seconds that the synchronous upload waits for the file to be processed."""
 _POLL_SECONDS = 0.2
 _FAILED = "Error processing thumbnail for uploaded media"
 _PROCESSING = (202, "It is being processed; `url` is null until it is ready.")
@@ -48,7 +48,7 @@ class NewMedia(msgspec.Struct, frozen=True):
 
 
 class MediaChanges(msgspec.Struct, frozen=True):
-    """Changes to a file's description, thumbnail, focus and details. A field that is None keeps its value."""
+    """Changes to a file's description, thumbnail, focus and details. A field that is None is not changed."""
 
     id: Id
     thumbnail: Upload | None = None
@@ -91,7 +91,7 @@ async def get_media(context: Context, params: One) -> object:
 
 @router.put("/api/v1/media/{id}", max_body=_thumbnail_body)
 async def describe(context: Context, params: MediaChanges) -> object:
-    """Change the description, focus or thumbnail of one of the caller's files, or whether it shows its details."""
+    """Change the description, focus or thumbnail of one of the caller's files, or whether the file shows its details."""
     changed = await media.describe(
         context.app.writes,
         actor(context),
@@ -122,7 +122,7 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
             thumbnail=params.thumbnail.data if params.thumbnail else None,
         )
     finally:
-        # Free the upload before the request waits for a video to be processed.
+        # Free the memory of the uploaded file before the request waits until a video is processed.
         params.file.close()
 
 

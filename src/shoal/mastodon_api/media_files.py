@@ -36,12 +36,11 @@ from shoal.media.library import MediaLibrary
 from shoal.media.store import SUFFIXES, check_key, type_of
 
 _SEA = ((222, 231, 237), (143, 168, 184))
-"""Background and foreground color (RGB)."""
+"""Background color and foreground color of the default images (RGB)."""
 
 
 @cache
 def avatar() -> bytes:
-    """Return the default avatar: a PNG of 400 x 400 pixels."""
     return _png(400, 400, lambda x, y: _in_circle(x, y, 200, 155, 78) or _in_circle(x, y, 200, 410, 160))
 
 
@@ -53,7 +52,6 @@ def header() -> bytes:
 
 @cache
 def icon() -> bytes:
-    """Return the favicon: a PNG of 64 x 64 pixels."""
     return _png(64, 64, lambda x, y: _in_circle(x, y, 32, 32, 26))
 
 
@@ -62,7 +60,10 @@ def _in_circle(x: int, y: int, center_x: int, center_y: int, radius: int) -> boo
 
 
 def _png(width: int, height: int, is_figure: Callable[[int, int], bool]) -> bytes:
-    """Encode a two-color PNG of blocks of eight by two pixels; `is_figure` returns the color of a block."""
+    """Encode a PNG with two colors.
+
+    `is_figure` returns whether a block has the foreground color; blocks are eight by two pixels.
+    """
     rows = []
     for y in range(0, height, 2):
         row = bytes(0xFF if is_figure(x + 4, y) else 0 for x in range(0, width, 8))
@@ -86,11 +87,11 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 _REMEMBERED = 20_000
 _SECONDS = 30.0
 _POSTS = 16
-"""How many of the newest posts with a file are checked for visibility."""
+"""Number of a file's newest posts that are checked for visibility."""
 
 
 class ShownFiles:
-    """Cached visibility checks of media files."""
+    """Checks whether media files are visible, with a cache."""
 
     def __init__(
         self, graph: Reader, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
@@ -101,7 +102,6 @@ class ShownFiles:
         self._until: Recent[str, float] = Recent(_REMEMBERED)
 
     async def check(self, key: str) -> None:
-        """Raise `NotFound` for a file that viewers may no longer see."""
         until = self._until.get(key)
         if until is not None and self._clock() < until:
             return
@@ -124,17 +124,17 @@ class ShownFiles:
             return key in files_of_member(owner)
         media = nodes.get(media_id)
         if not isinstance(media, Media):
-            # Either the file is older than names with object ids and was not renamed yet, or its media is just being
-            # deleted. Originals are only shown by posts that allow downloads.
+            # Either the file is older than file names with object ids, or its media is just being deleted. An original
+            # is shown only by a post that allows downloads.
             return _ORIGINAL not in key
         if media.let_go or key not in lasting_files_of(media):
             return False
         return await self._is_visible(media, original=media.kind is MediaKind.IMAGE and key == media.original_key)
 
     async def _is_visible(self, media: Media, *, original: bool) -> bool:
-        """Return whether a file is attached to no post yet, or to at least one post that is not hidden.
+        """Return whether a file is not attached to a post yet, or at least one of its posts is not hidden.
 
-        The `original` of a picture is only shown by posts that allow downloads.
+        The `original` of a picture is visible only if one of these posts also allows downloads.
         """
         attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
@@ -148,7 +148,7 @@ _PREFIX = "/media/"
 _DEFAULT_IMAGES = {
     MISSING_AVATAR: avatar,
     MISSING_HEADER: header,
-    # Every browser requests this path, and accepts a PNG.
+    # Every browser requests this path. All browsers accept a PNG there.
     "/favicon.ico": icon,
 }
 _HEADERS = {
@@ -157,22 +157,18 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'",
 }
 _ORIGINAL = "-original."
-"""Part of the names of files in the uploaded resolution."""
+"""This text is in the file names of pictures in the uploaded resolution."""
 _DOWNLOAD = b"download"
-"""The query of a file that browsers save."""
+"""The query of a URL whose file browsers save instead of showing it."""
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 _LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
-"""Suffixes of files that are streamed instead of read into memory."""
 
 
 def is_file(path: str) -> bool:
-    """Return whether `Files` serves this path."""
     return path.startswith(_PREFIX) or path in _DEFAULT_IMAGES
 
 
 class Files:
-    """The ASGI application that serves media files: paths for which `is_file` is true."""
-
     def __init__(self, media: MediaLibrary, shown: ShownFiles) -> None:
         self._media = media
         self._shown = shown
@@ -198,7 +194,7 @@ class Files:
             await self._shown.check(key)
             return await (self._download(key, asked) if whole else self._chosen(key, asked))
         except InvalidInput:
-            # A path that is not a valid key names no file.
+            # A path that is not a valid key cannot belong to a file.
             raise NotFound("Record not found") from None
 
     async def _chosen(self, key: str, asked: Headers) -> Response:
@@ -221,12 +217,12 @@ class Files:
         return response
 
     async def _stored(self, key: str, asked: Headers) -> Response:
-        # A key contains a hash, so its name identifies the content.
+        # The name of a file contains a hash of its content, so it identifies the content.
         tag = f'"{key.rpartition("/")[2]}"'
         part = _range(asked.get("range", "")) if asked.get("if-range", tag) == tag else None
         known = {**_HEADERS, "ETag": tag}
         if _ORIGINAL in key:
-            # The author can withdraw the permission to download.
+            # A browser must not keep the file longer, because the author may withdraw the permission to download.
             known["Cache-Control"] = f"private, max-age={_SECONDS:.0f}"
         if part is None and not key.endswith(_LARGE):
             data, content_type = await self._media.read(key)
@@ -251,7 +247,7 @@ def _takes(accepted: Iterable[str], content_type: str) -> bool:
 
 
 def _range(asked: str) -> tuple[int | None, int | None] | None:
-    """Return the first and last byte of a `Range` header; None if it is missing, invalid or has several ranges."""
+    """Return the first and the last byte of a `Range` header; None if the header is missing, invalid, or has several ranges."""
     match = _RANGE.fullmatch(asked)
     if match is None or (not match[1] and not match[2]):
         return None

@@ -1,4 +1,4 @@
-"""Totals of the network, counted by a background scan: no counter of the whole network is stored."""
+"""Totals of the network, counted by a background scan, because no totals are stored."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ _log = logging.getLogger("shoal.api")
 _PAGE = 2_000
 _FRESH_SECONDS = 600.0
 _WAIT_SECONDS = 0.5
-"""How long a request waits for a scan before it takes the previous totals."""
+"""Seconds that a request waits for a scan. After them, it uses the previous totals."""
 _MONTH_MS = 30 * 86_400_000
 _WEEK_MS = 7 * 86_400_000
 _MONDAY_MS = 4 * 86_400_000
 """The first Monday of Unix time, in Unix milliseconds."""
 WEEKS = 12
-"""Weeks that are counted separately, including the current one."""
+"""Number of weeks that are counted separately, including the current week."""
 
 
 class Week(NamedTuple):
-    """Counts of a week, which began on a Monday (`began`: UTC, in Unix seconds)."""
-
     began: int
     posts: int
     authors: int
     """Members who posted."""
     members: int
-    """Members who joined."""
 
 
 class Totals(NamedTuple):
@@ -56,7 +53,7 @@ class NetworkTotals:
         self._counting: asyncio.Task[None] | None = None
 
     async def totals(self) -> Totals:
-        """Return the latest totals. If the first scan takes long, the first calls return zeros."""
+        """Return the latest totals. During a long first scan, all totals are 0."""
         if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
             self._counting = asyncio.create_task(self._count(), name="shoal-network-totals")
         if self._counting is not None:
@@ -74,7 +71,7 @@ class NetworkTotals:
         except Exception:  # noqa: BLE001 (requests get the previous totals)
             _log.exception("counting members and posts failed")
         finally:
-            # This is also set after a failure, so that a failing store is not scanned at every request.
+            # Set this time also after a failure, so that a failing store is not scanned for every request.
             self._tried_at = time.monotonic()
             self._counting = None
 
@@ -111,5 +108,4 @@ class NetworkTotals:
 
 
 def _week_of(milliseconds: int) -> int:
-    """Return the number of weeks since the first Monday of Unix time."""
     return (milliseconds - _MONDAY_MS) // _WEEK_MS

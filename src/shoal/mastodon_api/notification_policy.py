@@ -29,12 +29,12 @@ from shoal.queries.notifications import NoticeRequest
 router = Router()
 
 _RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
-"""The rules of the policy by their names in the API."""
+"""The rules of the policy: the name in the API, and the name of the field."""
 _OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ if name != "limited_accounts"}
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to a notification policy. Each rule is accept, filter or drop; None keeps it."""
+    """Changes to a notification policy. Each rule is `accept`, `filter` or `drop`. A rule that is None is not changed."""
 
     for_not_following: Treatment | None = None
     for_not_followers: Treatment | None = None

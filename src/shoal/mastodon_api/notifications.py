@@ -51,12 +51,12 @@ class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
     types: Types = ()
     exclude_types: Types = ()
     account_id: Id | None = None
-    """Only notifications from this account, including those that the policy filtered."""
+    """Only notifications from this account, including notifications that the policy filtered."""
     include_filtered: bool = False
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of the count of unread notifications: the kinds to count, and the number up to which to count."""
+    """Parameters of the number of unread notifications: the kinds to count, and the greatest number of interest."""
 
     types: Types = ()
     exclude_types: Types = ()
@@ -75,7 +75,6 @@ def query_of(params: NotificationsQuery | Unread) -> NotificationQuery:
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
-    """Return the kinds of notifications with these names. Unknown names are ignored."""
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
@@ -145,7 +144,6 @@ def reported(app_context: AppContext, item: queries.Notification) -> moderation_
 
 
 def key_of(group: Group | None, time: int) -> str:
-    """Return the key of a notification group or, if `group` is None, of the single notification with this time."""
     if group is None:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
@@ -277,7 +275,6 @@ def _group(app_context: AppContext, found: queries.Grouped, sample: Sequence[Pro
 
 
 def _people(items: Sequence[queries.Notification]) -> list[Profile]:
-    """Return the accounts in these notifications, each once, newest first."""
     return list({item.actor.member.id: item.actor for item in items}.values())
 
 
@@ -300,7 +297,7 @@ class MarkersQuery(msgspec.Struct, frozen=True):
 
 
 class MarkerPosition(msgspec.Struct, frozen=True):
-    """The id of the newest item that the caller has read."""
+    """The id of the newest item that the caller has read in a timeline."""
 
     last_read_id: Id | None = None
 

@@ -44,7 +44,7 @@ OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-"""A SHA-256 in base64url without padding."""
+"""A SHA-256 hash in base64url without padding."""
 
 
 class Authorization(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class AuthorizeRequest(msgspec.Struct, frozen=True):
 
 
 class SentBack(Exception):
-    """A redirect to the app, with a code or an error of the protocol."""
+    """A redirect to the app, with a code or with an OAuth error."""
 
     def __init__(self, redirect_uri: str, **answer: str) -> None:
         super().__init__(answer.get("error_description", ""))
@@ -79,8 +79,8 @@ class SentBack(Exception):
     def url(self, issuer: str) -> str:
         """Return the redirect URI with the response in its query.
 
-        `issuer` names this server (RFC 9207), so that an app that uses several servers detects a response from the
-        wrong one; it is empty if the server has no issuer name.
+        `issuer` is the name of this server (RFC 9207). An app that uses several servers detects by it that a response
+        comes from the wrong server. `issuer` is empty if this server has no such name.
         """
         joint = "&" if "?" in self.redirect_uri else "?"
         answer = {**self.answer, "iss": issuer} if issuer else self.answer
@@ -108,20 +108,20 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
 
 
 def issuer_of(at: Addresses) -> str:
-    """Return the issuer name of this server (RFC 8414, 2), which requires https; empty for an http server."""
+    """Return the issuer name of this server (RFC 8414, 2). It is empty without https, which issuer names require."""
     return f"{at.root}/" if at.root.startswith("https:") else ""
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Return whether responses may be sent to this URI: it equals a registered one, and its host is unambiguous."""
+    """Return whether responses may be sent to this URI: the app registered it, and its host is unambiguous."""
     return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
 
 
 def leads_where_it_seems(redirect_uri: str) -> bool:
     """Return whether all programs find the same host in a URI.
 
-    Browsers treat a backslash as a slash, other programs do not; and `https://bank.example@evil.example/` appears to name one
-    host but leads to another.
+    Browsers treat a backslash as a slash; other programs do not. `https://bank.example@evil.example/` seems to name one
+    host and leads to another.
     """
     return "\\" not in redirect_uri and "@" not in _authority(redirect_uri)
 
@@ -133,9 +133,9 @@ def _authority(uri: str) -> str:
 
 
 def address_of(at: Addresses, params: Authorization) -> str:
-    """Return the URL of the authorization page for this request, to return to after a login."""
-    # Copy only the fields of `Authorization`: the class of `params` may be a subclass with a password. The login that
-    # follows satisfies `force_login`.
+    """Return the URL of the authorization page for this request, to which the browser returns after a login."""
+    # Copy only the fields of `Authorization`, because `params` may be of a subclass with a password. `force_login` is
+    # left out: the login satisfies it.
     names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
     query = {name: value for name in names if (value := getattr(params, name))}
     return f"{at.path}/oauth/authorize?{urlencode(query)}"
@@ -150,7 +150,6 @@ async def _app(graph: Reader, client_id: str) -> App:
 
 
 def _app_id(text: str) -> int:
-    """Return the id of an app; 0 if the text is not an id."""
     digits = text.isascii() and text.isdigit() and len(text) < 20
     return min(int(text), MAX_ID) if digits else 0
 
@@ -178,7 +177,7 @@ class AppForm(msgspec.Struct, frozen=True):
         tuple[Annotated[str, Meta(max_length=16_000)], ...],
         Meta(min_length=1, max_length=20, extra_json_schema={"type": ["string", "array"], "maxLength": 16_000}),
     ]
-    """A list, or one text with a URI per line."""
+    """A list of URIs, or a text with one URI per line."""
     scopes: Annotated[str, Meta(max_length=2_000)] = ""
     website: Annotated[str, Meta(max_length=4_000)] = ""
 
@@ -206,7 +205,7 @@ async def verify_app(context: Context, _params: None) -> object:
 
 
 async def app_of(app_context: AppContext, app_id: int) -> App:
-    """Return an app by id. Raises `InvalidToken` if it no longer exists, because its tokens are invalid then."""
+    """Return an app by id. Raises `InvalidToken` if the app was deleted, which invalidates its tokens."""
     node = (await app_context.graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App):
         raise InvalidToken
@@ -271,7 +270,10 @@ async def issue_token(context: Context, params: TokenRequest) -> object:
 
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """Exchange an authorization code for a token. Its scopes are those the member approved; scopes in the request are ignored."""
+    """Exchange an authorization code for a token.
+
+    The token has the scopes that the member approved; scopes in the request are ignored.
+    """
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -307,17 +309,15 @@ _GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewT
     "password": _by_password,
     "client_credentials": _by_app_alone,
 }
-"""The handlers of grants, by the OAuth names of the grants."""
 
 
 def grant_types(settings: Settings) -> list[str]:
-    """Return the OAuth names of the grants that this server accepts."""
     return [name for name in _GRANT_HANDLERS if name != "password" or settings.password_grant]
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)
 async def revoke_token(context: Context, params: Revocation) -> None:
-    """Revoke an access token. Unknown tokens count as revoked; an app cannot revoke the tokens of another app."""
+    """Revoke an access token. An unknown token counts as revoked. An app cannot revoke the tokens of another app."""
     app = await _client(context.app, context.request, params)
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
@@ -332,9 +332,9 @@ async def revoke_token(context: Context, params: Revocation) -> None:
 
 
 async def _client(app_context: AppContext, request: Request, params: TokenRequest | Revocation) -> App:
-    """Authenticate the app by HTTP Basic or the request body, and return it.
+    """Return the app that HTTP Basic or the request body authenticates.
 
-    A client that uses Basic may also send its credentials in the body (RFC 6749, 3.2.1) if they are equal.
+    A client that uses Basic may also send equal credentials in the body (RFC 6749, 3.2.1).
     """
     id_text, secret = _basic(request.headers.get("authorization", ""))
     if not id_text:

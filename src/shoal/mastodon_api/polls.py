@@ -23,7 +23,10 @@ router = Router()
 
 _Option = Annotated[str, Meta(max_length=10_000)]
 _Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
-"""The range is wider than any poll, so that a vote for a missing option gets the error message that clients look for."""
+"""The index of an option.
+
+The range is wider than any poll, so that a vote for a missing option gets the error message that clients look for.
+"""
 
 
 class PollParams(msgspec.Struct, frozen=True):
@@ -31,12 +34,12 @@ class PollParams(msgspec.Struct, frozen=True):
 
     options: Annotated[tuple[_Option, ...], Meta(max_length=100)] = ()
     expires_in: Annotated[int, Meta(ge=0, le=10_000_000_000)] | None = None
-    """Seconds."""
+    """Seconds until the poll closes."""
     multiple: bool = False
     hide_totals: bool = False
 
     def draft(self) -> PollDraft | None:
-        """Return the draft of the poll; None if neither options nor an expiry are given."""
+        """Return the draft of the poll; None if the request has neither options nor an expiry."""
         if not self.options and self.expires_in is None:
             return None
         return PollDraft(
@@ -60,7 +63,7 @@ async def get_poll(context: Context, params: One) -> object:
 
 @router.post("/api/v1/polls/{id}/votes", scope="write:statuses", answer=Poll)
 async def vote(context: Context, params: Votes) -> object:
-    """Vote in a poll. A poll with multiple choices accepts further votes for other options."""
+    """Vote in a poll. If it has multiple choices, the caller may vote again for other options."""
     if not params.choices:
         raise Malformed("choices is missing", field="choices")
     await polls.vote(context.app.writes, actor(context), params.id, params.choices)

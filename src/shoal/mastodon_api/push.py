@@ -41,7 +41,7 @@ class PushTarget(msgspec.Struct, frozen=True):
     """An https URL on the public internet."""
     keys: PushKeys = PushKeys()
     standard: bool = False
-    """Whether messages are encrypted according to RFC 8291 and 8292; otherwise according to earlier drafts."""
+    """Whether messages are encrypted by RFC 8291 and 8292. If not, they are encrypted by earlier drafts."""
 
 
 class PushAlerts(msgspec.Struct, frozen=True, rename={"sign_up": "admin.sign_up", "report": "admin.report"}):
@@ -95,7 +95,7 @@ class PushParams(msgspec.Struct, frozen=True):
 class PushChanges(msgspec.Struct, frozen=True):
     data: PushData = PushData()
     policy: PushPolicy | None = None
-    """The policy, for clients that send it outside `data`, as in Mastodon's documentation."""
+    """The policy of a client that sends it outside `data`, as Mastodon's documentation says."""
 
 
 @router.get("/api/v1/push/subscription", scope="push", answer=WebPushSubscription, refuses=(404,))
@@ -146,7 +146,6 @@ async def unsubscribe(context: Context, _params: None) -> None:
 
 
 def _key(app_context: AppContext) -> ServerKey:
-    """Return the server's VAPID key. Raises `NotFound` if web push is disabled."""
     if app_context.server_key is None:
         raise NotFound("Record not found")
     return app_context.server_key

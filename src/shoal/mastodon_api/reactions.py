@@ -37,7 +37,7 @@ from shoal.queries import members, posts
 router = Router()
 
 _NEWEST = 10
-"""The number of accounts per emoji when all emoji of a status are listed."""
+"""Number of accounts that are listed for each emoji of a status."""
 
 Emoji = Annotated[str, Meta(max_length=100)]
 Command = Callable[[Writes, int, int], Awaitable[Post]]
@@ -67,7 +67,7 @@ def _add_begin(name: str, command: Command, scope: str, what: str) -> None:
 
 
 def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocType, limit_class: str = "api") -> None:
-    """Add the route that removes a reaction of the caller, even if the status is now hidden from the caller."""
+    """Add a route that removes a reaction of the caller, even from a status that the caller may no longer see."""
 
     @router.post(f"/api/v1/statuses/{{id}}/{name}", scope=scope, limit_class=limit_class, answer=Status, what=what)
     async def end(context: Context, params: One) -> object:
@@ -77,7 +77,7 @@ def _add_end(name: str, command: Command, scope: str, what: str, atype: AssocTyp
 
 
 async def _has_reacted(context: Context, atype: AssocType, id_: int) -> bool:
-    """Return whether the caller has reacted to the status, given its id or the id of a share of it."""
+    """Return whether the caller has reacted to a status. `id_` is the id of the status, or of a share of it."""
     graph, member_id = context.app.graph, actor(context)
     node = (await graph.obj_get((id_,))).get(id_)
     post_id = node.post_id if isinstance(node, Share) else id_
@@ -102,7 +102,7 @@ _add_end(
 
 @router.post("/api/v1/statuses/{id}/reblog", scope="write:statuses", answer=Status, delivers=True)
 async def reblog(context: Context, params: Reblog) -> object:
-    """Share a status, and return the share, which contains the status. A repeated call returns the existing share."""
+    """Share a status, and return the share, which contains the status. A repeated request returns the existing share."""
     visibility = VISIBILITY[params.visibility]
     share = await reactions.share(context.app.writes, actor(context), params.id, visibility)
     return await show(context, share.id)
@@ -184,7 +184,7 @@ async def unreact(context: Context, params: OnStatus) -> object:
     "/api/v1/pleroma/statuses/{id}/reactions", auth="optional", scope="read:accounts", answer=list[EmojiReactors]
 )
 async def emoji(context: Context, params: One) -> object:
-    """List the emoji reactions to a status, first used first, each with the ten accounts that added it last."""
+    """List the emoji reactions to a status by first use. Each has the ten accounts that added it last."""
     found = await members.emoji_reactors(context.app.reads, context.caller.member_id, params.id, _NEWEST)
     return [
         EmojiReactors(
@@ -204,7 +204,7 @@ async def emoji(context: Context, params: One) -> object:
     answer=list[EmojiReactors],
 )
 async def emoji_by(context: Context, params: PageOfEmoji) -> object:
-    """List the accounts that reacted to a status with an emoji, newest first, in an array with one emoji or none."""
+    """List the accounts that reacted to a status with an emoji, newest first. The response is an array with one emoji, or none."""
     cursor = cursor_of(params, 40, 80)
     emoji = checked_emoji(params.emoji)
     counted, page = await members.emoji_page(context.app.reads, context.caller.member_id, params.id, emoji, cursor)

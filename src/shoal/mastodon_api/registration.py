@@ -43,19 +43,19 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     agreement: bool
     language: str = ""
     reason: str = ""
-    """Why the person wants to join; kept if new members wait for approval."""
+    """Why the person wants to join. It is stored if new members wait for approval."""
     invite_code: str = ""
-    """The code of an invitation; empty without one."""
+    """The code of an invitation; empty if the person has none."""
     proof: str = ""
-    """A proof of work (`core.signup`); empty without one."""
+    """A proof of work (`core.signup`); empty if the client computed none."""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
     """Return whether a new member needs approval. Raises `NotAllowed` if sign-up is closed.
 
-    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP rule for their address says so.
-    Any other person also needs approval if the server requires it for all, or if it requires a proof of work and `proven` is
-    false.
+    An `invited` person may sign up while sign-up is closed, and needs approval only if an IP block requires it. Any
+    other person needs approval if the server requires it for all, if an IP block requires it, or if the server requires
+    a proof of work and `proven` is false.
     """
     if not (context.app.settings.registrations or invited):
         raise NotAllowed("This server does not accept new members")
@@ -105,7 +105,10 @@ async def join(context: Context, form: Joining) -> Member:
 
 
 async def _check_proof(app_context: AppContext, form: Joining) -> None:
-    """Raise `InvalidInput` for a wrong or expired proof of work, so that the client can retry instead of waiting for approval."""
+    """Raise `InvalidInput` for a wrong or expired proof of work.
+
+    Without the error, the client would wait for approval instead of retrying.
+    """
     domain, bits, now = app_context.at.netloc, app_context.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):
         raise InvalidInput(
@@ -132,7 +135,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
         if email:
             await blocklists.check_email(app_context.writes, email, client)
     except InvalidInput as error:
-        # For a blocked address, do not check whether it is taken: the response must not reveal that.
+        # For a blocked address, do not check whether a member has it, because the response would reveal that.
         errors.append(error)
         email = ""
     keys = {
@@ -149,7 +152,7 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
 
 
 def _validated(errors: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """Return the value of a form field as stored. If it is invalid, add the error to `errors` and return an empty text."""
+    """Return a field's value as it is stored. If the value is invalid, add the error to `errors` and return ""."""
     if not text.strip():
         errors.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
@@ -176,7 +179,7 @@ class SignUp(msgspec.Struct, frozen=True):
     agreement: bool = False
     locale: Annotated[str, Meta(max_length=35)] = ""
     reason: Annotated[str, Meta(max_length=20_000)] = ""
-    """Why the person wants to join: at most 420 characters, kept if new members wait for approval."""
+    """Why the person wants to join: at most 420 characters. It is stored if new members wait for approval."""
     invite_code: _Word = ""
     """The code of an invitation, which allows signing up while sign-up is closed, and without approval."""
     proof: _Word = ""
@@ -208,7 +211,6 @@ async def sign_up(context: Context, params: SignUp) -> object:
 
 
 def _language(locale: str) -> str:
-    """Return the language of a locale as the default language of posts; empty if it is invalid."""
     found = _LOCALE.fullmatch(locale)
     return found[1] if found else ""
 
@@ -314,7 +316,7 @@ class ReceiptPath(msgspec.Struct, frozen=True):
 
 
 class DepartureEntity(msgspec.Struct, frozen=True):
-    """The deletion of an account: when it was requested, is due, began and finished, and how many objects were deleted."""
+    """The deletion of an account: when it was requested, is due, began and finished, and the numbers of deleted objects."""
 
     username: str
     asked_at: str
@@ -326,7 +328,10 @@ class DepartureEntity(msgspec.Struct, frozen=True):
 
 
 class FarewellEntity(DepartureEntity, frozen=True):
-    """An account deletion that was just requested. `receipt` is the secret for reading its state later, and is not shown again."""
+    """An account deletion that was just requested.
+
+    `receipt` is the secret with which its state can be read later. It is not shown again.
+    """
 
     receipt: str
 

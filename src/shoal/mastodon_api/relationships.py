@@ -28,7 +28,7 @@ from shoal.queries import follows, members
 router = Router()
 
 _FAMILIAR = 100
-"""Maximum number of accounts per request for familiar followers; further ones are ignored."""
+"""Maximum number of accounts in a request for familiar followers. Further accounts are ignored."""
 
 Command = Callable[[Writes, int, int], Awaitable[Relation]]
 
@@ -111,7 +111,7 @@ _add(f"{_REQUEST}/reject", relationships.reject_request, "write:follows", "Rejec
 
 @router.post("/api/v1/accounts/{id}/follow", scope="write:follows", answer=Relationship)
 async def follow(context: Context, params: FollowParams) -> object:
-    """Follow an account, or send a follow request if it is locked. A repeated call changes the given options."""
+    """Follow an account, or send a follow request if it is locked. A repeated request changes the options that it contains."""
     await _check_exists(context, params.id)
     options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
     relation = await relationships.follow(context.app.writes, actor(context), params.id, options)
@@ -169,7 +169,7 @@ async def mutes(context: Context, params: PageQuery) -> object:
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await members.page(context.app.reads, member, member, MUTES, cursor, severed=True)
     muted = [
-        # Append a key to the encoded account.
+        # Append the key to the encoded account, before its closing brace.
         context.app.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
         for profile, data in zip(found.profiles, found.data, strict=True)
     ]
@@ -191,7 +191,7 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 
 @router.get("/api/v1/accounts/familiar_followers", scope="read:follows", answer=list[FamiliarFollowers])
 async def familiar(context: Context, params: AccountIds) -> object:
-    """List, for each account, those of its followers whom the caller follows; none if the account hides its followers."""
+    """List, for each account, the followers whom the caller also follows. The list is empty if the account hides its followers."""
     found = await members.familiar(context.app.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
         FamiliarFollowers(str(id_), [raw(context.app.present.account(profile)) for profile in profiles])

@@ -29,7 +29,7 @@ class NewReport(msgspec.Struct, frozen=True, kw_only=True):
     category: Category = "other"
     rule_ids: RuleIds = ()
     forward: bool = False
-    """Forwarding to another server is refused, because all accounts are local."""
+    """Must be false: all accounts are local, so a report cannot be forwarded to another server."""
 
 
 def known_rules(app_context: AppContext) -> frozenset[str]:

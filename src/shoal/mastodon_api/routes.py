@@ -104,17 +104,14 @@ _CACHED = {"Cache-Control": "public, max-age=300"}
 
 
 class _Descriptions:
-    """The API descriptions (OpenAPI document and reference page), generated for each root path on first request."""
-
     def __init__(self) -> None:
         self.groups: Sequence[RouteGroup] = ()
         self._lock = threading.Lock()
         self._generated: dict[tuple[str, str], str] = {}
 
     async def get(self, kind: str, base: str) -> str:
-        """Return the OpenAPI document (`json`) or the reference page (`html`) for a root path."""
         if (kind, base) not in self._generated:
-            # Use a thread, because this takes a second of processor time.
+            # In a thread, because this takes a second of processor time.
             await asyncio.to_thread(self._generate, kind, base)
         return self._generated[kind, base]
 
@@ -127,7 +124,6 @@ class _Descriptions:
 
 
 def _describing(groups: Sequence[RouteGroup], settings: Settings) -> RouteGroup:
-    """Return the group of routes that serve the description of the API, including themselves."""
     router = Router(auth="public")
     descriptions = _Descriptions()
 
@@ -149,7 +145,7 @@ def _describing(groups: Sequence[RouteGroup], settings: Settings) -> RouteGroup:
 
 
 def parts(settings: Settings) -> tuple[RouteGroup, ...]:
-    """Return the routes by group, in the order of `docs/api.md`. The last group serves the description of the API."""
+    """Return the routes by group, in the order of `docs/api.md`. The routes of the last group describe the API."""
     groups = tuple(
         RouteGroup(name, what, tuple(route for router in routers for route in router.routes(settings)))
         for name, what, routers in _GROUPS
@@ -158,5 +154,4 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
 
 
 def table(settings: Settings) -> tuple[Route, ...]:
-    """Return all routes of the API."""
     return tuple(route for group in parts(settings) for route in group.routes)

@@ -55,7 +55,7 @@ class ScheduledExtras(msgspec.Struct):
     """Facts about a scheduled status that Mastodon does not report."""
 
     refused: str
-    """Why the status could not be posted when it was due."""
+    """Why the status could not be posted at its time."""
 
 
 class ScheduledStatus(msgspec.Struct, kw_only=True):
@@ -66,7 +66,7 @@ class ScheduledStatus(msgspec.Struct, kw_only=True):
     params: ScheduledParams
     media_attachments: list[MediaAttachment]
     shoal: ScheduledExtras | UnsetType = UNSET
-    """Present if the status could not be posted when it was due. It is kept until it is rescheduled or canceled."""
+    """Present if the status could not be posted at its time. It remains until the status is rescheduled or canceled."""
 
 
 Moment = Annotated[str, Meta(max_length=100)]
@@ -80,7 +80,7 @@ class Rescheduled(msgspec.Struct, frozen=True):
 
 @router.get("/api/v1/scheduled_statuses", scope="read:statuses", answer=list[ScheduledStatus])
 async def list_scheduled(context: Context, params: PageQuery) -> object:
-    """List the caller's scheduled statuses, most recently created first."""
+    """List the caller's scheduled statuses, the most recently created first."""
     cursor = cursor_of(params)
     page = await waiting(context.app.graph, actor(context), cursor)
     body = await _entities(context.app, page.posts)
@@ -107,7 +107,7 @@ async def cancel(context: Context, params: One) -> None:
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
-    """Schedule a status. If the `request` repeats an idempotency key and the status was posted since, return the posted status."""
+    """Schedule a status. If `request` is an idempotency key whose status has been posted already, return that status."""
     at = moment_of(moment)
     made = await scheduled_posts.schedule(
         context.app.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
@@ -118,7 +118,6 @@ async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> 
 
 
 def moment_of(text: str) -> int:
-    """Parse a date and time as Unix milliseconds. Raises `RecordInvalid`."""
     at = scheduled_posts.moment_of_text(text)
     if at is None:
         raise RecordInvalid("scheduled_at: expected an ISO 8601 date and time", field="scheduled_at")

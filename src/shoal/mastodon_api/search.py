@@ -38,14 +38,14 @@ Text = Annotated[str, Meta(max_length=2_000)]
 
 
 class Query(WithData, frozen=True, kw_only=True):
-    """A search query and the range of results. `offset` applies only with a `type`."""
+    """A search query, and which results to return. `offset` has an effect only with `type`."""
 
     q: Text
     type: Annotated[str, Meta(max_length=40)] = ""
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """Whether a URL of this server is resolved to the object that it links to; otherwise it is searched as text."""
+    """Whether a URL of this server finds the object that it links to. If not, the URL is searched as text."""
     following: bool = False
     account_id: Id = Id(0)
     max_id: CursorValue = CursorValue(0)
@@ -57,7 +57,7 @@ class AccountQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """See `Query`."""
+    """Whether a URL of this server finds the account that it links to. If not, the URL is searched as text."""
     following: bool = False
 
 
@@ -132,7 +132,7 @@ def _wants_statuses(kind: str, text: str, people: Sequence[Profile]) -> bool:
 
 
 def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
-    """Return whether a query is for an account: it starts with `@`, or is exactly the name of a found account."""
+    """Return whether a query can only mean an account: it starts with `@`, or it is exactly the name of a found account."""
     if text.startswith("@"):
         return True
     match = _NAME.fullmatch(text)
@@ -151,7 +151,7 @@ async def _accounts(context: Context, text: str, part: ResultRange, *, following
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """Return the object at a URL of this server, if the caller may see it; None if the text is not such a URL."""
+    """Return the object at a URL of this server. None if the text is no such URL, or the caller may not see the object."""
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
     base = context.app.at.path[1:] and f"{context.app.at.path[1:]}/"

@@ -33,12 +33,12 @@ class SessionEntity(msgspec.Struct, kw_only=True):
     scopes: list[str]
     created_at: str
     last_used_at: str | None
-    """The day of the last use, or the day after it; null if no use was recorded."""
+    """The day of the last use or the day after; null if no use was recorded."""
     program: str | None
     """The browser or app, according to the user agent of its requests."""
     system: str | None
     created_from: str | None
-    """The address of the login; for IPv6 its /64 prefix."""
+    """The IP address of the login, for IPv6 its /64 prefix."""
     last_used_from: str | None
     current: bool
     """Whether this is the session of the request."""

@@ -62,7 +62,7 @@ class ShoalParams(msgspec.Struct, frozen=True):
 
     data: Json | None = None
     place: PlaceParams | UnsetType | None = UNSET
-    """Null in an edit removes the place."""
+    """In an edit, null removes the place."""
     license: License | None = None
     """The license of the attachments; by default the caller's `default_license`."""
     downloads: bool | None = None
@@ -73,7 +73,7 @@ class EditedShoalParams(ShoalParams, frozen=True):
     """Changes to the properties of a status that Mastodon does not have."""
 
     visibility: Literal["unlisted", "private", "direct"] | None = None
-    """A narrower visibility than before."""
+    """The new visibility, which must be narrower than the current one."""
 
 
 class MediaShoalParams(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ class NewStatus(Written, frozen=True, kw_only=True):
     visibility: Literal["public", "unlisted", "private", "direct"] | None = None
     scheduled_at: scheduled_statuses.Moment = ""
     allowed_mentions: _Ids | None = None
-    """The only accounts that the text may mention; a status that mentions others is refused."""
+    """The accounts that the text may mention. If it mentions another account, the request is refused."""
 
 
 class Edit(Written, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class Edit(Written, frozen=True, kw_only=True):
 
 class Deletion(One, frozen=True):
     delete_media: bool = False
-    """Also delete its media, which could otherwise be attached again."""
+    """Whether to delete the status's media too. Otherwise, the media can be attached to another status."""
 
 
 class StatusIds(WithData, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class ThreadContext(WithData, frozen=True, kw_only=True):
 
 @router.post("/api/v1/statuses", scope="write:statuses", answer=Status, delivers=True, max_body=MAX_BODY)
 async def create(context: Context, params: NewStatus) -> object:
-    """Create a status, or schedule one. A repeated Idempotency-Key returns the first status for an hour."""
+    """Create or schedule a status. If a request repeats an Idempotency-Key within an hour, it returns the first status."""
     _refuse_quotes(params)
     author = await access_member(context.app.graph, actor(context))
     draft = Draft(
@@ -178,7 +178,7 @@ async def update(context: Context, params: Edit) -> object:
     post = await own_post(context.app.graph, author, params.id)
     media_changes = [(item, _changes_of(item)) for item in params.media_attributes]
     for item, changes in media_changes:
-        # Check everything before changing anything.
+        # Check all fields before anything is changed.
         attached = media.described(
             context.app.writes, await own_object(context.app.writes.graph, Media, author, item.id), **changes
         )
@@ -218,13 +218,12 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
 
 
 def _refuse_quotes(params: Written) -> None:
-    """Raise an error for a quote, because the status would make no sense without the quoted one."""
+    """Raise an error for a quote of a status. Without the quoted status, the new one would make no sense."""
     if params.quoted_status_id is not None:
         raise InvalidInput("quotes are not supported on this server", field="quoted_status_id")
 
 
 def focus_of(text: str) -> tuple[float, float]:
-    """Parse two numbers separated by a comma. Raises `InvalidInput`."""
     try:
         x, y = map(float, text.split(","))
     except ValueError:
@@ -234,7 +233,7 @@ def focus_of(text: str) -> tuple[float, float]:
 
 @router.delete("/api/v1/statuses/{id}", scope="write:statuses", limit_class="delete", answer=Status)
 async def delete(context: Context, params: Deletion) -> object:
-    """Delete one of the caller's statuses or shares, and return it with its text, for a redraft."""
+    """Delete one of the caller's statuses or shares. The response contains its text, with which a client can create it again."""
     author = actor(context)
     node = (await context.app.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
@@ -243,7 +242,7 @@ async def delete(context: Context, params: Deletion) -> object:
     if isinstance(node, Post):
         await posts.delete(context.app.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
-            # Keep the file if another status uses it; ignore it if it is already deleted.
+            # Do not delete a file that another status uses. A file that is already deleted is no error.
             with contextlib.suppress(NotFound, Unfit):
                 await discard_media(context.app.writes, author, picture)
     else:
@@ -298,7 +297,7 @@ async def source(context: Context, params: One) -> object:
 
 @router.get("/api/v1/statuses/{id}/history", auth="optional", scope="read:statuses", answer=list[StatusEdit])
 async def history(context: Context, params: One) -> object:
-    """List the revisions of a status, oldest first and ending with the current version. Very old revisions may be omitted."""
+    """List the revisions of a status, oldest first. The last one is the current version. Very old revisions may be missing."""
     entry = await entry_of(context, params.id)
     post = entry.post
     wordings = await revisions(context.app.graph, context.caller.member_id, params.id)

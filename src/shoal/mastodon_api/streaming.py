@@ -65,27 +65,27 @@ _WITHOUT_PARAMETER: dict[str, Interest] = {
     "public:local": Everybody(),
     "public:media": Everybody(only_media=True),
     "public:local:media": Everybody(only_media=True),
-    # All accounts are local.
+    # This stream has no updates, because all accounts are local.
     "public:remote": PRESENCE,
     "public:remote:media": PRESENCE,
 }
 
 
 class StreamName(WithData, frozen=True):
-    """A stream that a client requests."""
+    """A stream that a client requests, with its parameters."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
     list: Id | None = None
     tag: Annotated[str, Meta(max_length=400)] = ""
     last_event_id: Annotated[str, Meta(max_length=100)] | None = None
-    """The event to resume after. A client that sends it, even empty, is sent the id of each event."""
+    """The event after which the stream resumes. If a client sends this field, even empty, each event has an id."""
 
 
 class Stream(NamedTuple):
     """A stream that the caller is allowed to receive."""
 
     label: tuple[str, ...]
-    """The name and parameter of the stream, as sent in messages to the client."""
+    """The name and the parameter of the stream, as messages to the client contain them."""
     interest: Interest
 
 
@@ -111,18 +111,16 @@ async def stream_of(app_context: AppContext, caller: Caller, asked: StreamName) 
 
 async def _list_id(app_context: AppContext, member_id: int, list_id: int) -> int:
     if list_id == FOR_YOU_LIST and app_context.settings.for_you_list:
-        # This list has no live updates, because it is not ordered by time.
+        # The list "For you" has no live updates, because it is not ordered by time.
         return list_id
     return (await own_object(app_context.graph, MemberList, member_id, list_id)).id
 
 
 REFRESH = "refresh"
-"""Sent when events may have been missed. Clients that do not know Shoal ignore it like any unknown event."""
+"""The event that is sent when other events may have been lost. Clients that do not know it ignore it."""
 
 
 class StreamEvent(NamedTuple):
-    """An event of a stream. `payload` is JSON on one line, or None."""
-
     name: str
     payload: bytes | None
     position: str
@@ -137,7 +135,7 @@ async def events(
 ) -> list[StreamEvent]:
     """Convert the updates `received` to events, omitting updates that the viewer may not see. Raises `Unavailable`.
 
-    Statuses of other members include at most `data` bytes of custom data.
+    A status of another member includes its custom data if the data has at most `data` bytes.
     """
     updates = await streaming.updates_for_viewer(app_context.reads, connection, received)
     with another_request():
@@ -148,7 +146,7 @@ async def events(
 async def _event(
     app_context: AppContext, caller: Caller, viewer: int, update: streaming.News | streaming.OfViewer, data: int
 ) -> StreamEvent | None:
-    """Return the event of an update; None if the token does not allow it, or if its object is no longer visible."""
+    """Return the event of an update; None if the token does not allow it, or the viewer may no longer see its object."""
     if isinstance(update, streaming.Arrived | streaming.Edited):
         name = "update" if isinstance(update, streaming.Arrived) else "status.update"
         return StreamEvent(name, await app_context.present.status(viewer, update.entry, data), update.position)
@@ -191,7 +189,7 @@ async def health(_context: Context, _params: None) -> object:
 
 
 def _add_stream(name: str, scope: str, what: str) -> None:
-    """Add the route of the event stream with this name. WebSocket clients subscribe to it by the same name."""
+    """Add the route of the event stream with this name. A WebSocket client subscribes to the same stream by the name."""
     path = f"/api/v1/streaming/{name.replace(':', '/')}"
 
     @router.get(path, scope=scope, answer=Body("text/event-stream"), what=what)
@@ -217,7 +215,7 @@ def _add_stream(name: str, scope: str, what: str) -> None:
 
 
 def _line(event: StreamEvent) -> bytes:
-    """Encode an event. An event without payload gets `{}` as data, because browsers ignore events without data."""
+    """Encode an event. Without a payload, its data is `{}`, because browsers ignore events without data."""
     payload = b"{}" if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())
 
@@ -240,7 +238,7 @@ _log = logging.getLogger(__name__)
 
 _PATHS = ("/api/v1/streaming", "/api/v1/streaming/")
 _MAX_STREAMS = 50
-"""Maximum number of streams per socket."""
+"""Maximum number of streams of a WebSocket."""
 _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
@@ -273,14 +271,14 @@ class Sockets:
             except Exception as error:  # noqa: BLE001  # any error has a response
                 await _refuse(reply_for(error, where="a WebSocket"), scope, send)
                 return
-            # The first subprotocol that a browser offers is the token. Chromium closes a socket unless the response
-            # repeats it.
+            # A browser offers the token as the first subprotocol. Chromium closes a socket unless the response repeats
+            # this subprotocol.
             protocol = next(iter(scope["subprotocols"]), None)
             socket = _Socket(self._app_context, text, caller, presence, receive, send)
             await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
-        """Return the caller and the token, which browsers can only send in the query or as a subprotocol."""
+        """Return the caller and the token. Browsers can send the token only in the query or as a subprotocol."""
         if scope["path"] not in _PATHS:
             raise NotFound
         name_route(_PATHS[0])
@@ -292,7 +290,7 @@ class Sockets:
             caller = await caller_with(self._app_context.uses, connection, text)
         except (Unauthenticated, NotAllowed) as error:
             failure = error
-        # Count the attempt before any refusal, so that guessing tokens is limited as well.
+        # Count the attempt before it may be refused, so that guessing tokens is limited too.
         await _count(self._app_context, caller.member_id or rate_limits.address_of(scope))
         if failure is not None:
             raise failure
@@ -303,8 +301,6 @@ class Sockets:
 
 
 class _Socket:
-    """An open WebSocket. To close it, its connection to the hub is ended."""
-
     def __init__(
         self, app_context: AppContext, text: str, caller: Caller, presence: Connection, receive: Receive, send: Send
     ) -> None:
@@ -320,7 +316,7 @@ class _Socket:
         self._code, self._reason = _GOING_AWAY, ""
 
     async def run(self, scope: Scope, protocol: str | None) -> None:
-        """Serve the socket until either side closes it. A stream named in the URL includes all events since the handshake."""
+        """Serve the socket until one side closes it. For a stream that the URL names, no event after the handshake is lost."""
         connection = HTTPConnection(scope)
         failure = await self._subscribe_from_url(connection.query_params)
 
@@ -380,7 +376,7 @@ class _Socket:
             await cancel(task)
 
     async def _subscribe(self, asked: StreamName) -> None:
-        """Subscribe to a stream, and return once no event can be missed. An existing subscription is kept."""
+        """Subscribe to a stream. After the return, no event is lost. An existing subscription does not change."""
         key = _key(asked)
         if key in self._streams:
             return
@@ -448,7 +444,7 @@ class _Socket:
         if self._presence.dismissed:
             code, reason = _NOT_ALLOWED, "The access token is not valid any more"
         try:
-            # Wait only briefly: a client that does not read its messages does not read this message either.
+            # Wait only briefly, because a client that does not read does not read the closing message either.
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send({"type": "websocket.close", "code": code, "reason": reason})
         except OSError:
@@ -477,7 +473,10 @@ async def _count(app_context: AppContext, who: int | str) -> None:
 
 
 async def _refuse(reply: Reply, scope: Scope, send: Send) -> None:
-    """Refuse a WebSocket handshake: with an HTTP response if the server supports that, otherwise by closing the socket."""
+    """Refuse a WebSocket handshake.
+
+    The refusal is an HTTP response or, if the server does not support that, the closing of the socket.
+    """
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": _NOT_ALLOWED})
         return

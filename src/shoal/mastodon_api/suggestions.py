@@ -18,7 +18,7 @@ from shoal.queries import members, suggestions, trends
 router = Router()
 
 _DEEPEST = 10_000
-"""Maximum offset in the directory and in trends."""
+"""Maximum offset in the directory and in lists of trends."""
 _MOST_FOLLOWED = "most_followed"
 _SIMILAR = "similar_to_recently_followed"
 _SOURCES = {
@@ -29,8 +29,10 @@ _SOURCES = {
     "tags": _SIMILAR,
     "nearby": _SIMILAR,
 }
-"""Mastodon's source for each reason. Mastodon has no equivalent of the last four, so they get the least misleading
-source."""
+"""Mastodon's source for each reason of a suggestion.
+
+For the last four, which Mastodon lacks, it is the least misleading source.
+"""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -44,11 +46,11 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
 class TrendingQuery(Position, frozen=True, kw_only=True):
     with_data: bool = False
-    """See `WithData`."""
+    """Include `shoal.data` of other members' statuses, up to 4 KB each. A single status always includes all of it."""
 
 
 class DirectoryQuery(Position, frozen=True, kw_only=True):
-    """A page of the directory, ordered by last post (`active`) or by sign-up (`new`), latest first."""
+    """A page of the directory: first the accounts that posted last (`active`), or those that signed up last (`new`)."""
 
     order: Literal["active", "new"] | UnsetType = UNSET
     local: bool = False
@@ -76,7 +78,7 @@ async def _suggestions(context: Context, params: Count) -> list[suggestions.Sugg
 
 
 def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object]:
-    # An account without reasons is one of the most followed.
+    # An account that is suggested without reasons is one of the most followed.
     sources = list(dict.fromkeys(_SOURCES[reason.source] for reason in found.reasons)) or [_MOST_FOLLOWED]
     return {
         "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
@@ -88,7 +90,7 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)
 async def dismiss(context: Context, params: Dismissed) -> None:
-    """Never suggest this account to the caller again."""
+    """Do not suggest this account to the caller again."""
     await relationships.dismiss_suggestion(context.app.writes, actor(context), params.account_id)
 
 

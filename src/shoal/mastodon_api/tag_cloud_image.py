@@ -1,11 +1,11 @@
 """The tag cloud as an SVG: light and dark, accessible, each word a link, without a script or font to load.
 
-Words are placed by decreasing size, each as close to the center as possible, without overlap. Instead of walking a spiral
-(Feinberg, "Wordle", in: Beautiful Visualization, 2010), a summed-area table of a grid (Crow 1984) shows where a word fits. The
-image is deterministic.
+Words are placed by decreasing size, each as close to the center as possible, without overlap. A summed-area table of a
+grid (Crow 1984) shows where a word fits, where Feinberg ("Wordle", in: Beautiful Visualization, 2010) walks a spiral.
+The image is deterministic.
 
-Lengths are in hundredths of an em, estimated without a font to within a few per cent for sans serifs of the scripts in the
-tables. Each word is drawn with its estimated width, so words never touch in any font.
+Lengths are in hundredths of an em. They are estimated without a font, to within a few per cent for sans serifs of the
+scripts in the tables. The SVG gives each word its estimated width, so words do not touch in any font.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _BY_WIDTH = {
     105: "ШЮ",
     108: "Щ",
 }
-"""Characters by width, estimated between the regular and the bold weight of a humanist sans serif."""
+"""Characters by width. The widths are between those of the regular and the bold weight of a humanist sans serif."""
 _WIDTHS = {character: width for width, characters in _BY_WIDTH.items() for character in characters}
 _BY_SCRIPT = {
     "ARABIC": 52,
@@ -78,15 +78,13 @@ _HIGH_SCRIPTS = ("LATIN", "GREEK", "CYRILLIC", "DIGIT", "LOW", "MIDDLE")
 
 
 class Extent(NamedTuple):
-    """The size of a text in hundredths of an em: its width, and its height above and below the baseline."""
-
     width: int
     above: int
     below: int
 
 
 def shown(word: str, most: int = 28) -> str:
-    """Return a word as the image shows it: with at most `most` characters, and at most two combining marks per letter."""
+    """Return a word as the image shows it: at most `most` characters, with at most two combining marks per letter."""
     visible: list[str] = []
     marks = 0
     for character in word:
@@ -133,12 +131,11 @@ def _script(character: str) -> str:
 _CELL = 5
 _COLUMNS, _ROWS = 300, 200
 _FLAT = 1.75
-"""The ratio of the cloud's width to its height."""
+"""The width of the cloud divided by its height."""
 _INK = 470_000
-"""The approximate total area of all words, to which sizes are scaled."""
 _SMALLEST, _GREATEST = 13.0, 92.0
 _STEPS = 7.0
-"""The ratio of the font sizes of the highest and the lowest level."""
+"""The largest font size divided by the smallest."""
 _WIDEST = 760
 _GAP_X, _GAP_Y = 7, 4
 
@@ -166,7 +163,7 @@ def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
 
 
 def _sizes(extents: Sequence[Extent], levels: Sequence[int]) -> list[float]:
-    """Return the font size of each word in pixels: larger for fewer words, and never so large that a word exceeds the image."""
+    """Return the font size of each word in pixels. Fewer words get larger sizes, but no word becomes wider than the image."""
     relative = [_STEPS ** ((level - 1) / 8) for level in levels]
     area = sum(
         (space.width + 40) * (space.above + space.below + 20) / 10_000 * size * size
@@ -196,7 +193,7 @@ def _settle(taken: NDArray[np.int32], index: int, space: Extent, size: float) ->
         return None
     taken[row : row + rows, column : column + columns] = 1
     left, top = column * _CELL, row * _CELL
-    # Center the word in its cells, which are slightly larger.
+    # Center the word in its cells, which are slightly wider than the word.
     x = left + round((columns * _CELL - width) / 2)
     baseline = round(top + (rows * _CELL - above - below) / 2 + above, 1)
     return PlacedWord(
@@ -208,7 +205,7 @@ _MARGIN = 36
 _EMPTY = (720, 240)
 _LIGHT = ("#0a6a74", "#1f5f9e", "#4a4f9c", "#b8452c", "#2f7a5b")
 _DARK = ("#5fcad6", "#86baf5", "#b0b2f6", "#f79d80", "#82d3ad")
-"""Sea, sky, dusk, coral, kelp: each with a contrast of at least 4.5:1 on its background."""
+"""Colors of the words on a dark background: sea, sky, dusk, coral, kelp. Each has a contrast of at least 4.5:1."""
 
 _STYLE = (
     ".page{fill:#fbfdfd}.none{fill:#5d7478}text{font-family:'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif}"
@@ -222,9 +219,9 @@ _STYLE = (
 
 
 class Pictures:
-    """The images of tag clouds, drawn one at a time in a thread.
+    """Draws images of tag clouds, one at a time, in a thread.
 
-    Images that are not personalized are cached for 30 seconds.
+    An image that is not personalized is cached for 30 seconds.
     """
 
     def __init__(self) -> None:
@@ -232,9 +229,9 @@ class Pictures:
         self._drawing = asyncio.Lock()
 
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
-        """Return the image of a tag cloud, from the cache if possible.
+        """Return the image of a tag cloud.
 
-        A cached image of the same order and `limit` is used unless one of its tags was denied since.
+        A cached image of the same order and `limit` is returned, unless one of its tags was denied in the meantime.
         """
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
@@ -254,14 +251,12 @@ class LaidOutWord(NamedTuple):
     place: PlacedWord
     text: str
     color: int
-    """Index of the color."""
+    """Index of the word's color."""
     weight: str
     """Font weight: `s`, `m` or `b`."""
 
 
 class NamedLevel(NamedTuple):
-    """The fields of a tag on which the image depends: its canonical name, displayed form and level (1 to 9)."""
-
     name: str
     form: str
     level: int
@@ -277,12 +272,12 @@ class Frame(NamedTuple):
 
 
 def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
-    """Return the positions and styles of the words, in their order, and the area that they cover."""
+    """Return the positions and styles of the words, in the order of the words, and the area that they cover."""
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colors = _colors(placed, words)
-    # Sort by importance, so that keyboard and screen reader users reach the most important tags first.
+    # Sort by importance, because keyboards and screen readers follow this order.
     rendered = [
         LaidOutWord(word_place, texts[word_place.at], colors[word_place.at], _weight(words[word_place.at].level))
         for word_place in sorted(placed, key=lambda word_place: word_place.at)
@@ -291,7 +286,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
 
 
 def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
-    """Return an SVG image of the words. `href` returns the URL of a tag. Equal words give an equal image."""
+    """Return an SVG image of the words. `href` returns the URL of a tag. The image is determined by the arguments."""
     frame, rendered = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
     body = "".join(_word(rendered_word, words[rendered_word.place.at], href) for rendered_word in rendered)
     if not rendered:
@@ -320,7 +315,6 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
 
 
 def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
-    """Return a color for each word, by index: the color whose nearest use among earlier words is farthest away."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
     for word in placed:
@@ -335,7 +329,7 @@ def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[i
 
 
 def _away(x: float, y: float) -> float:
-    """Return a squared distance for choosing colors, in which horizontal gaps count less, because words are wide."""
+    """Return a squared distance by which colors are chosen. Horizontal gaps count less, because words are wide."""
     return x * x / 6 + y * y
 
 
@@ -347,7 +341,7 @@ def _word(rendered: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
     box = rendered.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses
-    # `textLength` makes the word as wide as estimated, whatever the font.
+    # `textLength` gives the word its estimated width in any font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
         f'<text class="c{rendered.color} {rendered.weight}" x="{box.x + box.width / 2:g}" y="{box.baseline:g}"'

@@ -40,7 +40,7 @@ class NewTag(msgspec.Struct, frozen=True):
 
 @router.get("/api/v1/tags/{name}", auth="optional", scope="read:follows", answer=Tag, cached=True, by_owner=True)
 async def get_tag(context: Context, params: ByName) -> object:
-    """Show a tag, even one that no status uses."""
+    """Show a tag. It need not be used by any status."""
     return await _shown(context, tag_named(params.name))
 
 
@@ -94,18 +94,18 @@ async def _shown(context: Context, name: str) -> Tag:
 
 
 async def shown_tags(context: Context, names: Sequence[str]) -> list[Tag]:
-    """Return tags by canonical name, which takes three reads."""
+    """Return tags by canonical name. Costs three reads."""
     counted: dict[str, DailyUses] = {}
-    # A follow has been committed and must be reported as such, even if the usage counts are unavailable.
+    # The follow has been committed. Report it as such, even if the numbers of uses are unavailable.
     with contextlib.suppress(Unavailable):
         counted = await context.app.reads.tags.uses(names)
     return await counted_tags(context, names, counted)
 
 
 async def counted_tags(context: Context, names: Sequence[str], counted: Mapping[str, DailyUses]) -> list[Tag]:
-    """Return tags by canonical name, with their counts and whether the caller follows or features them.
+    """Return tags by canonical name, with their numbers of uses, and whether the caller follows and features them.
 
-    Takes one read.
+    Costs one read.
     """
     app_context, viewer = context.app, context.caller.member_id
     bonds: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
@@ -135,7 +135,7 @@ async def list_featured(context: Context, _params: None) -> object:
     "/api/v1/accounts/{id}/featured_tags", auth="optional", scope="read:accounts", answer=list[FeaturedTag]
 )
 async def list_featured_by(context: Context, params: One) -> object:
-    """List the tags that an account features, each with the number of the account's statuses that have the tag."""
+    """List the tags that an account features, each with the number of its statuses that have the tag."""
     await access_member(context.app.graph, params.id)
     return await _featured(context, params.id)
 
@@ -158,7 +158,7 @@ async def remove_featured(context: Context, params: One) -> None:
 
 @router.get("/api/v1/featured_tags/suggestions", scope="read:accounts", answer=list[Tag])
 async def suggestions(context: Context, _params: None) -> object:
-    """List the tags that the caller used most recently and does not feature."""
+    """List the tags that the caller used most recently, except featured tags."""
     return await shown_tags(context, await tag_queries.suggested(context.app.reads, actor(context)))
 
 

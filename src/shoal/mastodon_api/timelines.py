@@ -31,18 +31,17 @@ class Public(StatusesQuery, frozen=True, kw_only=True):
 
     @property
     def only_remote(self) -> bool:
-        """Whether only statuses of other servers are requested, of which there are none."""
         return self.remote and not self.local
 
 
 class TagTimelineQuery(Public, frozen=True, kw_only=True):
     tag: _Tag
     any: _Tags = ()
-    """Include statuses with any of these tags too."""
+    """Also include statuses with any of these tags."""
     all: _Tags = ()
-    """Include only statuses with all of these tags."""
+    """Only statuses with all of these tags."""
     none: _Tags = ()
-    """Exclude statuses with any of these tags."""
+    """No statuses with any of these tags."""
 
 
 class NearbyQuery(StatusesQuery, frozen=True, kw_only=True):
@@ -78,7 +77,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
         only_media=params.only_media,
     )
     page = _EMPTY
-    # No status has an invalid tag.
+    # No status has an invalid tag, so a required invalid tag matches nothing.
     if not params.only_remote and None not in required:
         page = await public_timelines.tag_page(context.app.reads, viewer, query, cursor)
     return await entries_page(context, page, cursor, with_data=params.with_data)
@@ -86,7 +85,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
 
 @router.get("/api/v1/timelines/public", auth="optional", scope="read:statuses", answer=list[Status], cached=True)
 async def public(context: Context, params: Public) -> object:
-    """List the newest public statuses of all accounts, without replies to others and shares."""
+    """List the newest public statuses of all accounts. Replies to other accounts and shares are left out."""
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:
@@ -109,7 +108,6 @@ def _all_valid(tags: Iterable[str]) -> list[str]:
 
 
 def _valid(tag: str) -> str | None:
-    """Return the canonical form of a tag; None if it is invalid."""
     try:
         return check_tag(tag)
     except InvalidInput:

@@ -45,7 +45,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 @router.get("/api/v1/trends/tags", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
 @router.get("/api/v1/trends", auth="optional", scope="read:follows", answer=list[Tag], cached=True, by_owner=True)
 async def tags(context: Context, params: RisingQuery) -> object:
-    """List trending tags; if they are too few, then the top tags of the day, the week and all time."""
+    """List trending tags. If there are too few, the list continues with the top tags of the day, of the week, and of all time."""
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
     words = await trends.rising(context.app.reads, limit, offset)
     body = await counted_tags(context, [word.name for word in words], {word.name: word for word in words})

@@ -36,14 +36,15 @@ from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, is_gif, sn
 
 _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
 _WHOLE, _SLACK_SECONDS = 0.9, 0.5
-"""A conversion may be shorter than its source by a tenth and half a second: containers round durations, and encoders
-drop a few frames."""
+"""A conversion may be shorter than its source by a tenth and half a second, because containers round durations and
+encoders drop a few frames.
+"""
 _LEAST_EDGE = 2
-"""Minimum width and height in pixels, because H.264 in 4:2:0 stores colors in blocks of two by two."""
+"""Minimum width and height in pixels. H.264 in 4:2:0 stores colors in blocks of two by two."""
 _HDR = frozenset({"smpte2084", "arib-std-b67"})
-"""Transfer characteristics of HDR: PQ and HLG (ITU-R BT.2100)."""
+"""Transfer characteristics of HDR videos: PQ and HLG (ITU-R BT.2100)."""
 _HIGHEST_LEVEL = 42
-"""H.264 level 4.2, times ten, which ten-year-old phones can decode."""
+"""H.264 level 4.2, times ten. Ten-year-old phones can decode it."""
 
 
 class _Disposition(msgspec.Struct):
@@ -76,7 +77,7 @@ class _Stream(msgspec.Struct):
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser plays this stream as it is: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
+        """Whether every browser plays this stream: progressive, upright H.264 in 8 bits of 4:2:0, or AAC-LC in stereo."""
         if self.codec_type == "audio":
             plain = self.codec_name == "aac" and self.profile == "LC"
             return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
@@ -104,7 +105,7 @@ class _Probed(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Properties of a clip (video or sound). `width` is 0 without video; `cover` means that a sound has a cover picture."""
+    """Properties of a clip (video or sound). Without video, `width` is 0. `cover` means that a sound has a cover picture."""
 
     duration: float
     """In seconds; 0 if the file does not specify it."""
@@ -115,9 +116,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound: Sound | None = None
     cover: bool = False
     film_bits: int = 0
-    """Bits per second of the video stream, or of the whole file if the rate of the stream is not specified."""
+    """Bits per second of the video stream. If the file does not specify them, bits per second of the whole file."""
     ticks: Fraction = Fraction(0)
-    """Lowest constant frame rate that represents each timestamp of the video stream."""
+    """The lowest constant frame rate at which the time of each frame of the video stream is exact."""
     hdr: bool = False
     film_plays: bool = False
     """Whether every browser plays the video stream without encoding."""
@@ -125,7 +126,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound_plays: bool = False
 
     def check(self, limits: ClipLimits) -> None:
-        """Raise `InvalidInput` or `TooLarge` for a clip that the limits exclude."""
+        """Raise `InvalidInput` or `TooLarge` for a clip outside the limits."""
         if not self.width and self.sound is None:
             raise InvalidInput("this file has neither video nor audio")
         if self.duration > limits.max_duration:
@@ -152,7 +153,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def check_whole(self, source: Facts) -> None:
-        """Raise `InvalidInput` if the source is truncated: its conversion is much shorter than the duration it states."""
+        """Raise `InvalidInput` if the source is truncated, so that its conversion is much shorter than its stated duration."""
         if self.duration < _WHOLE * source.duration - _SLACK_SECONDS:
             raise InvalidInput(
                 f"this file is incomplete: it ends after {self.duration:.1f} of {source.duration:.1f} seconds"
@@ -160,7 +161,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(probed: bytes) -> Facts:
-    """Parse the output of ffprobe."""
     try:
         found = msgspec.json.decode(probed, type=_Probed)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -202,9 +202,9 @@ def _fraction(text: str) -> Fraction:
 
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
-"""Environment variables that are passed on; others may hold secrets."""
+"""Environment variables that child programs get. Other variables may contain secrets."""
 _MAX_OUTPUT_BYTES: Final = 1 << 20
-"""Maximum bytes of a program's output."""
+"""Maximum bytes that a program may print."""
 _NOT_LISTED: Final = re.compile(rb"Codec \((\w+)\) not on whitelist")
 _FILE_TOO_LARGE: Final = b"File too large"
 _NO_MEMORY: Final = re.compile(rb"annot allocate memory|failed to map segment|malloc of size")
@@ -213,7 +213,7 @@ _log = logging.getLogger(__name__)
 
 
 _filters: dict[str, frozenset[str]] = {}
-"""Names of the filters that an ffmpeg program has, by the path of the program."""
+"""Names of the filters of an ffmpeg program, by the path of the program."""
 
 
 class Programs(NamedTuple):
@@ -222,7 +222,6 @@ class Programs(NamedTuple):
 
     @classmethod
     def found(cls) -> Self | None:
-        """Find ffmpeg and ffprobe on this machine; None unless both are installed."""
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
@@ -247,7 +246,7 @@ class Programs(NamedTuple):
         return await _run((self.ffprobe, *asked, *_reading(clip), f"file:{file}"), limits)
 
     async def convert(self, file: str, clip: Clip, limits: ClipLimits, *arguments: str) -> None:
-        """Run ffmpeg on a file with these arguments. Raises `InvalidInput` on failure."""
+        """Run ffmpeg on a file with additional arguments. Raises `InvalidInput` if it fails."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(clip), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *arguments), limits)
@@ -285,7 +284,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         raise
-    # If only the end of the output could not be written, ffmpeg exits with 0, but it reports the error.
+    # If only the end of the output cannot be written, ffmpeg reports the error but exits with 0.
     if process.returncode or len(output) > _MAX_OUTPUT_BYTES or _FILE_TOO_LARGE in complaint:
         _log.info(
             "%s exited with status %s: %s", command[0], process.returncode, complaint[-500:].decode("utf-8", "replace")
@@ -295,7 +294,7 @@ async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
 
 
 def _reason(status: int, complaint: bytes, limits: ClipLimits) -> InvalidInput:
-    """Return the error that explains the exit status and the error output of a failed program."""
+    """Return the error for a failed program, from its exit status and its error output."""
     if refused := _NOT_LISTED.search(complaint):
         return Unsupported(f"the codec {refused[1].decode()} is not accepted: use H.264 and AAC")
     if _FILE_TOO_LARGE in complaint:
@@ -313,22 +312,19 @@ MP3: Final = "audio/mpeg"
 _SAME: Final = ("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact")
 _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
 
-# Remove the supplemental messages (H.264, annex D), because cameras write locations and times into them.
+# Remove the supplemental messages (H.264, annex D): cameras write locations and times into them.
 _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
 _SDR: Final = (
     "zscale=transfer=linear:npl=100,format=gbrpf32le,zscale=primaries=bt709,tonemap=hable:desat=0,"
     "zscale=transfer=bt709:matrix=bt709:range=limited,"
 )
-"""Filters that map HDR to SDR: to linear light, BT.709 primaries, and the Hable curve."""
+"""Filters that convert HDR to SDR: linear light, BT.709 primaries, then tone mapping with the Hable curve."""
 _MOST_FRAMES: Final = 60
-"""Maximum frames per second of the result."""
 _TIMES_BITS: Final = 2
-"""A stream is copied if it has at most this many times the bits that encoding would produce."""
+"""A stream is copied only if it has at most this many times the bits that encoding it would produce."""
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a conversion, in a temporary file. `poster` is its preview picture, or empty."""
-
     kind: MediaKind
     content_type: str
     file: Path
@@ -342,15 +338,15 @@ class Clips:
         self.limits = limits or ClipLimits()
 
     def kind_of(self, data: bytes) -> Clip | None:
-        """Return the type of clip that an upload's first bytes indicate; None for pictures and other files."""
+        """Return the type of the clip that begins with these bytes; None for pictures and other files."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
     @asynccontextmanager
     async def made(self, fetch: Callable[[Path], Awaitable[None]]) -> AsyncIterator[MadeClip]:
-        """Convert an upload, which `fetch` writes to a path. The result is deleted when the block ends.
+        """Convert an upload, which `fetch` writes to a path. The result is deleted at the end of the block.
 
-        Neither file is ever held in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted
-        within the time limit.
+        Neither file is ever in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted within
+        the time limit.
         """
         with TemporaryDirectory(prefix="shoal-clip-") as folder:
             source = Path(folder) / "source"
@@ -409,7 +405,8 @@ class Clips:
         return await self._programs.has_filters("zscale", "tonemap")
 
     def _as_film(self, facts: Facts, *, animated: bool, mapped: bool) -> tuple[str, ...]:
-        # A file of unknown duration is cut a second past the limit, and then rejected.
+        # If the duration of a file is unknown, cut the file a second after the limit. The result is then rejected as
+        # too long.
         longest = f"{self.limits.max_duration + 1:g}"
         return (
             *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", longest),
@@ -423,7 +420,6 @@ class Clips:
         )
 
     def _film_fits(self, facts: Facts) -> bool:
-        """Return whether the video stream can be copied as it is, without encoding it again."""
         return (
             facts.film_plays
             and max(facts.width, facts.height) <= self.limits.edge
@@ -439,8 +435,8 @@ class Clips:
         bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or limits.max_duration + 1)))
         fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
         rate = ("-fpsmax", str(_MOST_FRAMES)) if facts.frame_rate > _MOST_FRAMES else ()
-        # MP4 stores only when each frame begins, so the duration of the last frame of an animation would be lost. At a
-        # constant frame rate, repeated frames keep it.
+        # MP4 stores only the start of each frame, so the duration of an animation's last frame would be lost. At a
+        # constant frame rate, the last frame is repeated instead.
         ticks = f"fps={min(facts.ticks or _MOST_FRAMES, _MOST_FRAMES)}," if animated else ""
         tones = _SDR if facts.hdr and mapped else ""
         return (
@@ -463,5 +459,5 @@ class Clips:
 def _kind_of_file(file: Path) -> Clip | None:
     with file.open("rb") as opened:
         head = opened.read(HEAD)
-        # Detecting an animated GIF takes the whole file, which is small because it was accepted as a picture.
+        # Whether a GIF is animated is known only at its end. The file is small, because it was accepted as a picture.
         return ANIMATION if is_gif(head) and is_animated_gif(head + opened.read()) else sniff_clip(head)

@@ -14,7 +14,6 @@ OPEN_FILES = 64
 
 
 def main() -> None:
-    """Set the limits, then replace this process by the program to run."""
     seconds, memory, size = map(int, sys.argv[1:4])
     program = sys.argv[4:]
     confine(seconds, memory, size)
@@ -27,7 +26,7 @@ def confine(seconds: int, memory: int, size: int) -> None:
     Args:
         seconds: Processor seconds.
         memory: Bytes of address space.
-        size: Bytes of any file that the process writes.
+        size: Bytes of each file that the process writes.
     """
     restrict(
         {
@@ -42,9 +41,9 @@ def confine(seconds: int, memory: int, size: int) -> None:
 
 
 def restrict(limits: Mapping[int, int], *, soft: bool) -> None:
-    """Set the resource limits of this process permanently, without raising any of them.
+    """Set the resource limits of this process permanently. No limit is raised.
 
-    Limits above the current hard limit (or, with `soft`, the current soft limit) are lowered to it.
+    A limit above the current hard limit (or, with `soft`, the current soft limit) is lowered to it.
     """
     for what, limit in limits.items():
         current, hard = resource.getrlimit(what)

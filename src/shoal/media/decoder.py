@@ -1,10 +1,10 @@
 """The pool of child processes that decode pictures, so that no upload can harm the server.
 
-Children start with the first picture and exit after a minute without one: an idle server has none. A picture that exceeds
-the limits kills its child, never the server, and its uploader gets the reason. Every call ends within the time limit plus the
-time of the pictures queued before it; scheduling is fair among members.
+Children start when the first picture arrives and exit after a minute without pictures, so an idle server has no
+children. If a picture exceeds the limits, its child is killed, and its uploader gets the reason. Every call ends within
+the time limit plus the time of the pictures queued before it. Scheduling is fair among members.
 
-A child keeps no state between jobs, so it is always stopped by SIGKILL.
+A child has no state between jobs, so it is always stopped by SIGKILL.
 """
 
 from __future__ import annotations
@@ -34,15 +34,13 @@ from shoal.media.protocol import (
 from shoal.multiprocess.child_process import ChildDied, ChildProcess
 
 START_SECONDS: Final = 30.0
-"""Wall-clock seconds within which a child must be up, even on a slow machine."""
+"""Seconds within which a child must have started, even on a slow machine."""
 _ANSWERS: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)
 _Kind = TypeVar("_Kind", Rendering, Crop)
 _log = logging.getLogger(__name__)
 
 
 class Child(ChildProcess):
-    """A running decoding process. `jobs` counts the jobs that it has received."""
-
     jobs = 0
 
     @classmethod
@@ -67,7 +65,10 @@ class Child(ChildProcess):
         raise Unavailable("pictures cannot be decoded right now")
 
     async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
-        """Run a job, and return the result of this `kind`. Raises `ChildDied`; after that or a cancellation, end the child."""
+        """Run a job, and return its result, of the type `kind`.
+
+        Raises `ChildDied`. After this error or a cancellation, kill the child.
+        """
         self.jobs += 1
         await self.send(job)
         answer = await self.receive(_ANSWERS, MAX_ANSWER)
@@ -80,7 +81,7 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class FairSlots:
-    """A limit of `slots` concurrent jobs. Slots are given to waiting members in turn; a member's jobs stay in order.
+    """A limit of `slots` concurrent jobs. Waiting members get a slot in turn; the jobs of a member stay in order.
 
     An instance belongs to one event loop.
     """
@@ -90,12 +91,11 @@ class FairSlots:
         self._free = slots
         self._most_waiting = most_waiting
         self._most_of_one = most_of_one
-        # The waiting jobs by member. The member who is served next comes first.
+        # The waiting jobs by member. The first member is served next.
         self._queues: dict[str, _Queue] = {}
 
     @property
     def waiting(self) -> int:
-        """Number of waiting jobs."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
@@ -109,7 +109,7 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, after the callers that already wait have had their turn."""
+        """Take all slots permanently. Callers that wait already get a slot before."""
         for _ in range(self._slot_count):
             await self._take("")
 
@@ -129,12 +129,12 @@ class FairSlots:
             await slot
         except BaseException:
             if slot.done() and not slot.cancelled():
-                # The slot was granted at the moment of cancellation.
+                # The slot was granted just when this task was cancelled, so pass it on.
                 self._give()
             raise
 
     def _give(self) -> None:
-        """Give a free slot to the next waiting member; jobs that were cancelled are skipped."""
+        """Give a free slot to the next waiting member. Cancelled jobs are skipped."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
@@ -148,7 +148,7 @@ class FairSlots:
 
 
 class Decoder:
-    """Decodes pictures in child processes. An async context manager; `render` and `crop` may be called from any task."""
+    """Decodes pictures in child processes. It is an async context manager. `render` and `crop` may be called from any task."""
 
     def __init__(
         self,
@@ -160,9 +160,15 @@ class Decoder:
         jobs_per_child: int = 1000,
         idle_seconds: float = 60.0,
     ) -> None:
-        """Decode at most `children` pictures concurrently; let at most `max_waiting` jobs wait, and `max_of_one` per member.
+        """Create a decoder.
 
-        A child is replaced after `jobs_per_child` jobs.
+        Args:
+            limits: Limits of each picture.
+            children: Maximum number of pictures that are decoded concurrently.
+            max_waiting: Maximum number of waiting jobs.
+            max_of_one: Maximum number of waiting jobs per member.
+            jobs_per_child: Number of jobs after which a child is replaced.
+            idle_seconds: Seconds without a job after which a child exits.
         """
         self.limits = limits or UploadLimits()
         self._jobs_per_child = jobs_per_child
@@ -178,11 +184,11 @@ class Decoder:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """End all children; waiting callers get `Unavailable`. A decoder cannot be entered again."""
+        """Kill all children. Waiting callers get `Unavailable`. A decoder cannot be entered again."""
         self._open = False
         for child in self._busy:
             child.kill()
-        # With all slots taken, no caller is reading from a child.
+        # When all slots are taken, no caller is reading from a child.
         await self._slots.all_taken()
         for child in [*self._idle]:
             self._drop(child)
@@ -191,7 +197,6 @@ class Decoder:
 
     @property
     def children(self) -> list[int]:
-        """Process ids of the running children, for metrics and tests."""
         return [child.pid for child in [*self._busy, *self._idle]]
 
     @property
@@ -203,16 +208,16 @@ class Decoder:
         return len(self._busy)
 
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False, still: bool = False) -> Rendering:
-        """Return an uploaded picture in all sizes. The job is queued for this `member`; for other arguments see `RenderJob`.
+        """Return an uploaded picture in all sizes. `member` selects the queue; for the other arguments, see `RenderJob`.
 
         Raises `InvalidInput` with the reason, or `Unavailable` if too many jobs wait.
         """
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
-        """Return the middle of an uploaded picture in a given shape, at most `width` x `height` pixels.
+        """Return the middle of an uploaded picture, cropped to a shape, with at most `width` x `height` pixels.
 
-        Jobs are queued and errors raised as in `render`.
+        `member` and errors are as in `render`.
         """
         return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
 
@@ -240,7 +245,7 @@ class Decoder:
             _log.warning("a picture of %d bytes crashed its decoding process: %r", len(job.data), error)
             raise self._past_limits() from error
         finally:
-            # After a cancellation `reusable` is false, and the child is killed, because it is still working on the
+            # After a cancellation, `reusable` is false. The child is then killed, because it is still decoding the
             # picture.
             (self._park if reusable and self._open else self._drop)(child)
         return answer
@@ -253,7 +258,10 @@ class Decoder:
             raise Unavailable("the server is stopping")
 
     async def _taken(self) -> Child:
-        """Return a child for exclusive use: the most recently used one, so that the other children reach their idle timeout."""
+        """Return a child for exclusive use.
+
+        It is the child that was used last, so that other children reach their idle timeout.
+        """
         self._check_open()
         while self._idle:
             child, timer = self._idle.popitem()
@@ -271,7 +279,6 @@ class Decoder:
         self._idle[child] = asyncio.get_running_loop().call_later(self._idle_seconds, self._drop, child)
 
     def _drop(self, child: Child) -> None:
-        """Kill a child, and reap it in a background task."""
         self._busy.discard(child)
         if timer := self._idle.pop(child, None):
             timer.cancel()

@@ -41,13 +41,11 @@ from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, t
 from shoal.tasks import cancel
 
 AVATAR: Final = (400, 400)
-"""Maximum width and height of an avatar in pixels."""
 HEADER: Final = (1500, 500)
-"""Maximum width and height of a profile header in pixels."""
 
 
 class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of storing a picture. Fields are named as in `core.model.Media`."""
+    """A stored picture. The fields have the names of `core.model.Media`."""
 
     content_type: str
     key: str
@@ -57,7 +55,6 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
     preview_width: int
     preview_height: int
     size: int
-    """Bytes of the picture in its feed size."""
     blurhash: str
     file_bytes: int
     preview_bytes: int
@@ -66,7 +63,7 @@ class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
-    """The preview picture of a video or sound. Fields are named as in `core.model.Media`."""
+    """The preview picture of a video or sound. The fields have the names of `core.model.Media`."""
 
     preview_key: str = ""
     preview_width: int = 0
@@ -76,8 +73,6 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredClip(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of storing a converted clip."""
-
     kind: MediaKind
     content_type: str
     key: str
@@ -87,7 +82,7 @@ class StoredClip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MediaLibrary:
-    """Stores uploads and serves files. Raises the errors of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
+    """Stores uploads and serves files. It raises the errors of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
 
     def __init__(
         self, store: MediaStore, decoder: Decoder, limits: UploadLimits | None = None, clips: Clips | None = None
@@ -96,23 +91,21 @@ class MediaLibrary:
         self.decoder = decoder
         self.limits = limits or decoder.limits
         self.clips = clips
-        """None if videos and sounds are not accepted."""
+        """Converts videos and sounds; None if the server does not accept them."""
 
     @property
     def accepted_types(self) -> tuple[str, ...]:
-        """Content types of accepted files: pictures, and clips if enabled."""
         return (*ALLOWED, *(CLIPS if self.clips else ()))
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
-        """Return a library of these files with another decoder, for imports."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def store_picture(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Create and store the sizes of a posted picture.
 
-        Their keys are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
-        is `...-original.jpg`. For smaller copies see `core.media_files`. After an error nothing is stored. Storing an upload
-        twice gives equal keys.
+        Their keys are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution is
+        `...-original.jpg`. For smaller copies, see `core.media_files`. After an error, nothing is stored. If an upload
+        is stored twice, the keys are equal.
         """
         self._check(data)
         made = await self.decoder.render(data, member=media_path(user_name))
@@ -136,23 +129,22 @@ class MediaLibrary:
             blurhash=made.blurhash,
             file_bytes=_bytes(key_files) + _bytes(original_files),
             preview_bytes=_bytes(preview_files),
-            # The child may have been compromised by the file.
+            # Check the details, because the file may have taken control of the child.
             details=cleaned(made.details),
         )
 
     async def store_avatar(self, user_name: str, data: bytes) -> str:
-        """Crop the middle of a picture to a square, store it, and return the key for `Member.avatar`.
+        """Crop the middle of a picture to a square and store it. Return the key for `Member.avatar`.
 
         The caller removes the previous avatar.
         """
         return await self._store_crop(user_name, "avatar", data, AVATAR)
 
     async def store_header(self, user_name: str, data: bytes) -> str:
-        """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
+        """Crop the middle of a picture to 3:1 and store it. Return the key for `Member.header`."""
         return await self._store_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
-        """Return a stored file and its content type. Raises `NotFound`."""
         _check_shown(key)
         return await self._store.get(key)
 
@@ -164,8 +156,8 @@ class MediaLibrary:
     def is_clip(self, data: bytes) -> bool:
         """Return whether an upload begins like a video or sound, or is an animated GIF that can be converted to a video.
 
-        Raises `Unsupported` for a video or sound if this server accepts none, and `TooLarge` for a file above the size
-        limit.
+        Raises `Unsupported` for a video or sound if this server does not accept them, and `TooLarge` for a file above
+        the size limit.
         """
         if self.clips is None:
             if sniff_clip(data[:HEAD]) is not None:
@@ -174,26 +166,26 @@ class MediaLibrary:
         if self.clips.kind_of(data) is None:
             _check_known(data)
             return False
-        # The size limit of pictures applies to a GIF, even if it is converted to a video.
+        # A GIF has the size limit of pictures, even if it will be converted to a video.
         (self.limits if is_animated_gif(data) else self.clips.limits).check_size(len(data))
         return True
 
     async def keep(self, user_name: str, media_id: int, data: bytes) -> str:
-        """Store an unconverted clip, which is never served, and return its key."""
+        """Store a clip before its conversion, and return its key. The file is never served."""
         key = f"{media_path(user_name)}/{media_id}-{_hash(data)}{SUFFIXES[RAW]}"
         await self._store.put(key, data, RAW)
         return key
 
     async def store_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as the poster of a video or sound, under a new key each time.
+        """Store an uploaded picture as the poster of a video or sound. Each call uses a new key.
 
-        A poster is small, so a lossless picture stays lossless.
+        A lossless picture stays lossless, because a poster is small.
         """
         self._check(data)
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def store_clip(self, original_key: str) -> StoredClip:
-        """Convert a stored upload, and store the result. Converting it again gives equal keys."""
+        """Convert a stored upload, and store the result. If it is converted twice, the keys are equal."""
         if self.clips is None:
             raise Unavailable("this server cannot process video or audio")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -216,7 +208,7 @@ class MediaLibrary:
         try:
             return await self._poster(stem, made.poster)
         except InvalidInput:
-            # The cover is damaged; the sound is usable.
+            # The cover is damaged, but the sound can be played.
             return Poster()
 
     async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
@@ -234,12 +226,11 @@ class MediaLibrary:
         )
 
     async def _put_all(self, files: Mapping[str, tuple[bytes, str]]) -> None:
-        """Store all of these files or none."""
         try:
             for key, (data, content_type) in files.items():
                 await self._store.put(key, data, content_type)
         except BaseException:
-            # Delete the files even after a cancellation, because no caller would know their keys.
+            # Delete the files even after a cancellation, because no caller knows their keys.
             with suppress(ShoalError):
                 await self._store.delete(files)
             raise
@@ -252,13 +243,14 @@ class MediaLibrary:
         return self._store.files()
 
     async def sizes(self, keys: Iterable[str]) -> dict[str, int]:
-        """Return the sizes of these files in bytes; missing ones are left out."""
+        """Return the sizes of files in bytes by key. Missing files are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
     async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self.decoder.crop(data, *size, member=media_path(user_name))
-        # The random part gives each upload of a picture its own key, so that removing one upload never removes another.
+        # With a random part, each upload of a picture has its own key, so that removing one upload does not remove
+        # another.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         if made.still is None:
             key, files = _files(stem, made.picture, made.content_type)
@@ -272,7 +264,7 @@ class MediaLibrary:
         return key
 
     def _check(self, data: bytes) -> None:
-        """Raise an error for an upload that is invalid even without decoding it in a child process."""
+        """Raise an error for an upload that is visibly invalid, before a child process decodes it."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
 
@@ -287,7 +279,7 @@ def _check_known(data: bytes) -> None:
 
 
 def _check_shown(key: str) -> None:
-    """Raise `NotFound` for the key of an uploaded original: originals are never served, because of their metadata."""
+    """Raise `NotFound` for the key of an uploaded original, which is never served because of its metadata."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
 
@@ -295,7 +287,7 @@ def _check_shown(key: str) -> None:
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
     """Return the key of a picture, and the files to store (the picture and its copy) with their content types, by key.
 
-    The copy is stored first: a reader that finds the picture also finds the copy that its key names.
+    The copy is first, so that a reader who finds the picture also finds its copy.
     """
     key = f"{stem}{picture.copy_suffix}{SUFFIXES[content_type]}"
     copy = {copy_of(key): (picture.copy, type_of(copy_of(key)))} if picture.copy else {}
@@ -321,21 +313,20 @@ def _short(digest: str) -> str:
 
 _AT_ONCE: Final = 1
 _MOST_WAITING: Final = 1_000
-"""Maximum number of waiting tasks, and of remembered members."""
+"""Maximum number of waiting tasks. It is also the maximum number of members whose turn is remembered."""
 _FORGOTTEN_SECONDS: Final = 5.0
-"""A waiting task is normally retried within a second. After this time without a retry, it is forgotten."""
+"""Seconds after which a waiting task is dropped. A task that still exists is retried within a second."""
 
 
 class _Wait(NamedTuple):
     member: int
     at: float
-    """When the task was last tried, by the monotonic clock."""
 
 
 class Workshop:
-    """Runs background tasks of a `MediaLibrary`, such as conversions. A task has a number, and never runs twice concurrently.
+    """Runs background tasks of a `MediaLibrary`, such as conversions. A task has a number and never runs twice concurrently.
 
-    Waiting tasks are scheduled fairly: the member who was served longest ago is next.
+    Waiting tasks are scheduled fairly: the next member is the one who was served longest ago.
     """
 
     def __init__(self, library: MediaLibrary, at_once: int = _AT_ONCE) -> None:
@@ -343,7 +334,7 @@ class Workshop:
         self._at_once = at_once
         self._works: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, _Wait] = {}
-        # The member who was served longest ago comes first.
+        # The first member is the one who was served longest ago.
         self._served: dict[int, None] = {}
         self._closed = False
 
@@ -353,13 +344,13 @@ class Workshop:
 
     @property
     def waiting(self) -> int:
-        """Number of waiting tasks, including those that have to be retried first."""
         return len(self._waiting)
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Start a task, or join it if it is running, and return a future that is done when the task is.
+        """Start a task, or join it if it is running. Return a future that is done when the task is.
 
-        Raises `NotYet` if no slot is free or another member is next, and `Unavailable` when closing.
+        Raises `NotYet` if no slot is free or it is another member's turn, and `Unavailable` while the workshop is being
+        closed.
         """
         if self._closed:
             raise Unavailable("the server is stopping")
@@ -376,12 +367,12 @@ class Workshop:
         return done
 
     def _next(self, number: int, member: int) -> int:
-        """Record an attempt of this member, and return the member to serve next."""
+        """Record an attempt to run a task of this member. Return the member whose turn it is."""
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The oldest attempt comes first. Drop tasks that are not retried any more: another process has completed them, or their job
-        # no longer exists.
+        # The oldest attempt comes first. Drop tasks that are not retried any more: another process has completed them,
+        # or their job no longer exists.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
                 break
@@ -397,7 +388,7 @@ class Workshop:
             del self._served[next(iter(self._served))]
 
     async def close(self) -> None:
-        """Cancel all tasks. Their jobs stay in the outbox, and are restarted later."""
+        """Cancel all tasks. Their jobs remain in the outbox and run again later."""
         self._closed = True
         await cancel(*self._works.values())
 

@@ -1,7 +1,7 @@
 """Limits on the cost of an upload, and the sizes that are produced.
 
-One frozen value, read once from the settings and passed to each child as JSON; `in_words` is the text that a member
-reads whose upload is rejected.
+The limits are one frozen value, which is read once from the settings and passed to each child as JSON. `in_words`
+describes them for a member whose upload is rejected.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on a picture: the cost of decoding it, and the sizes that are produced."""
 
     max_bytes: int = 16 * MIB
-    """Bytes of the uploaded file."""
     max_pixels: int = 40_000_000
-    """Width times height according to the header, checked before decoding."""
+    """Maximum width times height. The header's values are checked before decoding."""
     seconds: float = 20.0
-    """Maximum wall-clock seconds to decode a picture and produce all of its sizes; also the maximum processor seconds."""
+    """Maximum seconds to decode a picture and produce all of its sizes. It limits both real time and processor time."""
     memory: int = 1024 * MIB
-    """Bytes of address space of the decoding child."""
+    """Maximum bytes of address space of the decoding child."""
     feed_edge: int = 2560
-    """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
+    """Maximum pixels of the longer edge in the feed size. A smaller picture is not enlarged."""
     keep_originals: bool = False
-    """Whether a larger picture is also kept in full resolution."""
+    """Whether a picture that is larger than the feed size is also stored in full resolution."""
     animated_edge: int = 1280
-    """Pixels of the longer edge of an animation."""
+    """Maximum pixels of the longer edge of an animation."""
     animated_pixels: int = 60_000_000
-    """Maximum pixels of all frames of an animation together. Larger animations are scaled down."""
+    """Maximum pixels of all frames of an animation together. A larger animation is scaled down."""
     preview_edge: int = 640
-    """Pixels of the longer edge of the preview size."""
+    """Maximum pixels of the longer edge in the preview size."""
     quality: int = 82
-    """JPEG and WebP quality, 1..95."""
+    """Quality of JPEG and WebP, 1 to 95."""
 
     def keeping_originals(self) -> UploadLimits:
-        """Return these limits with twice the memory and time, as needed for keeping pictures in full resolution."""
+        """Return these limits with twice the memory and time, which pictures in full resolution need."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property
@@ -62,27 +61,21 @@ class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on a video or sound: the cost of the conversion, and the size of the result."""
 
     max_bytes: int = 40 * MIB
-    """Bytes of the uploaded file."""
     max_duration: float = 600.0
-    """Playing time in seconds."""
     max_pixels: int = 3840 * 2160
-    """Width times height of a frame."""
+    """Maximum width times height of a frame."""
     max_frame_rate: int = 120
-    """Frames per second."""
     seconds: float = 300.0
-    """Maximum wall-clock seconds of a conversion; each of its steps may also use as many processor seconds, times
-    `threads`."""
+    """Maximum real time of a conversion in seconds. A step of it may use as many processor seconds, times `threads`."""
     threads: int = 2
     memory: int = 2048 * MIB
-    """Bytes of address space of the converting program."""
+    """Maximum bytes of address space of the converting program."""
     edge: int = 1280
-    """Pixels of the longer edge of the result. Smaller videos are not enlarged."""
+    """Maximum pixels of the longer edge of the result. A smaller video is not enlarged."""
     bits: int = 2_500_000
-    """Bits per second of the resulting video stream."""
+    """Bits per second of the converted video stream."""
     sound_bits: int = 128_000
-    """Bits per second of the resulting sound."""
     max_made: int = 100 * MIB
-    """Bytes of the result."""
 
     def check_size(self, size: int) -> None:
         if size > self.max_bytes:
@@ -90,5 +83,5 @@ class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def mebibytes(size: int) -> str:
-    """Format a number of bytes: `16 MiB`, `0.5 MiB`."""
+    """Format a number of bytes in MiB, such as `16 MiB` or `0.5 MiB`."""
     return f"{size / MIB:.4g} MiB"

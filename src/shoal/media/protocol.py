@@ -14,63 +14,59 @@ from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.core.photo_details import PhotoDetails
 
 MAX_ANSWER = 64 * 1024 * 1024
-"""Maximum bytes of an answer. A child that announces more has been compromised, and is killed."""
+"""Maximum bytes of an answer. A child that announces more is considered compromised, and is killed."""
 
 
 Made = Literal["image/jpeg", "image/webp", "image/png"]
-"""Content types that every client shows: JPEG for photographs, WebP or PNG for the rest."""
+"""Content types that every client shows: JPEG for photographs, WebP or PNG for other pictures."""
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One size of a picture, encoded."""
-
     data: bytes
     width: int
     height: int
     copy: bytes = b""
-    """A smaller copy in another format, for clients that support it; may be empty."""
+    """A smaller copy in another format, for clients that support the format; may be empty."""
     copy_suffix: str = ""
     """The format of the copy, as the suffix of its key: `.avif` or `.webp`."""
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
-    """Everything produced from a posted picture. All sizes have `content_type`, are upright, in sRGB and without metadata."""
+    """The pictures produced from a posted picture. All of them have `content_type`, are upright, in sRGB and without metadata."""
 
     feed: Picture
     preview: Picture
     content_type: Made
     blurhash: str
     original: Picture | None = None
-    """The picture in full resolution, if it is kept and larger than `feed`."""
+    """The picture in full resolution; None unless it must be stored and is larger than `feed`."""
     details: PhotoDetails | None = None
-    """The details that the camera stored, not yet checked by the server."""
+    """The details that the camera stored. The server has not checked them yet."""
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):
-    """A picture cropped to a given shape, and encoded as `content_type`."""
+    """A picture that is cropped to a given shape and encoded as `content_type`."""
 
     picture: Picture
     content_type: Made
     still: Picture | None = None
-    """The first frame, with the content type of `picture`, if `picture` is an animation."""
+    """The first frame, encoded like `picture`, if `picture` is an animation."""
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """The child process rejected the picture. The uploader may see the `message`."""
-
     kind: str
     message: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The child process is running, and its limits are set."""
+    pass
 
 
 class RenderJob(msgspec.Struct, frozen=True):
-    """A file to render in all sizes or, if `crop` is given, to crop to that width and height in pixels.
+    """A file to render in all sizes. With `crop`, it is only cropped to this width and height in pixels.
 
-    With `keep_kind` a lossless file stays lossless even if it is a photograph. With `still` only the first frame of an
-    animation is used.
+    With `keep_kind`, a lossless file stays lossless even if it is a photograph. With `still`, only the first frame of
+    an animation is used.
     """
 
     data: bytes
@@ -82,7 +78,7 @@ class RenderJob(msgspec.Struct, frozen=True):
 Answer = Rendering | Crop | Failure | Ready
 
 OUT_OF_MEMORY: Final = "out of memory"
-"""The kind of failure after which a child exits: its memory may be fragmented."""
+"""The kind of failure after which a child exits, because its memory may be fragmented."""
 _ERRORS: dict[str, type[InvalidInput]] = {"too large": TooLarge, "unsupported": Unsupported}
 
 

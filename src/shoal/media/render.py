@@ -1,17 +1,16 @@
 """Rendering of an uploaded picture into the sizes that are shown, with its BlurHash.
 
-In this package only this module imports Pillow, and only `worker` imports this module.
+In this package, only this module imports Pillow, and only `worker` imports this module.
 
-The files are upright, in sRGB, and carry no metadata: no EXIF, GPS, XMP, IPTC, profile, comment or text. The camera's details
-(`core.photo_details`) are returned separately. An animation stays
-one, as WebP; its preview is the first frame. Whatever the input, the only errors are `InvalidInput` (and its subclasses) and
-`MemoryError`.
+The files are upright, in sRGB, and contain no metadata: no EXIF, GPS, XMP, IPTC, profile, comment or text. The camera's
+details (`core.photo_details`) are returned separately. An animation stays an animation, as WebP; its preview is the
+first frame. Whatever the input, the only errors are `InvalidInput` (and its subclasses) and `MemoryError`.
 
-A lossless picture (PNG, GIF, lossless WebP) stays lossless unless it is a photograph: one uploaded as PNG becomes a JPEG of a
-fifth of the size. Files contain only pixels: Pillow writes some of `info` (comments, profiles) by itself, so it is cleared.
+A lossless picture (PNG, GIF, lossless WebP) stays lossless unless it is a photograph: a photograph in a PNG becomes a
+JPEG of a fifth of the size. Pillow writes parts of `info` (comments, profiles) into files, so `info` is cleared.
 
-BlurHash follows https://github.com/woltapp/blurhash/blob/master/Algorithm.md; plain Python takes 1 ms on
-a picture of 32 x 32, and NumPy would double the memory and the start-up time of every child.
+BlurHash follows https://github.com/woltapp/blurhash/blob/master/Algorithm.md. Plain Python takes 1 ms for a picture of
+32 x 32; NumPy would double the memory and the start-up time of every child.
 """
 
 from __future__ import annotations
@@ -47,11 +46,10 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-
 _LINEAR = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in range(256)]
 
 Color = tuple[float, float, float]
-"""Red, green and blue: linear light, or a cosine coefficient."""
 
 
 def encode(rgb: bytes, width: int, height: int, across: int = 4, down: int = 3) -> str:
-    """Return the blurhash of an sRGB picture, given as bytes by rows, with `across` x `down` components (1 to 9 each)."""
+    """Return the blurhash of an sRGB picture, given as bytes by rows. It has `across` x `down` components (1 to 9 each)."""
     channels = [_transform(rgb[start::3], width, height, across, down) for start in range(3)]
     first, *rest = zip(*channels, strict=True)
     loudest = max((abs(value) for color in rest for value in color), default=0.0)
@@ -88,7 +86,10 @@ def _average(color: Color) -> int:
 
 
 def _detail(color: Color, scale: float) -> int:
-    """Quantize the channels of a coefficient to 0..18 around 9, and combine them. The square root favors faint detail."""
+    """Return one number for the three channels of a coefficient, each quantized to 0..18 around 9.
+
+    The square root favors faint detail.
+    """
     red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in color)
     return (red * 19 + green) * 19 + blue
 
@@ -109,17 +110,18 @@ def _base83(value: int, length: int) -> str:
 
 AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # The processor-time limit counts all threads together.
 ORIGINAL_QUALITY: Final = 92
-"""JPEG and WebP quality of a picture in full resolution."""
 _FLAT: Final = 0.55
 _TIMES_JPEG: Final = 4.0
-"""A picture is not a photograph if more than `_FLAT` of the pixels equal their left neighbor and the preview as PNG has
-less than `_TIMES_JPEG` times the bytes of a JPEG. Photographs with as many flat pixels (night skies) have 4.5 times the
-bytes or more; drawings and screenshots 0.3 to 3.9."""
+"""A picture is a photograph unless more than `_FLAT` of its pixels equal their left neighbor, and its preview as PNG
+has less than `_TIMES_JPEG` times the bytes of a JPEG. Photographs with so many flat pixels (night skies) have 4.5
+times the bytes or more; drawings and screenshots have 0.3 to 3.9 times.
+"""
 _WORTH: Final = 0.9
-"""Maximum size of a copy, as a fraction of its original."""
 _COPY: Final = (AVIF, ".avif", 60) if features.check("avif") else (WEBP, ".webp", 78)
-"""Type, suffix and quality of copies. The qualities look like JPEG's 82. An AVIF copy has half the bytes of the JPEG, a
-WebP copy two thirds, in equal time; some builds of Pillow lack AVIF.
+"""Type, suffix and quality of copies.
+
+These qualities look like a JPEG of quality 82. An AVIF copy has half the bytes of the JPEG, a WebP copy two thirds, in
+equal time. Some builds of Pillow lack AVIF.
 """
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     # Speed 9 takes a sixth of the time of speed 6, at equal size.
@@ -129,23 +131,21 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
 }
 _LOSSLESS: Final[dict[str, dict[str, Any]]] = {
     PNG: {},
-    # For a lossless WebP, `quality` is the effort.
+    # In a lossless WebP, `quality` is the effort of compression.
     WEBP: {"lossless": True, "quality": 40, "method": 2},
 }
 
 
 class Style(NamedTuple):
-    """The image format in which all sizes of a picture are encoded."""
-
     content_type: Made
     lossless: bool
 
 
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
-    """Return the format of all sizes made from the file `data`: lossless if the file is lossless and not a photograph.
+    """Return the format of all sizes made from the file `data`. It is lossless if the file is lossless and no photograph.
 
-    `feed` and `preview` are the picture in these sizes, by which photographs are detected. With `keep_kind`, a lossless photograph
-    stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
+    `feed` and `preview` are the picture in these sizes, by which photographs are detected. With `keep_kind`, a lossless
+    photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -153,7 +153,7 @@ def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind:
 
 
 def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True) -> Picture:
-    """Encode a picture. A JPEG gets a smaller copy in another format, if that saves enough."""
+    """Encode a picture. A JPEG also gets a copy in another format, if the copy is sufficiently smaller."""
     image.info = {}
     data = _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
     picture = Picture(data=data, width=image.width, height=image.height)
@@ -167,7 +167,7 @@ def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True
 
 
 def encoded_animation(frames: Sequence[Image.Image], milliseconds: Sequence[int], loop: int, quality: int) -> Picture:
-    """Return an encoded animation, which plays `loop` times; 0: forever."""
+    """Encode an animation that plays `loop` times; 0 means without end."""
     first, *others = frames
     file = io.BytesIO()
     options: dict[str, Any] = {"quality": quality, "method": 2, "loop": loop, "duration": list(milliseconds)}
@@ -181,7 +181,6 @@ def _is_photograph(feed: Image.Image, preview: Image.Image) -> bool:
 
 
 def _flatness(image: Image.Image) -> float:
-    """Return the fraction of pixels that equal their left neighbor."""
     width, height = image.size
     if width == 1:
         return 1.0
@@ -194,7 +193,7 @@ def _flatness(image: Image.Image) -> float:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """Put a transparent picture on a white background; return any other unchanged."""
+    """Put a transparent picture on a white background. Any other picture is returned unchanged."""
     if image.mode != "RGBA":
         return image
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
@@ -205,7 +204,7 @@ def _lossless(image: Image.Image, kind: str) -> bytes:
 
 
 def _with_palette(image: Image.Image) -> Image.Image:
-    """Convert to a palette, one byte per pixel instead of three, if that is lossless."""
+    """Return the picture with a palette, which takes one byte per pixel instead of three, if that is lossless."""
     if image.mode != "RGB" or image.getcolors(256) is None:
         return image
     palette = image.quantize(256)
@@ -225,25 +224,28 @@ def _written(image: Image.Image, kind: str, options: dict[str, Any]) -> bytes:
 
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the only limit, with our message.
 BLURHASH_EDGE: Final = 32
-"""Pixels of the longer edge. A blurhash has 4 x 3 components: more pixels make no visible difference."""
+"""Pixels of the longer edge of the picture from which a blurhash is computed.
+
+A blurhash has 4 x 3 components, so more pixels make no visible difference.
+"""
 _ANIMATED: Final = Style(WEBP, lossless=False)
 _SLOWEST_MS, _LONGEST_MS, _MOST_LOOPS = (1 << 24) - 1, (1 << 31) - 1, (1 << 16) - 1
 """Maximum duration of a frame and of all frames in libwebp, and maximum number of repetitions in a WebP."""
 _FASTEST_MS, _USUAL_MS = 10, 100
-"""Browsers show a frame of 10 ms or less for 100 ms."""
+"""Browsers show a frame of at most `_FASTEST_MS` for `_USUAL_MS`."""
 _END_OF_JPEG: Final = b"\xff\xd9"
 _FILLER: Final = b"\x5a\xc3\x96\x69" * 64
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
 def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still: bool = False) -> Rendering:
-    """Create the feed size, the preview size and the blurhash of an uploaded file. Arguments: see `protocol.RenderJob`."""
+    """Create the feed size, the preview size and the blurhash of an uploaded file. For the arguments, see `protocol.RenderJob`."""
     with _damage_named():
         image = _opened(data, limits)
         if not still and _is_animated(image):
             return _rendered_animation(image, limits)
         whole = max(image.size) if limits.keep_originals else 0
-        # Decode once: after decoding at a reduced size, the file cannot be decoded in full.
+        # Decode in full if the original is stored: after decoding at a reduced size, the file cannot be decoded again.
         original = _fitted(image, whole) if whole > limits.feed_edge else None
         feed = _fitted(image, limits.feed_edge) if original is None else _scaled(original, limits.feed_edge)
         preview = _scaled(feed, limits.preview_edge)
@@ -264,7 +266,7 @@ def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
         image = _opened(data, limits)
         if _is_animated(image):
             return _cropped_animation(image, limits, size)
-        # Request a square, because EXIF may rotate the picture later.
+        # Request a square, because EXIF may later rotate the picture.
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
@@ -278,7 +280,7 @@ def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def _is_animated(image: Image.Image) -> bool:
-    # Several pictures in a JPEG or HEIC are not frames of an animation, but views, gain maps and bursts.
+    # Several pictures in a JPEG or HEIC are views, gain maps or bursts, not an animation.
     return image.format in {"GIF", "PNG", "WEBP", "AVIF"} and bool(getattr(image, "is_animated", False))
 
 
@@ -306,16 +308,15 @@ def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int
 
 
 def _animated_edge(image: Image.Image, limits: UploadLimits) -> int:
-    """Return the length of the longer edge at which all frames of an animation together are within the pixel limit."""
+    """Return the longer edge at which all frames of an animation together are within the pixel limit."""
     pixels = image.width * image.height * image.n_frames  # type: ignore[attr-defined]  # animations have it
     shrink = sqrt(min(1.0, limits.animated_pixels / pixels))
     return max(1, int(min(limits.animated_edge, max(image.size) * shrink)))
 
 
 def _frames(image: Image.Image, fitted: Callable[[Image.Image], Image.Image]) -> tuple[list[Image.Image], list[int]]:
-    """Return all frames of an animation, resized, and their durations in milliseconds."""
     frames, milliseconds = [], []
-    # Skip the default picture of a PNG, which may be meant only for viewers without animation support.
+    # Skip the default picture of a PNG, which may be meant for viewers that do not support animations.
     first = 1 if image.info.get("default_image") else 0
     longest = min(_SLOWEST_MS, _LONGEST_MS // image.n_frames)  # type: ignore[attr-defined]  # animations have it
     for frame in islice(ImageSequence.Iterator(image), first, None):
@@ -333,17 +334,20 @@ def _fitting_mode(frame: Image.Image, fitted: Callable[[Image.Image], Image.Imag
 
 
 def _loop(image: Image.Image) -> int:
-    """Return how many times an animation plays; 0: forever."""
+    """Return how many times an animation plays; 0 means without end."""
     stated = image.info.get("loop")
     if image.format == "GIF" and stated != 0:
-        # A GIF states the number of repetitions after the first time.
+        # A GIF states the number of repetitions, without the first time.
         stated = (stated or 0) + 1
     return min(int(stated or 0), _MOST_LOOPS)
 
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Convert any exception of a codec to one error: codecs raise dozens of types, few of them documented."""
+    """Convert any exception of a codec in the block to `InvalidInput`.
+
+    Codecs raise dozens of types of exceptions, few of which are documented.
+    """
     try:
         yield
     except (ShoalError, MemoryError):
@@ -355,7 +359,7 @@ def _damage_named() -> Iterator[None]:
 
 
 def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
-    """Open a picture by reading only its header, so that a decompression bomb has cost nothing so far."""
+    """Open a picture by reading only its header, so that a decompression bomb costs nothing."""
     content_type = sniff(data[:HEAD])
     if content_type == HEIC:
         _register_heic()
@@ -368,17 +372,17 @@ def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
 
 
 def _ended(data: bytes) -> bytes:
-    """Return a JPEG that lacks its end marker with the marker. Raises `InvalidInput` if pixels are missing as well.
+    """Return a JPEG with its end marker. Raises `InvalidInput` if pixels are missing too.
 
-    The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips the filler
-    and both results are equal; otherwise it decodes the filler as pixels.
+    The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips
+    the filler, and both results are equal. Otherwise, it decodes the filler as pixels.
     """
     seen = set()
     for filler in (b"", _FILLER):
         image = Image.open(io.BytesIO(data + filler + _END_OF_JPEG), formats=["JPEG"])
         if not image.info.get("progressive"):
             # Decoding at an eighth of the size takes no longer than reading the file. A progressive JPEG is decoded in
-            # full, because its last scan, which may be the missing one, adds only detail.
+            # full, because its last scan adds only detail, and that scan may be missing.
             image.draft(None, (image.width // 8, image.height // 8))
         seen.add(sha256(image.tobytes()).digest())
     if len(seen) > 1:
@@ -388,13 +392,14 @@ def _ended(data: bytes) -> bytes:
 
 @cache
 def _register_heic() -> None:
-    # Import it here, so that only children that decode a HEIC picture load libheif.
+    # Import libheif only here, so that a child loads it only for a HEIC picture.
     import_module("pillow_heif").register_heif_opener(thumbnails=False)
 
 
 def _fitted(image: Image.Image, edge: int) -> Image.Image:
     scale = min(1.0, edge / max(image.size))
-    # A JPEG is decoded at 1/2, 1/4 or 1/8 if that is still enough: several times faster, for a fraction of the memory.
+    # Decode a JPEG at 1/2, 1/4 or 1/8 if that is large enough: it is several times faster and takes a fraction of the
+    # memory.
     image.draft(None, (ceil(image.width * scale), ceil(image.height * scale)))
     plain = _plain(image)
     plain.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
@@ -402,7 +407,7 @@ def _fitted(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _scaled(image: Image.Image, edge: int) -> Image.Image:
-    """Return the picture no larger than `edge`; `image` itself if it already fits."""
+    """Return the picture with edges of at most `edge` pixels. If `image` is small enough, it is returned."""
     scale = edge / max(image.size)
     if scale >= 1:
         return image
@@ -414,7 +419,7 @@ def _plain(image: Image.Image) -> Image.Image:
     """Return a decoded picture or frame as L, RGB or CMYK, or as RGBA if any pixel is transparent."""
     image.load()
     if image.mode.startswith("I"):
-        # Scale 16 bits per pixel to 8: Pillow's own conversion would clip at 255.
+        # Scale 16 bits per pixel to 8, because Pillow's own conversion cuts values at 255.
         return image.point(lambda value: value * (1 / 256)).convert("L")
     if image.has_transparency_data:
         image = image.convert("RGBA")
@@ -423,14 +428,14 @@ def _plain(image: Image.Image) -> Image.Image:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    # Damaged EXIF may raise any error. The picture is still usable, and shown unrotated.
+    # Damaged EXIF may raise any error. The picture is still usable; it is not rotated.
     with suppress(Exception):
         ImageOps.exif_transpose(image, in_place=True)
     return image
 
 
 def _details(image: Image.Image) -> PhotoDetails | None:
-    """Return the details in a picture's EXIF data, unchecked. No other tag is read, in particular no position."""
+    """Return the details in a picture's EXIF data, unchecked. Other tags are not read, in particular the position."""
     with suppress(Exception):
         exif = image.getexif()
         photo = exif.get_ifd(ExifTags.IFD.Exif)
@@ -441,14 +446,14 @@ def _details(image: Image.Image) -> PhotoDetails | None:
             aperture=_exif_number(photo.get(ExifTags.Base.FNumber)),
             iso=int(_exif_number(photo.get(ExifTags.Base.ISOSpeedRatings))),
             focal_length=_exif_number(photo.get(ExifTags.Base.FocalLength)),
-            # EXIF writes `2026:11:24 18:30:00`.
+            # EXIF writes times as `2026:11:24 18:30:00`.
             taken=_exif_text(photo.get(ExifTags.Base.DateTimeOriginal)).replace(":", "-", 2).replace(" ", "T", 1),
         )
     return None
 
 
 def _exif_text(value: object) -> str:
-    """Return a text, up to its first zero: UTF-8 as phones write it or, if it is not valid, Latin-1 as Pillow reads it."""
+    """Return a text up to its first zero byte. It is UTF-8, as phones write it, or otherwise Latin-1, as Pillow reads it."""
     data = value.encode("latin-1", "replace") if isinstance(value, str) else value if isinstance(value, bytes) else b""
     data = data.partition(b"\0")[0].strip()
     with suppress(UnicodeDecodeError):
@@ -457,7 +462,7 @@ def _exif_text(value: object) -> str:
 
 
 def _exif_number(value: object) -> float:
-    """Return a number, or the first of several; 0 if there is none, or for a fraction of zero."""
+    """Return a number, or the first of several numbers; 0 if there is none, or for a fraction with the denominator 0."""
     with suppress(TypeError, ValueError, OverflowError, ZeroDivisionError, IndexError):
         number = float(value[0] if isinstance(value, tuple) else value)  # type: ignore[arg-type]  # anything may be in a file
         return number if isfinite(number) else 0.0

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shoal.core.errors import InvalidInput, Unsupported
 
 HEAD = 64
-"""Number of bytes that `sniff` needs."""
+"""Number of bytes at the beginning of a file that `sniff` needs."""
 JPEG: Final = "image/jpeg"
 PNG: Final = "image/png"
 GIF: Final = "image/gif"
@@ -30,7 +30,7 @@ _PREFIXES = (
     (b"GIF89a", GIF),
 )
 _MOST_CHUNKS: Final = 64
-"""Maximum chunks of a WebP to search for the pixels."""
+"""Maximum number of chunks of a WebP that are searched for pixels."""
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis"})
 
@@ -38,7 +38,7 @@ _HEIC_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis"})
 def sniff(head: bytes) -> str:
     """Return the content type of a file that begins with `head`.
 
-    Raises `Unsupported`, which names the accepted types, and `InvalidInput` for an empty file.
+    Raises `Unsupported`, whose message names the accepted types, and `InvalidInput` for an empty file.
     """
     if not head:
         raise InvalidInput("the file is empty: a picture was expected")
@@ -62,7 +62,7 @@ def is_lossless(data: bytes) -> bool:
 
 
 def _pixels_of_webp(data: bytes) -> bytes:
-    """Return the name of the first chunk of a WebP that has pixels: `VP8L` if they are lossless."""
+    """Return the name of the first chunk of a WebP that contains pixels. It is `VP8L` if they are lossless."""
     at = 12
     for _ in range(_MOST_CHUNKS):
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
@@ -74,7 +74,7 @@ def _pixels_of_webp(data: bytes) -> bytes:
 
 
 def _brands(head: bytes) -> tuple[bytes, ...]:
-    """Return the brands of an ISO base media file, the major one first (ISO/IEC 14496-12, `ftyp`)."""
+    """Return the brands of an ISO base media file. The first is the major brand (ISO/IEC 14496-12, `ftyp`)."""
     if head[4:8] != b"ftyp":
         return ()
     end = min(int.from_bytes(head[:4], "big"), HEAD)
@@ -124,7 +124,7 @@ _CLIPS = (
     *((bytes((0xFF, second)), MP3) for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3)),
 )
 _ATOMS = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip"})
-"""First atoms of old QuickTime files."""
+"""The types of the first atom in old QuickTime files."""
 _MP4_BRANDS = frozenset(
     (
         *(b"isom", *(b"iso%d" % version for version in range(2, 10)), b"avc1", b"hvc1", b"av01", b"dash", b"cmfc"),
@@ -132,7 +132,10 @@ _MP4_BRANDS = frozenset(
         *(b"M4V ", b"M4VH", b"M4VP", b"M4A ", b"M4B ", b"M4P "),
     )
 )
-"""Major brands of MP4 and QuickTime files, without 3GPP brands, which begin with `3g`. Pictures use this container too."""
+"""Major brands of MP4 and QuickTime files, without the brands of 3GPP, which begin with `3g`.
+
+Pictures use this container too, with other brands.
+"""
 CLIPS: Final = (
     "video/mp4",
     "video/quicktime",
@@ -147,12 +150,12 @@ CLIPS: Final = (
     "audio/x-wav",
     "audio/flac",
 )
-"""Types that are accepted besides pictures if ffmpeg is installed."""
+"""Content types that are accepted in addition to pictures if ffmpeg is installed."""
 CLIPS_IN_WORDS: Final = "MP4, QuickTime, WebM, Matroska, MP3, M4A, AAC, Ogg, FLAC or WAV"
 
 
 def sniff_clip(head: bytes) -> Clip | None:
-    """Return the type of a video or sound that begins with `head`; None for other files."""
+    """Return the type of the video or sound that begins with `head`; None for other files."""
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
         return Clip("audio/wav", "wav", _PCM)
     if brands := _brands(head):
@@ -163,7 +166,6 @@ def sniff_clip(head: bytes) -> Clip | None:
 
 
 ANIMATION: Final = Clip("video/mp4", "gif", ("gif",))
-"""An animated GIF."""
 
 
 def is_gif(head: bytes) -> bool:
@@ -189,7 +191,7 @@ def is_animated_gif(data: bytes) -> bool:
 
 
 def _colors(flags: int) -> int:
-    """Return the size in bytes of the color table that the flags of a GIF descriptor announce."""
+    """Return the bytes of the color table that the flags of a GIF descriptor announce."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

@@ -1,7 +1,7 @@
 """File storage in a directory, any S3-compatible store, or memory, through obstore.
 
-A put is atomic on all of them: a reader sees the whole file or none. In a directory it is also durable on disk
-when `put` returns.
+A put is atomic in all of them: a reader gets the whole file or none. In a directory, the file is also durable when
+`put` returns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RAW: Final = "application/octet-stream"
-"""The type of an unconverted clip."""
+"""Content type of a clip before its conversion."""
 SUFFIXES: Final = {
     "image/jpeg": ".jpg",
     "image/webp": ".webp",
@@ -46,36 +46,36 @@ SUFFIXES: Final = {
     "audio/mpeg": ".mp3",
     RAW: ".raw",
 }
-"""Key suffix by content type. A directory stores no types, so there the suffix determines the type."""
+"""Suffix of a key by content type. A directory does not store content types, so there the suffix determines the type."""
 _TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items()}
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
-"""Errors of a full store: ENOSPC, EDQUOT, and the corresponding messages of S3-compatible servers."""
+"""Messages of a full store: ENOSPC, EDQUOT, and the corresponding errors of S3-compatible servers."""
 _CERTIFICATE = re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*)?(\w+)")
 _REFUSED = re.compile(r"\b40[13] |\b400 Bad Request|InvalidContentType|UnsupportedCertificate")
-"""Responses of an S3 server to a wrong key and to plain HTTP on an HTTPS port, and TLS errors in the opposite case."""
+"""Messages of a permanent error: an S3 server's response to a wrong key or to plain HTTP on an HTTPS port, and TLS errors."""
 _last_logged: dict[str, str] = {}
-"""The last logged reason for a rejection by the store."""
+"""The last logged reason of a failure, by store."""
 _PIECE: Final = 256 * 1024
-"""Bytes per read of a large file."""
 _PARTS_AT_ONCE: Final = 2
 """Number of parts of a large file, of 5 MB each, that are in memory during an upload."""
 _AT_ONCE: Final = 16
-"""Maximum concurrent deletions."""
 _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key", "cafile"})
-# By default, obstore retries for three minutes, during which a request waits.
+# By default, obstore would retry for three minutes, and a request would wait for it.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
 
 
 _LAST_SECONDS: Final = 0.1
-"""Seconds the process waits for obstore's threads at exit. A thread delivers its result before it releases its Python
-objects, and a thread that touches the interpreter during its shutdown aborts the process (PyO3/pyo3-async-runtimes,
-issue 40)."""
+"""Seconds that the process waits for obstore's threads at exit.
+
+A thread delivers its result before it releases its Python objects. If it does so while the interpreter shuts down, it
+aborts the process (PyO3/pyo3-async-runtimes, issue 40).
+"""
 
 
 class FilePart(NamedTuple):
-    """A stored file or a range of it: its type, the total size, the first and last byte of the range, and its contents."""
+    """A stored file or a range of it: the content type, the total size, the first and last byte of the range, and its contents."""
 
     content_type: str
     size: int
@@ -88,26 +88,26 @@ class StoredFile(NamedTuple):
     key: str
     size: int
     modified: float
-    """Unix seconds."""
 
 
 class MediaStore:
-    """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other key raises `InvalidInput`.
+    """Files by key. A key is a relative path such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other key raises `InvalidInput`.
 
-    All methods raise `Unavailable` if the store does not answer; the call may then be repeated safely.
+    All methods raise `Unavailable` if the store does not answer. The call may then be repeated safely.
     """
 
     def __init__(self, store: ObjectStore, *, root: Path | None = None) -> None:
         self._store = store
         self._root = root
-        """The directory of a `file:` store, else None."""
+        """The directory of a `file:` store; None for other stores."""
 
     @classmethod
     def open(cls, url: str) -> Self:
         """Open the store at `file:///directory`, `s3://bucket/prefix?endpoint=...&region=...` or `memory://`.
 
-        A missing directory is created. S3 credentials come from the usual AWS_... variables, or from `access_key_id` and
-        `secret_access_key` in the query. `cafile` names a PEM file of certificates that are trusted in addition to the system's.
+        A missing directory is created. S3 credentials are in the usual AWS_... variables, or in `access_key_id` and
+        `secret_access_key` of the query. `cafile` names a PEM file of certificates that are trusted in addition to the
+        system's.
         """
         parts = urlsplit(url)
         if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
@@ -124,9 +124,9 @@ class MediaStore:
         )
 
     async def put(self, key: str, data: bytes | Path, content_type: str) -> None:
-        """Store or replace a file, given as bytes or as a file to copy, which is read a few parts at a time.
+        """Store or replace a file. `data` is its contents, or a file to copy, which is read in parts.
 
-        Raises `StorageFull`, without changing anything, if there is no room.
+        Raises `StorageFull` if there is no room. Nothing has changed then.
         """
         check_key(key)
         in_parts = None if isinstance(data, Path) else False
@@ -165,8 +165,8 @@ class MediaStore:
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
         """Return the bytes `first` to `last` (inclusive) of a file in pieces, with the semantics of HTTP ranges.
 
-        Without `first`, these are the last `last` bytes; without `last`, all bytes from `first` on. A range beyond the end is
-        empty: `first` is then greater than `last`. Raises `NotFound`.
+        Without `first`, the range is the last `last` bytes. Without `last`, it is all bytes from `first` on. A range
+        beyond the end is empty: `first` is then greater than `last`. Raises `NotFound`.
         """
         check_key(key)
         with _in_our_words():
@@ -179,7 +179,7 @@ class MediaStore:
         return FilePart(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
 
     async def _from(self, key: str, begin: int, end: int) -> GetResult:
-        """Request a range of a file, or the whole file if the server does not answer with a range.
+        """Request a range of a file. The result is the whole file if the server does not answer with a range.
 
         Some servers do not support ranges, and some return a range of all bytes as the whole file.
         """
@@ -191,7 +191,7 @@ class MediaStore:
             return await obstore.get_async(self._store, key)
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Delete files; missing ones are ignored. One request per key: not every S3 server has bulk deletion."""
+        """Delete files. Missing files are ignored. There is one request per key, because not every S3 server has bulk deletion."""
         limit = asyncio.Semaphore(_AT_ONCE)
         for key in (keys := list(keys)):
             check_key(key)
@@ -204,13 +204,12 @@ class MediaStore:
         await asyncio.gather(*map(delete_one, keys))
 
     async def folders(self) -> list[str]:
-        """Return the names of the top-level directories, unordered."""
         with _in_our_words():
             found = await obstore.list_with_delimiter_async(self._store)
         return [prefix.rstrip("/") for prefix in found["common_prefixes"]]
 
     async def files(self, prefix: str = "") -> AsyncIterator[Sequence[StoredFile]]:
-        """Yield pages of files, in no order, from the whole store or below a prefix."""
+        """Yield files in pages, in no order: all files, or those below a prefix."""
         if prefix:
             check_key(prefix)
         with _in_our_words():
@@ -218,7 +217,6 @@ class MediaStore:
                 yield [StoredFile(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
 
     async def size(self, key: str) -> int | None:
-        """Return the size of a file in bytes, or None."""
         check_key(key)
         with _in_our_words():
             try:
@@ -252,7 +250,6 @@ def _part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
 
 
 def type_of(key: str) -> str:
-    """Return the content type of a key's suffix."""
     return _TYPES.get(Path(key).suffix, RAW)
 
 
@@ -280,7 +277,7 @@ def _in_our_words() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> tuple[str, bool]:
-    """Describe an error without internals of the client library; return also whether it is permanent."""
+    """Return a description of an error without internals of the client library, and whether the error is permanent."""
     if found := _CERTIFICATE.search(str(error)):
         name = found[1]
         if name.startswith("Expired"):
@@ -312,7 +309,7 @@ def _s3(parts: SplitResult) -> S3Store:
 
 
 def _settle(file: Path, root: Path) -> None:
-    """Flush a file, its name and its parent directories to disk, and make them private, because obstore only renames the file."""
+    """Flush a file, its name and its parent directories to disk, and make them private. obstore only renames the file."""
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:

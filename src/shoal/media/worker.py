@@ -1,7 +1,7 @@
 """The child process that decodes pictures: `python -m shoal.media.worker <limits as JSON>`.
 
-It takes jobs from stdin and answers on stdout until stdin ends, which also happens if the server is killed. It cannot
-write files, opens only a few, dumps no core, and exits rather than exceed the limits on memory or processor time.
+It reads jobs from stdin and answers on stdout until stdin ends, which also happens if the server is killed. It cannot
+write files, opens only a few, and dumps no core. It exits before it exceeds a limit on memory or processor time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ OPEN_FILES = 32
 
 
 def main() -> None:
-    """Process jobs until stdin ends or memory is exhausted."""
     limits = msgspec.json.decode(sys.argv[1], type=UploadLimits)
-    # Output of codecs goes to stderr: stdout is the pipe to the server.
+    # stdout is the pipe to the server, so output of codecs must go to stderr.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     restrict(
@@ -48,7 +47,10 @@ def main() -> None:
 
 
 def _allow_seconds(seconds: float) -> None:
-    """Allow the next job this much processor time. The limit counts from process start, so it is raised for each job."""
+    """Allow the next job this much processor time.
+
+    The limit is raised for each job, because it counts from the start of the process.
+    """
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = ceil(used.ru_utime + used.ru_stime + seconds)

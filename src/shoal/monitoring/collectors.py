@@ -35,12 +35,10 @@ from shoal.timelines.memory import MemoryTimelines
 _EVERY_SECONDS = 0.025
 _PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _WINDOW_SECONDS = 60
-"""The longest pause is reported for this long, because a scrape would miss it if it were reported only briefly."""
+"""Seconds for which the longest pause is reported, so that a scrape does not miss it."""
 
 
 class _Histogram:
-    """A histogram of durations in seconds."""
-
     def __init__(self, edges: Sequence[float]) -> None:
         self._edges = edges
         self._steps = [0] * (len(edges) + 1)
@@ -55,16 +53,16 @@ class _Histogram:
 
 
 class PauseTimes:
-    """A histogram of pauses since the start of the process, in seconds, with the longest one of the last minute."""
+    """A histogram, in seconds, of the pauses of the whole process since its start, and the longest pause of the last minute."""
 
     def __init__(self) -> None:
         self._all = _Histogram(_PAUSE_EDGES)
-        # The end and length of recent pauses, except pauses that were followed by a longer one, so the first is the
+        # The end and length of recent pauses. A pause is dropped when a longer one follows, so the first is the
         # longest.
         self._longest: deque[tuple[float, float]] = deque()
 
     def note(self, seconds: float, now: float) -> None:
-        """Count a pause that ended at `now`, by a monotonic clock."""
+        """Count a pause that ended at `now`, a time of the monotonic clock."""
         self._all.count(seconds)
         while self._longest and self._longest[-1][1] <= seconds:
             self._longest.pop()
@@ -72,7 +70,6 @@ class PauseTimes:
         self._expire(now)
 
     def longest(self, now: float) -> float:
-        """Return the longest pause of the process in the last minute, in seconds; 0 without a pause."""
         self._expire(now)
         return self._longest[0][1] if self._longest else 0.0
 
@@ -100,16 +97,16 @@ async def pauses_watched() -> AsyncIterator[ProcessPauses]:
 
 @asynccontextmanager
 async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
-    """Count delays of the event loop during the block, with a timer that is re-armed every 25 ms.
+    """Count delays of the event loop during the block, by a timer that fires every 25 ms.
 
-    Delays of more than 25 ms are always detected, and measured at most 25 ms too short. Shorter delays are detected
-    with a probability proportional to their length.
+    A delay of more than 25 ms is always detected, and measured at most 25 ms too short. A shorter delay is detected
+    with a probability proportional to its length.
     """
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle
 
     def ring(begun: float) -> None:
-        # Use `perf_counter`: the loop's own clock has whole milliseconds, and does not advance within an iteration.
+        # Do not use the event loop's own clock, which has whole milliseconds and does not advance within an iteration.
         now = time.perf_counter()
         delays.note(max(0.0, now - begun - _EVERY_SECONDS), now)
         wait()
@@ -127,7 +124,7 @@ async def loop_watched(delays: PauseTimes) -> AsyncIterator[None]:
 
 @contextmanager
 def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
-    """Measure garbage collections during the block, in any thread: all threads wait for them."""
+    """Measure garbage collections during the block. They are measured in all threads, because every thread waits for them."""
     began = 0.0
 
     def called(phase: str, _info: Mapping[str, Any]) -> None:
@@ -146,10 +143,10 @@ def garbage_watched(pauses: PauseTimes) -> Iterator[None]:
 
 
 async def backup_metrics(network: Network) -> Iterable[Metric]:
-    """Return the time of the newest backup as a metric; an empty result while the store does not answer."""
+    """Return the time of the newest backup as a metric. The result is empty if the store does not answer."""
     families = Families()
     try:
-        # Bypass the cache, because another process writes the backup key.
+        # Bypass the cache, because another process writes the key.
         found = (await network.memory.uncached().key_get((backup_key(),))).get(backup_key())
     except ShoalError:
         return ()
@@ -159,7 +156,7 @@ async def backup_metrics(network: Network) -> Iterable[Metric]:
 
 _LAG_EDGES = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
 _LONGEST_SECONDS = 86_400.0
-"""Longer delays are not counted: the post was imported with its original date."""
+"""Delays beyond this are not counted, because the post was imported with its original date."""
 
 
 class DeliveryLag:
@@ -171,7 +168,7 @@ class DeliveryLag:
     def note(self, job: Job) -> None:
         """Count the delay of a finished job.
 
-        A retried job lacks the time of the commit. For a new post, the time in its id is used; other retried jobs are
+        A retried job lacks the time of the commit. For a new post, the time in its id is used. Other retried jobs are
         not counted.
         """
         at = job.at or (milliseconds_of(job.event.post_id) if isinstance(job.event, PostCreated) else 0)
@@ -184,7 +181,7 @@ class DeliveryLag:
 
 
 async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metric]:
-    """Return the metrics of fan-out and other jobs. The metrics of a store are left out while the store does not answer."""
+    """Return the metrics of fan-out and other jobs. If a store does not answer, its metrics are left out."""
     families = Families()
     lag.add_to(families)
     runner, counting, store = network.runner, network.counting, network.store
@@ -199,7 +196,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     families.add("shoal_tag_merges_total", counting.collector.merges)
     families.add("shoal_tag_increments_sent_total", counting.emitter.sent)
     families.add("shoal_tag_increments_waiting", counting.collector.pending)
-    # `shoal_part_up` reports a store that does not answer.
+    # `shoal_part_up` reports whether the store answers.
     with suppress(ShoalError):
         families.add("shoal_events_waiting", await store.backlog())
         families.add("shoal_oldest_event_seconds", await store.lag())
@@ -218,7 +215,6 @@ _OTHER_NAMES: Mapping[MeasurementName, str] = {
 NAMES: Mapping[MeasurementName, str] = {
     name: f"shoal_engine_{_OTHER_NAMES.get(name, name)}" for name in get_args(MeasurementName)
 }
-"""The metric name for each measurement of an engine."""
 
 
 async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
@@ -226,7 +222,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for health in await watch.look():
-        # Two files in different folders may have equal names, but samples need distinct labels.
+        # Samples need distinct labels, but two files in different folders may have equal names.
         seen[health.engine, health.place] += 1
         number = seen[health.engine, health.place]
         label = health.place if number == 1 else f"{health.place} ({number})"
@@ -243,7 +239,7 @@ _ENTRY_BYTES = 8
 
 
 async def holding_metrics(network: Network) -> Iterable[Metric]:
-    """Return the metrics of this process's caches and other state, without a request to any engine."""
+    """Return the metrics of this process's caches and other memory. No engine is queried."""
     families = Families()
     timelines = network.timelines
     if isinstance(timelines, MemoryTimelines):
@@ -276,7 +272,7 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
 
 
 async def process_metrics(role: str, pauses: ProcessPauses, readiness: Readiness) -> Iterable[Metric]:
-    """Return the metrics of this process. `role` is web or worker."""
+    """Return the metrics of this process. `role` is `web` or `worker`."""
     families = Families()
     families.add("shoal_info", 1, version("shoal"), role)
     pauses.loop.add_to(families, "shoal_loop_delay_seconds", "shoal_loop_delay_longest_seconds")
@@ -292,7 +288,7 @@ _REQUEST_EDGES = tuple(edge / 1_000 for edge in EDGES_MS)
 async def request_metrics(running: RunningApp) -> Iterable[Metric]:
     """Return the metrics of the HTTP server.
 
-    The metrics by route are generated while the caller iterates over the result, which another thread may do.
+    The metrics by route are computed while the caller iterates over the result, which may happen in another thread.
     """
     app_context, gate, connections = running.app, running.gate, running.connections
     families = Families()

@@ -1,8 +1,8 @@
 """`shoal doctor`: run all checks concurrently, including the HTTP checks of the public endpoint and the running server.
 
-The checks of the public endpoint cover the name, the certificate and what the proxy passes on. The checks of the running server
-cover its control socket, its clients, Prometheus and parked jobs. Each HTTP request uses a new connection and reads a bounded
-response. No check changes anything.
+The checks of the public endpoint are about the host name, the certificate, and what the proxy passes on. The checks of
+the running server are about its control socket, its clients, Prometheus and parked jobs. Each HTTP request uses a new
+connection and reads a bounded response. No check changes anything.
 """
 
 from __future__ import annotations
@@ -42,15 +42,13 @@ _MOST_BODY = 4 << 20
 
 
 class Destination(NamedTuple):
-    """Where to send a request: host, port, name for TLS, and scheme."""
-
     host: str
     port: int
     name: str = ""
-    """Host name for the request and the certificate, if it differs from `host`."""
+    """Host name for the request and the certificate. If it is empty, they use `host`."""
     tls: ssl.SSLContext | None = None
     source: str = ""
-    """Local address to connect from; empty: chosen by the system."""
+    """Local address from which to connect; empty: the system chooses it."""
 
 
 class Answer(NamedTuple):
@@ -58,7 +56,7 @@ class Answer(NamedTuple):
     headers: Message
     body: bytes
     certificate: dict[str, Any]
-    """The certificate of the server, as from `SSLSocket.getpeercert`; empty without TLS."""
+    """The server's certificate in the format of `SSLSocket.getpeercert`; empty without TLS."""
 
 
 async def ask(
@@ -69,9 +67,9 @@ async def ask(
     method: str = "GET",
     read_body: bool = True,
 ) -> Answer:
-    """Send a request without a body and return the response. Raises `OSError`, or `ValueError` for a response that is not HTTP.
+    """Send a request without a body and return the response.
 
-    There is no timeout; the caller sets one.
+    Raises `OSError`, and `ValueError` for a response that is not HTTP. The caller must set a timeout.
     """
     name = destination.name or destination.host
     reader, writer = await asyncio.open_connection(
@@ -104,7 +102,7 @@ async def ask(
     except asyncio.LimitOverrunError as error:
         raise ValueError(f"the response header exceeds {_MOST_HEAD:,} bytes") from error
     finally:
-        # Close without waiting for the other side.
+        # Close the connection without waiting for the server.
         writer.transport.abort()
         with suppress(OSError):
             await writer.wait_closed()
@@ -122,19 +120,18 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # wildcard ad
 
 
 class RunningServer(NamedTuple):
-    """The address of the server, and its response to `GET /ready`, which is None if the server did not respond."""
+    """The address of the server, and its response to `GET /ready`. The response is None if the server did not answer."""
 
     destination: Destination
     ready: Answer | None
 
 
 def local(settings: Settings) -> Destination:
-    """Return the address of the server in the settings."""
     return Destination(_EVERYWHERE.get(settings.host, settings.host), settings.port)
 
 
 async def find(settings: Settings) -> RunningServer:
-    """Query the readiness of the server at the address in the settings."""
+    """Request `GET /ready` from the server at the address in the settings."""
     destination = local(settings)
     try:
         async with asyncio.timeout(SECONDS):
@@ -144,7 +141,6 @@ async def find(settings: Settings) -> RunningServer:
 
 
 async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Check whether the server of these settings runs and is ready."""
     where = f"{found.destination.host}:{found.destination.port}"
     door = await _door(settings)
     if found.ready is None:
@@ -164,7 +160,7 @@ async def server(settings: Settings, found: RunningServer) -> Iterable[Diagnosis
 
 
 async def _door(settings: Settings) -> bool | None:
-    """Return whether a server listens at the control socket; None for a store that has no files."""
+    """Return whether a server listens on the control socket; None for a store without a control socket."""
     path = control_path(settings)
     if path is None:
         return None
@@ -179,7 +175,6 @@ async def _door(settings: Settings) -> bool | None:
 
 
 async def work(settings: Settings) -> Iterable[Diagnosis]:
-    """Check for parked jobs and for workers that do not respond."""
     if any(not path.exists() for path in store_files(settings)):
         return []
     try:
@@ -206,7 +201,7 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
 async def _broker_is_empty(settings: Settings) -> bool:
     """Return whether the broker lacks the queues of this network.
 
-    In that case the caller must not open the outboxes, which would create the queues.
+    If so, the caller must not open the outboxes, which would create the queues.
     """
     for probe in engine_probes(settings):
         if probe.engine == "RabbitMQ":
@@ -218,7 +213,6 @@ async def _broker_is_empty(settings: Settings) -> bool:
 
 
 async def metrics(settings: Settings, found: RunningServer) -> Iterable[Diagnosis]:
-    """Request the metrics page as Prometheus does, and check the response."""
     if not settings.metrics_port:
         return [warn("metrics", "metrics_port is not set, so no alerts are sent", "set metrics_port (docs/metrics.md)")]
     destination = Destination(_EVERYWHERE.get(settings.metrics_host, settings.metrics_host), settings.metrics_port)
@@ -247,7 +241,6 @@ def _is_public(host: str) -> bool:
 
 
 def push_key(settings: Settings) -> Diagnosis:
-    """Check the web push key, without creating one."""
     if settings.push_key:
         try:
             read_key(settings.push_key)
@@ -290,7 +283,7 @@ _PROXY = "compare the proxy's configuration with deploy/nginx.conf or deploy/Cad
 
 
 async def public_endpoint(settings: Settings, running: RunningServer) -> list[Diagnosis]:
-    """Check the public endpoint `base_url` as clients use it."""
+    """Check the URL in the setting `base_url`, as clients use it."""
     try:
         check_base_url(settings.base_url)
     except InvalidInput:
@@ -321,7 +314,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
     if running.ready is not None and not await _is_ours(response, running):
         message = f"{settings.base_url} and {running.destination.host}:{running.destination.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
-    # Run this check alone, because it counts requests.
+    # This check counts requests, so no other check may run at the same time.
     found += await _bounded(_forwarded(destination, running))
     for findings in await asyncio.gather(_bounded(_upgrade(destination)), _bounded(_uploads(destination, settings))):
         found += findings
@@ -334,7 +327,10 @@ async def _addresses(name: str, port: int) -> list[str]:
 
 
 async def _first(destinations: Sequence[Destination]) -> tuple[Destination, Answer]:
-    """Return the first address that answers, with its response. Raises the last error, or a certificate error at once."""
+    """Return the first address that answers, with its response.
+
+    A certificate error is raised at once; otherwise, the last error is raised.
+    """
     for destination in destinations[:-1]:
         try:
             return destination, await ask(destination, _INSTANCE)
@@ -354,7 +350,7 @@ async def _bounded(look: Awaitable[Iterable[Diagnosis]]) -> list[Diagnosis]:
 
 
 def _source(address: str) -> str:
-    """Return a loopback address to connect to a local proxy from, so that requests do not come from the proxy's own address.
+    """Return a loopback address from which to connect to a local proxy, so that the requests do not have the proxy's own address.
 
     The result is empty for a proxy on another machine or with an IPv6 address.
     """
@@ -395,7 +391,7 @@ def _identity(response: Answer) -> dict[str, Any]:
 
 
 def _unchunked(response: Answer) -> bytes:
-    """Return a body without the framing of chunked transfer encoding, which proxies may use."""
+    """Return a body without the framing of the chunked transfer coding, which a proxy may use."""
     if "chunked" not in response.headers.get("Transfer-Encoding", ""):
         return response.body
     rest, body = response.body, b""
@@ -416,7 +412,7 @@ async def _is_ours(response: Answer, running: RunningServer) -> bool:
 
 
 async def _forwarded(destination: Destination, running: RunningServer) -> Iterable[Diagnosis]:
-    """Check that a client cannot evade its rate limit by sending `X-Forwarded-For`."""
+    """Check that a client cannot evade its rate limit with the header `X-Forwarded-For`."""
     first, second = [await _left(destination, _claimed()) for _ in range(2)]
     if first is None or second is None:
         return [ok("forwarded", "skipped: rate_limits is off")]
@@ -426,8 +422,8 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
         message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
         return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # This request goes directly to the server, from the machine of the proxy. If the server sees only the proxy's
-        # address, it counts toward the limit that all clients share.
+        # This request is sent directly to the server, from the proxy's machine. If the server sees only the proxy's
+        # address, the request counts toward the limit that all clients share.
         await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:
@@ -460,7 +456,7 @@ def _claimed() -> dict[str, str]:
 
 
 class _Left(NamedTuple):
-    """How much of a client's rate limit is left, and when it resets."""
+    """The number of requests that a client may still send, and when its window ends."""
 
     requests: int
     until: str
@@ -473,7 +469,7 @@ async def _left(destination: Destination, headers: dict[str, str]) -> _Left | No
 
 
 async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
-    """Check that the proxy passes WebSockets: a handshake without a token must get the status of the server (101 or 401)."""
+    """Check that the proxy passes WebSockets. The server answers a handshake without a token with 101 or 401."""
     response = await ask(destination, f"{_STREAM}?stream=user", _UPGRADE, read_body=False)
     if response.status not in {101, 401}:
         message = f"the proxy blocks WebSockets: status {response.status}"
@@ -482,14 +478,14 @@ async def _upgrade(destination: Destination) -> Iterable[Diagnosis]:
 
 
 async def _uploads(destination: Destination, settings: Settings) -> Iterable[Diagnosis]:
-    """Check the proxy's body size limit: announce the largest body that the server accepts, without sending it."""
+    """Check the proxy's limit on bodies: announce the largest body that the server accepts, without sending it."""
     most = settings.max_video_bytes + settings.max_upload_bytes
     headers = {"Content-Length": str(most), "Content-Type": "multipart/form-data; boundary=x"}
     try:
         async with asyncio.timeout(SECONDS / 2):
             response = await ask(destination, "/api/v2/media", headers, method="POST", read_body=False)
     except TimeoutError:
-        # The proxy waits for the body, so it accepts the size.
+        # The proxy waits for the body, so it accepts a body of this size.
         return [ok("uploads", f"the proxy accepts request bodies of {most:,} bytes")]
     if response.status == 413:
         advice = f"raise the proxy's body size limit to {most >> 20} MiB (client_max_body_size, max_size)"
@@ -498,11 +494,12 @@ async def _uploads(destination: Destination, settings: Settings) -> Iterable[Dia
 
 
 _RESOLVER = ("RES_OPTIONS", f"timeout:1 attempts:{int(SECONDS)}")
-"""The C library otherwise waits ten seconds for name servers that do not answer, and its thread cannot be cancelled."""
+"""Without these options, the C library waits ten seconds for a name server that does not answer, in a thread that
+cannot be cancelled.
+"""
 
 
 async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> list[Diagnosis]:
-    """Run all checks, and return their findings in order. Nothing is changed."""
     os.environ.setdefault(*_RESOLVER)
     found, settings = preflight.read(environ, overrides)
     if settings is None:
@@ -533,7 +530,7 @@ _Found = Diagnosis | Iterable[Diagnosis]
 
 
 async def _findings(check: str, look: Callable[..., _Found | Awaitable[_Found]], *args: object) -> list[Diagnosis]:
-    """Return the findings of a check. An error of the check itself is a finding too."""
+    """Return the findings of a check. If the check itself fails, the error is a finding."""
     try:
         found = look(*args)
         if isinstance(found, Awaitable):

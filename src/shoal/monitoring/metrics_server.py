@@ -59,7 +59,7 @@ _END = b"\r\n\r\n"
 async def answering(
     listener: socket.socket, page: Callable[[], Awaitable[bytes]], *, most: int = 8, seconds: float = 10.0
 ) -> AsyncIterator[None]:
-    """Serve on a listening socket until the block ends, then close it and every connection.
+    """Serve requests on a listening socket until the block ends. Then close the socket and every connection.
 
     At most `most` connections are open concurrently, each for at most `seconds`.
     """
@@ -92,7 +92,7 @@ class _Connections:
             await task
 
     async def close(self) -> None:
-        """Close every connection, even if its response has not been sent."""
+        """Close every connection, even if its response was not sent completely."""
         await cancel(*self._taken)
 
     async def _meet(
@@ -110,7 +110,7 @@ class _Connections:
                     head = b""
                 writer.write(await answered(head))
                 writer.close()
-                # Wait until the client has read everything or disconnected.
+                # Wait until the client has read the whole response, or has disconnected.
                 await writer.wait_closed()
                 closed = True
         except (TimeoutError, asyncio.IncompleteReadError, OSError):
@@ -137,7 +137,8 @@ class _Connections:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request was read before this call: if the connection were closed with unread data, the client would not get the response.
+    # The request was read before. If the connection were closed with unread data, the client would not get the
+    # response.
     return _answer(503)
 
 
@@ -155,11 +156,11 @@ def _answer(status: int, *headers: tuple[str, str], body: bytes | None = None) -
 
 
 MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
-"""Returns the current metrics. Another thread iterates over them, so they must not change."""
+"""Returns the current metrics. They must not change afterwards, because another thread iterates over them."""
 
 
 class MetricsPage(Collector):
-    """The metrics page: the metrics of all sources and of the process itself, from a separate registry."""
+    """The metrics page. It contains the metrics of all sources, and those of the process, from a registry of its own."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources
@@ -173,21 +174,21 @@ class MetricsPage(Collector):
         """Return the text of the page. Concurrent callers share one generation of it."""
         if self._making is None or self._making.done():
             self._making = asyncio.create_task(self._make(), name="shoal-metrics")
-        # A client that disconnects must not cancel the generation for other clients.
+        # A client that disconnects must not cancel the generation of the page, for which other clients may be waiting.
         return await asyncio.shield(self._making)
 
     async def close(self) -> None:
-        """Cancel a running generation of the page, so that its sources can be closed."""
+        """Cancel the generation of the page, so that the sources can be closed."""
         await cancel(self._making)
 
     async def _make(self) -> bytes:
         read = await asyncio.gather(*(_read(name, source) for name, source in self._sources.items()))
         self._metrics = chain.from_iterable(read)
-        # Thousands of lines take about 10 ms: do not block the event loop.
+        # In a thread, because thousands of lines take about 10 ms.
         return await asyncio.to_thread(generate_latest, self._registry)
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of this scrape. Metrics of several sources with a common name are merged."""
+        """Return the metrics of this scrape. If several sources have a metric of one name, their samples are merged."""
         merged: dict[str, Metric] = {}
         for metric in self._metrics:
             if metric.name in merged:
@@ -207,10 +208,12 @@ async def _read(name: str, source: MetricSource) -> Iterable[Metric]:
 
 @asynccontextmanager
 async def telling(network: Network, running: RunningApp | None = None) -> AsyncIterator[None]:
-    """Serve `GET /metrics` until the block ends, with the metrics of a web process (if `running` is given) or of a worker.
+    """Serve `GET /metrics` until the block ends.
 
-    Does nothing without the setting `metrics_port`. If the address is not available, an error is logged and the process runs
-    without metrics: the commands check the address before they start it.
+    The metrics are those of a web process if `running` is given, otherwise of a worker.
+
+    Without the setting `metrics_port`, nothing is served. If the port is not available, an error is logged and the
+    process runs without metrics; `shoal serve` and `shoal worker` check the port before.
     """
     listener = _listener(network.settings)
     if listener is None:
@@ -218,7 +221,7 @@ async def telling(network: Network, running: RunningApp | None = None) -> AsyncI
         return
     lag = DeliveryLag()
     async with AsyncExitStack() as stack:
-        # Register the restoration of the callback before replacing it, so that no job is counted after the end.
+        # Restore the previous callback at the end, so that no job is counted afterwards.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
         pauses = await stack.enter_async_context(pauses_watched())
@@ -247,7 +250,7 @@ def _sources(
 
 
 def _listener(settings: Settings) -> socket.socket | None:
-    """Return the listening socket; None if metrics are disabled or the address is not available."""
+    """Return the listening socket; None if metrics are disabled or the port is not available."""
     if not settings.metrics_port:
         return None
     host, port = settings.metrics_host, settings.metrics_port + process_slot()

@@ -1,7 +1,7 @@
-"""Checks of the prerequisites of a server: settings, host (disks, memory, limits, clock, programs), engines and mail server.
+"""Checks of what a server needs: settings, host (disks, memory, limits, clock, programs), engines and mail server.
 
-Each check returns findings: one line each, good or not, with the fix. No check changes anything, and no wait for another
-host is longer than `SECONDS`.
+Each check returns findings: one line each, good or bad, with the fix. No check changes anything, and no wait for
+another host is longer than `SECONDS`.
 """
 
 from __future__ import annotations
@@ -54,19 +54,18 @@ from shoal.settings import (
 )
 
 SECONDS = 3.0
-"""Timeout for other hosts."""
 
 Grade = Literal["ok", "warn", "bad"]
-"""`bad`: something does not work, or secrets are exposed. `warn`: it works, but not as it should, or not for long."""
+"""`bad`: something does not work, or secrets are exposed. `warn`: it works, but not well, or may soon fail."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
     check: str
     grade: Grade
     message: str
-    """The finding in one line, without passwords."""
+    """The finding in one line. It contains no password."""
     advice: str = ""
-    """What to do, or empty."""
+    """What the operator should do; empty if nothing."""
 
 
 def ok(check: str, message: str) -> Diagnosis:
@@ -87,14 +86,14 @@ _NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ReadSettings(NamedTuple):
-    """The settings, or None if they cannot be read, with findings about them."""
+    """The settings, and findings about them. The settings are None if they cannot be read."""
 
     findings: list[Diagnosis]
     settings: Settings | None
 
 
 def read(environ: Mapping[str, str], overrides: Mapping[str, str]) -> ReadSettings:
-    """Read the settings as a server would. Unknown settings are reported and ignored, so that the rest can be checked."""
+    """Read the settings as a server does. An unknown setting is reported and ignored, so that the rest can be checked."""
     findings: list[Diagnosis] = []
     path = config_path(environ)
     in_file = _of_file(path, bool(environ.get("SHOAL_CONFIG")), findings)
@@ -212,15 +211,14 @@ _LITTLE_BYTES, _LITTLE_SHARE = _GB, 0.05
 _NOTHING_BYTES, _NOTHING_SHARE = 100_000_000, 0.01
 _FILES, _FEW_FILES = 8_192, 1_024
 _BARE_BYTES = 220_000_000
-"""Memory of a web process with empty caches and the maximum of request bodies."""
+"""Bytes of memory of a web process with empty caches and the maximum of request bodies."""
 _UNSYNCHRONIZED = 5
-"""Result of adjtimex(2) if the clock is not synchronized (TIME_ERROR)."""
+"""The result of adjtimex(2) if the clock is not synchronized (TIME_ERROR)."""
 _TIMEX_BYTES = 512
 _LEAST_SQLITE = (3, 38)
 
 
 def disks(settings: Settings) -> Iterator[Diagnosis]:
-    """Check free space, free inodes and write permission of each file system in use."""
     folders: dict[int, tuple[Path, list[str]]] = {}
     for what, path in _written(settings):
         there = _existing(path)
@@ -272,7 +270,6 @@ def _is_in_memory(path: Path) -> bool:
 
 
 def files(settings: Settings) -> Diagnosis:
-    """Check the limit on open files: of the running server or, without one, of this process."""
     most, whose = _files_of_server(settings)
     if most < _FEW_FILES:
         return bad("files", f"{whose} may open {most:,} files", "raise the limit to 65,536 (LimitNOFILE in the unit)")
@@ -296,7 +293,6 @@ def _files_of_server(settings: Settings) -> tuple[int, str]:
 
 
 def memory(settings: Settings) -> Diagnosis:
-    """Compare the memory of this machine, or of its control group, with the most that the server may need."""
     has = min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _group_bytes())
     timelines = settings.timeline_members * settings.timeline_length * 8
     most = _BARE_BYTES + 4_000 * settings.object_cache
@@ -323,7 +319,6 @@ def _group_bytes() -> int:
 
 
 def clock() -> Diagnosis:
-    """Check whether the kernel's clock is synchronized."""
     state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     if state == _UNSYNCHRONIZED:
         advice = "install systemd-timesyncd or chrony; for a container, on its host"
@@ -334,7 +329,6 @@ def clock() -> Diagnosis:
 
 
 def place_names() -> Diagnosis:
-    """Check that the names of places are installed and can be read."""
     towns = gazetteer.installed()
     if towns is None:
         message = f"{gazetteer.PACKAGE} is not installed: places are shown as coordinates, and members cannot state where they live"
@@ -343,7 +337,6 @@ def place_names() -> Diagnosis:
 
 
 async def programs() -> Diagnosis:
-    """Check that ffmpeg is installed and runs."""
     found = Programs.found()
     if found is None:
         message = "not installed: video and audio uploads are rejected"
@@ -367,7 +360,6 @@ async def programs() -> Diagnosis:
 
 
 def sqlite() -> Diagnosis:
-    """Check the version of the SQLite library, and whether it has FTS5."""
     version = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < _LEAST_SQLITE:
         return bad(
@@ -387,7 +379,7 @@ _SUPPORTED = {
     "Valkey": ((7, 2), (7, 2)),
     "RabbitMQ": ((3, 10), (3, 10)),
 }
-"""For each engine, the oldest version that supports the statements, and the oldest tested version."""
+"""For each engine, the oldest version that has the statements Shoal needs, and the oldest version that is tested."""
 _SETTING = {
     "PostgreSQL": "store, tags or search",
     "DynamoDB": "store or timelines",
@@ -395,7 +387,7 @@ _SETTING = {
     "RabbitMQ": "broker",
 }
 _ELSEWHERE = frozenset({"jobs_set_aside", "workers"})
-"""Measurements that the check of jobs covers."""
+"""Measurements that the check of jobs reports."""
 _OLD_HOURS = 36
 """Hours after which a backup is too old, as in the alert `ShoalBackupOld`."""
 _REFUSED = re.compile(r"password|authenticat|ACCESS_REFUSED|NOAUTH|WRONGPASS|login was refused", re.IGNORECASE)
@@ -453,7 +445,7 @@ def diagnose(reported: EngineHealth) -> Diagnosis:
 
 
 async def schema(settings: Settings) -> Iterable[Diagnosis]:
-    """Open the stores read-only and check their schema version. Missing stores are not created."""
+    """Open the stores read-only and check their schema versions. A missing store is not created."""
     urls = store_urls(settings)
     shown = ", ".join(map(shown_url, urls))
     if any(url.startswith("dynamodb:") for url in urls):
@@ -473,7 +465,7 @@ async def schema(settings: Settings) -> Iterable[Diagnosis]:
 
 
 def _backup(newest: int | None) -> Diagnosis:
-    """Evaluate the age of the newest backup, from the id that `shoal backup` writes to the store."""
+    """Evaluate the age of the newest backup. `newest` is the id that `shoal backup` writes to the store."""
     if not newest:
         return warn("backup", "no backup yet", "schedule `shoal backup` every night (docs/howto/backup.md)")
     hours = (time.time() - milliseconds_of(newest) / 1_000) / 3_600
@@ -484,7 +476,6 @@ def _backup(newest: int | None) -> Diagnosis:
 
 
 async def mail(settings: Settings) -> Diagnosis:
-    """Connect to the mail server, and log in."""
     if not settings.mail:
         message = "not set: members who forget their password must contact an operator"
         return warn("mail", message, "set mail to the URL of a mail server (docs/howto/mail.md)")

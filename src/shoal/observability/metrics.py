@@ -1,4 +1,4 @@
-"""Catalog of every metric that a process exports (name, kind, labels and meaning), and samples in its metric families.
+"""Catalog of all metrics that processes export (name, kind, labels and meaning), and the samples of one scrape.
 
 Units are in the names: seconds, bytes, operations per second, and ratios from 0 to 1.
 """
@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class DescribedMetric(NamedTuple):
-    """A metric as described in `docs/metrics.md`. A counter never decreases during the life of a process."""
+    """A metric in the words of `docs/metrics.md`. A counter never decreases during the life of a process."""
 
     name: str
     kind: Kind
@@ -60,7 +60,7 @@ PROCESS = (
     DescribedMetric("shoal_process_open_fds", "gauge", (), "Number of open file descriptors."),
     DescribedMetric("shoal_process_max_fds", "gauge", (), "Maximum number of open file descriptors."),
 )
-"""Metrics of every process. The client library provides those with the prefix `shoal_process_`."""
+"""Metrics of every process. The client library provides the metrics with the prefix `shoal_process_`."""
 
 REQUESTS = (
     DescribedMetric("shoal_requests_total", "counter", ("route", "status"), "Completed requests, by route and status"),
@@ -84,7 +84,6 @@ REQUESTS = (
     DescribedMetric("shoal_connections", "gauge", (), "Open client connections"),
     DescribedMetric("shoal_listeners", "gauge", (), "Open streams of live updates"),
 )
-"""Metrics of web processes."""
 
 DELIVERIES = (
     DescribedMetric("shoal_events_waiting", "gauge", (), "Unprocessed events in the outboxes of the stores"),
@@ -125,7 +124,6 @@ DELIVERIES = (
         "shoal_tag_increments_waiting", "gauge", (), "Increments received by this process and not yet merged"
     ),
 )
-"""Metrics of the processing of events."""
 
 CACHE_METRICS = (
     DescribedMetric("shoal_warm_timelines", "gauge", (), "Home timelines in the memory of this process"),
@@ -158,7 +156,6 @@ CACHE_METRICS = (
         "Web push messages: `done`; `ended`, no such subscription; `refused`, permanently rejected; `put_off`, retried",
     ),
 )
-"""Metrics of caches, memory, media and mail."""
 
 BACKUPS = (
     DescribedMetric(
@@ -210,7 +207,6 @@ ENGINES = (
     DescribedMetric("shoal_engine_jobs_set_aside", "gauge", _PLACE, "Parked jobs (RabbitMQ)"),
     DescribedMetric("shoal_engine_workers", "gauge", _PLACE, "Consumers of the job queue (RabbitMQ)"),
 )
-"""Metrics reported by engines."""
 
 SECTIONS = {
     "Every process": PROCESS,
@@ -226,7 +222,7 @@ METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in me
 
 
 class Families:
-    """The samples of one scrape, by metric. Raises `KeyError` or `ValueError` for a name or label outside the catalog."""
+    """The samples of one scrape, by metric. Methods raise `KeyError` or `ValueError` for a name or label outside the catalog."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}
@@ -238,10 +234,10 @@ class Families:
     def add_histogram(
         self, name: str, edges: Sequence[float], steps: Iterable[int], total: float, *labels: str
     ) -> None:
-        """Add a histogram with a bucket for each of the `edges` and one above the last edge.
+        """Add a histogram that has a bucket for each of the `edges`, and one bucket above the last edge.
 
-        `steps` has the number of values in each bucket, not cumulative. A value equal to an edge belongs to the bucket
-        of that edge. `total` is the sum of all values.
+        `steps` has the number of values in each bucket; it is not cumulative. A value equal to an edge belongs to the
+        bucket of that edge. `total` is the sum of all values.
         """
         family, labeled = self._of(name), _labeled(name, labels)
         counts = [*accumulate(steps)]
@@ -251,7 +247,6 @@ class Families:
         family.add_sample(f"{name}_count", labeled, counts[-1])
 
     def made(self) -> list[Metric]:
-        """Return the metrics that have samples."""
         return [*self._made.values()]
 
     def _of(self, name: str) -> Metric:

@@ -1,6 +1,6 @@
 """Export of requests and jobs as OpenTelemetry spans over OTLP, configured by the standard variables `OTEL_*`.
 
-Only a process with the setting `opentelemetry` imports this; it needs `pip install -e '.[otel]'`.
+Only a process with the setting `opentelemetry` imports this module. The module needs `pip install -e '.[otel]'`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shoal.observability.request_log import summary_of
 from shoal.observability.tracing import SAMPLED, Record, TraceContext
 
 _SYSTEMS = {"postgres": "postgresql", "dynamodb": "aws.dynamodb"}
-"""Names of engines that differ between the semantic conventions and Shoal."""
+"""Engines whose name in the semantic conventions differs from Shoal's name."""
 _CLOSE_MS = 5_000
 _SERVICE = "shoal"
 
@@ -47,7 +47,7 @@ class OpenTelemetrySpans:
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Span, TraceContext | None]:
-        """Begin a span. Return it with its ids, or with None if `OTEL_SDK_DISABLED` is set."""
+        """Begin a span. Return the span and its ids. Instead of the ids, return None if `OTEL_SDK_DISABLED` is set."""
         kind = SpanKind.CONSUMER if job else SpanKind.SERVER
         span = self._tracer.start_span(name, _context_of(parent, state), kind)
         ids = span.get_span_context()
@@ -57,7 +57,7 @@ class OpenTelemetrySpans:
         return span, made
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a closed record, with its stages and statements."""
+        """End the span of a finished request or job, and add its stages and statements."""
         span: Any = record.span
         if not span.is_recording():
             return
@@ -89,7 +89,7 @@ class OpenTelemetrySpans:
 
 
 def _context_of(parent: TraceContext | None, state: str) -> Context:
-    # Never use the current context of OpenTelemetry: an application that embeds Shoal may have its own spans.
+    # Never use OpenTelemetry's current context: an application that embeds Shoal may have its own spans there.
     if parent is None:
         return Context()
     ids = SpanContext(

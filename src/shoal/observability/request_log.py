@@ -1,8 +1,8 @@
 """Log entries of requests and jobs, and the log formats (text and JSON).
 
 No entry contains a name, an address, a token, a path or a query: a request is logged with its route, and a member with
-their id. No logged value can begin a line: control characters, line separators and direction marks are escaped. In the
-text format, the lines of a traceback begin with a bar; in JSON, the traceback is a field.
+their id. No logged value can begin a line, because control characters, line separators and direction marks are escaped.
+In the text format, each line of a traceback begins with a bar. In JSON, the traceback is a field.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ _LONGEST = 60
 
 
 class StoreTotal(NamedTuple):
-    """Number of statements sent to one kind of store, and their total milliseconds."""
-
     number: int
     ms: float
 
 
 class TimedSpan(NamedTuple):
-    """A stage (`store` is empty) or a statement, with its offset and duration in milliseconds."""
+    """A stage, or a statement to a store, with its offset and duration in milliseconds. `store` is empty for a stage."""
 
     store: str
     what: str
@@ -43,19 +41,18 @@ class TimedSpan(NamedTuple):
 
 
 class _Entry(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The fields that log entries of requests and of jobs have in common."""
+    """The fields that log entries of requests and jobs have in common."""
 
     time: str
-    """Time of the end: UTC, to the millisecond."""
+    """The time when the request or job ended, in UTC, to the millisecond."""
     ms: float
     statements: dict[str, StoreTotal] = {}
-    """Statements by the kind of store."""
+    """Numbers and times of statements, by kind of store."""
     trace: str = ""
     span: str = ""
     parent: str = ""
-    """The parent span."""
     spans: list[TimedSpan] = []
-    """Stages and statements one by one, if the request or job was slow."""
+    """All stages and statements, if the request or job was slow."""
 
 
 class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag_field="kind"):
@@ -67,12 +64,11 @@ class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag
     status: int
     """499 if the client disconnected before the response began."""
     bytes: int = 0
-    """Bytes of the response body."""
     stages: dict[str, float] = {}
-    """Milliseconds by stage; their sum is `ms`."""
+    """Milliseconds by stage. Their sum is `ms`."""
     member: str = ""
     aborted: bool = False
-    """Whether the response was not sent completely."""
+    """Whether the response was not sent to its end."""
 
     @property
     def summary(self) -> str:
@@ -94,16 +90,17 @@ class LoggedRequest(_Entry, omit_defaults=True, kw_only=True, tag="request", tag
 
 
 class LoggedJob(_Entry, omit_defaults=True, kw_only=True, tag="job", tag_field="kind"):
-    """The log entry of a run of a job."""
+    """The log entry of a job run."""
 
     job: str
-    """The store and the number of the job, as shown by `shoal jobs`."""
+    """The store and the number of the job, in the format of `shoal jobs`."""
     event: str
     attempt: int
-    """The number of the attempt, from 1."""
+    """Number of the attempt. The first is 1."""
     outcome: str
-    """`done`, `page` (there is more to do), `waits` (for a write shared by many jobs), `later` (a store is unavailable, or
-    other work comes first), `failed` or `parked`."""
+    """`done`; `page` (the job has more to do); `waits` (for a write shared by many jobs); `later` (a store is
+    unavailable, or other work has priority); `failed`; or `parked`.
+    """
 
     @property
     def summary(self) -> str:
@@ -125,7 +122,6 @@ AnyEntry = LoggedRequest | LoggedJob
 
 
 def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
-    """Return the log entry of a closed request."""
     stages: dict[str, float] = {}
     for stage, began, ended in record.spans():
         stages[stage] = stages.get(stage, 0.0) + ended - began
@@ -143,7 +139,6 @@ def request_entry(record: Record, *, slow: bool) -> LoggedRequest:
 
 
 def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
-    """Return the log entry of a closed job run."""
     return LoggedJob(
         **_common(record, slow=slow),
         job=record.id,
@@ -155,7 +150,10 @@ def job_entry(record: Record, attempt: int, *, slow: bool) -> LoggedJob:
 
 @lru_cache(1024)
 def summary_of(statement: str) -> str:
-    """Return the verb and the table of an SQL statement, as in OpenTelemetry's `db.query.summary`; other texts unchanged."""
+    """Return the verb and the table of an SQL statement, as in OpenTelemetry's `db.query.summary`.
+
+    Any other text is returned unchanged.
+    """
     verb = _VERB.search(statement)
     if verb is None:
         return statement[:_LONGEST]
@@ -172,7 +170,6 @@ def moment(seconds: float) -> str:
 
 
 def _common(record: Record, *, slow: bool) -> dict[str, Any]:
-    """Return the fields that log entries of requests and of jobs have in common."""
     seconds = record.ended - record.began
     fields: dict[str, Any] = {
         "time": moment(record.began_ns / 1e9 + seconds),
@@ -211,7 +208,7 @@ LogFormat = Literal["text", "json"]
 
 
 def one_line(text: str) -> str:
-    """Escape characters that end a line, move the cursor or change the text direction: `\\n`, `\\u202e`."""
+    r"""Escape characters that end a line, move the cursor or change the text direction, as in `\n` and `\u202e`."""
     return _UNSAFE.sub(_escaped, text)
 
 
@@ -224,8 +221,6 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 class TextFormat(logging.Formatter):
-    """Lines for people: time, level, logger and message."""
-
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
@@ -241,7 +236,7 @@ class TextFormat(logging.Formatter):
 class JsonFormat(logging.Formatter):
     """One JSON object per line.
 
-    Entries of the request log have their own fields; other entries have the id of their request.
+    A log entry of a request or job has its own fields. Any other entry has the id of its request.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -266,8 +261,8 @@ class JsonFormat(logging.Formatter):
 def log_to_stderr(level: str, format_: LogFormat) -> None:
     """Write the log of this process to standard error.
 
-    Below WARNING, libraries log requests, headers and frames as they are on the wire, credentials included. The level
-    therefore applies to the loggers of Shoal, and libraries log warnings and errors only.
+    The level applies to the loggers of Shoal. Libraries log only warnings and errors, because below that level they log
+    requests, headers and frames as they are sent, including credentials.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormat() if format_ == "json" else TextFormat())
@@ -277,7 +272,7 @@ def log_to_stderr(level: str, format_: LogFormat) -> None:
 
 
 def read_entry(line: bytes) -> AnyEntry | None:
-    """Parse a line of a JSON log as a request or job; None for any other line."""
+    """Return the request or job in a line of a JSON log; None for any other line."""
     try:
         return _entry.decode(line)
     except msgspec.MsgspecError:
@@ -288,5 +283,5 @@ _entry: msgspec.json.Decoder[AnyEntry] = msgspec.json.Decoder(AnyEntry)
 
 
 def _encodable(text: str) -> str:
-    """Escape surrogates, which JSON cannot encode."""
+    """Escape surrogates, which JSON cannot contain."""
     return text.encode("utf-8", "backslashreplace").decode()

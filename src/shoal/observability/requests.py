@@ -1,9 +1,9 @@
 """Measurement of requests and jobs: a recorder of single requests and jobs for `shoal why-slow`, and statistics of all requests.
 
 `Meter` has the number, latency and failures of requests for the last ten minutes and since the start of the process,
-and the latest slow ones. A latency is counted in one of 80 steps from 0.1 ms, each 21 % longer than the one before, so
-percentiles are accurate to a tenth. Counting a request takes a microsecond. Every ten seconds, the newest counts are
-added to the totals, which have 14 steps in 200 bytes per route.
+and the latest slow requests. A latency is counted in one of 80 steps, which begin at 0.1 ms and are each 21 % longer
+than the one before, so percentiles are accurate to a tenth. Counting a request takes a microsecond. Every ten seconds,
+the newest counts are added to the totals, which have 14 steps and take 200 bytes per route.
 """
 
 from __future__ import annotations
@@ -33,50 +33,44 @@ from shoal.observability.tracing import (
 )
 
 _log = logging.getLogger("shoal.requests")
-# The request log has a separate setting, and does not depend on `log_level`.
+# The request log is controlled by its own setting, not by `log_level`.
 _log.setLevel(logging.INFO)
 
 MAX_LOGGED = 1_000
-"""Maximum number of remembered slow requests, and of job runs."""
+"""Maximum number of slow requests that are remembered. It is also the maximum number of job runs."""
 _ABORTED, _FAILED = 499, 500
 
 RequestLog = Literal["off", "slow", "all"]
 
 
 class SpanSink(Protocol):
-    """An exporter of spans."""
-
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Any, TraceContext | None]:
-        """Begin a span. Return it with its ids, or with None if it has none."""
+        """Begin a span. Return the span and its ids, or the span and None if it has no ids."""
         ...
 
-    def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a closed record, with its stages and statements."""
-        ...
+    def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None: ...
 
 
 class Recorder:
-    """Records requests and jobs for the log, the statistics and traces.
-
-    With the log `off` and without a `spans` exporter, it records only requests and jobs that belong to a caller's trace.
-    """
-
     def __init__(self, log: RequestLog = "off", slow_ms: float = 500.0, spans: SpanSink | None = None) -> None:
         self.log = log
         self.slow_ms = slow_ms
         self._slow_seconds = slow_ms / 1_000
         self._spans = spans
         self.slow: deque[LoggedRequest] = deque(maxlen=MAX_LOGGED)
-        """Latest slow requests, oldest first."""
+        """The newest slow requests, oldest first."""
         self.jobs: deque[LoggedJob] = deque(maxlen=MAX_LOGGED)
-        """Latest job runs that were slow or belong to a trace, oldest first."""
+        """The newest job runs that were slow or belong to a trace, oldest first."""
 
     def begin(
         self, id_: str, method: str, headers: Sequence[tuple[bytes, bytes]], *, traced: bool = True
     ) -> Record | None:
-        """Begin the record of a request; None if it is not recorded. `traced` means that its headers have a `traceparent`."""
+        """Begin the record of a request.
+
+        Return None if the request is not recorded. `traced` means that it has the header `traceparent`.
+        """
         parent = trace_of(headers) if traced else None
         if self.log == "off" and parent is None and self._spans is None:
             return None
@@ -84,7 +78,7 @@ class Recorder:
         return self._begun(id_, method, parent, state, job=False)
 
     def end(self, record: Record, failure: BaseException | None = None) -> None:
-        """Close the record of a request, and log it if required. `failure` is an unhandled error."""
+        """Close the record of a request, and log the request if required. `failure` is an unhandled error."""
         if not record.status:
             record.status = _FAILED if isinstance(failure, Exception) else _ABORTED
         record.close()
@@ -99,7 +93,7 @@ class Recorder:
 
     @contextmanager
     def job(self, id_: str, event: str, attempt: int, trace: bytes) -> Iterator[Record | None]:
-        """Record a run of a job inside the block, which sets the `outcome`."""
+        """Record a job run during the block. The block must set `outcome`."""
         parent = unpack(trace)
         if self.log == "off" and parent is None and self._spans is None:
             yield None
@@ -149,7 +143,7 @@ _SLOTS = 60
 _STEPS = 80
 _FIRST_MS = 0.1
 _TO_TEN = 12
-"""Steps per factor of ten."""
+"""Number of steps in which a latency grows tenfold."""
 _FACTOR = math.log(10) / _TO_TEN
 _MAX_SLOW = 40
 _EVERY = 4
@@ -162,7 +156,7 @@ Each is also the end of one of the 80 finer steps, rounded to three digits."""
 
 
 class Stages(NamedTuple):
-    """How long a request took in milliseconds: until admitted, then until its response was ready, then until that was sent."""
+    """Milliseconds until a request was admitted, then until its response was ready, then until the response was sent."""
 
     admitted: float
     handled: float
@@ -174,10 +168,8 @@ class Stages(NamedTuple):
 
 
 class SlowRequest(NamedTuple):
-    """A slow request with the durations of its stages."""
-
     at_ms: int
-    """Unix milliseconds."""
+    """The time when the request ended, in Unix milliseconds."""
     route: str
     status: int
     request_id: str
@@ -185,35 +177,33 @@ class SlowRequest(NamedTuple):
 
 
 class RouteFigures(NamedTuple):
-    """Statistics of the requests of a route in the last ten minutes, with latencies in milliseconds."""
+    """Statistics of the requests of a route in the last ten minutes. Latencies are in milliseconds."""
 
     route: str
     number: int
     failed: int
-    """Responses with a status of 500 or above."""
+    """Number of responses with a status of 500 or above."""
     p50: float
     p99: float
 
 
 class Slot(NamedTuple):
-    """Statistics of the requests in a period of ten seconds, with latencies in milliseconds."""
+    """Statistics of the requests in a period of ten seconds. Latencies are in milliseconds."""
 
     number: int
     failed: int
     refused: int
-    """Responses 429 and 503."""
+    """Number of responses with status 429 or 503."""
     p50: float
     p99: float
 
 
 @dataclass(slots=True)
 class RequestCounts:
-    """Counts of requests by status, with a histogram of their latencies."""
-
     steps: MutableSequence[int]
-    """Number of requests per step of latency; the last step has no upper end."""
+    """Number of requests in each step of latency. The last step has no upper end."""
     milliseconds: float = 0.0
-    """Sum of the latencies."""
+    """Sum of the latencies, in milliseconds."""
     statuses: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> RequestCounts:
@@ -225,7 +215,7 @@ class RequestCounts:
         self.statuses[status] = self.statuses.get(status, 0) + 1
 
     def include(self, more: RequestCounts) -> None:
-        """Add the latencies and statuses of other counts, without their histogram."""
+        """Add the latencies and statuses of other counts. The histogram does not change."""
         self.milliseconds += more.milliseconds
         for status, number in more.statuses.items():
             self.statuses[status] = self.statuses.get(status, 0) + number
@@ -262,8 +252,8 @@ class Meter:
         self._slow_ms = slow_ms
         self._slots: deque[tuple[int, RequestCounts, dict[str, RequestCounts]]] = deque(maxlen=_SLOTS)
         self.slow: deque[SlowRequest] = deque(maxlen=_MAX_SLOW)
-        """Latest requests that took longer than `slow_ms`, oldest first."""
-        # The totals exclude the newest time interval, which is still being counted.
+        """The newest requests that took longer than `slow_ms`, oldest first."""
+        # The totals lack the requests of the current interval, which are added at its end.
         self._totals: dict[str, RequestCounts] = {}
 
     def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:
@@ -283,20 +273,20 @@ class Meter:
             self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
 
     def totals(self) -> dict[str, RequestCounts]:
-        """Return the counts since the start of the process, by route, as a copy."""
+        """Return a copy of the counts since the start of the process, by route."""
         summed = {route: totals.copy() for route, totals in self._totals.items()}
         for route, counted in self._slots[-1][2].items() if self._slots else ():
             _add_to_total(summed.setdefault(route, _total()), counted)
         return summed
 
     def history(self) -> list[Slot]:
-        """Return the last ten minutes in slots of ten seconds, oldest first, including those without requests."""
+        """Return the last ten minutes in slots of ten seconds, oldest first. A slot without requests is included."""
         now = int(self._clock()) // _SLOT_SECONDS
         found = {slot: counted for slot, counted, _ in self._slots}
         return [_slot(found.get(slot)) for slot in range(now - _SLOTS + 1, now + 1)]
 
     def routes(self) -> list[RouteFigures]:
-        """Return the statistics of routes in the last ten minutes, those with the highest total time first."""
+        """Return the statistics of routes in the last ten minutes. The route with the longest total time is first."""
         now = int(self._clock()) // _SLOT_SECONDS
         sums: dict[str, RequestCounts] = {}
         for slot, _, routes in self._slots:
@@ -329,7 +319,6 @@ def _slot(counts: RequestCounts | None) -> Slot:
 
 
 def _percentiles(steps: Sequence[int]) -> tuple[float, float]:
-    """Return the median and the 99th percentile of the latencies, in milliseconds."""
     cumulative = [*accumulate(steps)]
     p50, p99 = (
         _FIRST_MS * math.exp(bisect_left(cumulative, fraction * cumulative[-1]) * _FACTOR) for fraction in (0.5, 0.99)

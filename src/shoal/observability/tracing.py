@@ -1,8 +1,8 @@
 """Record of the current request or job: its stages, its store statements and its W3C trace context.
 
-Each moment belongs to one stage, so the stages add up to the total. Statements may run concurrently and may then take
-longer in total than the stage in which they were sent. Trace Context, level 1, states which trace a request belongs to, and
-is passed on with the events it emits:
+A request is in one stage at each moment, so the durations of the stages add up to the total. Statements may run
+concurrently, and may then take longer in total than their stage. Trace Context, level 1, names the trace that a request
+belongs to. It is passed on with the events that the request emits:
 
     traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
                  version, trace id, id of the caller's span, flags (1: the caller records this trace)
@@ -28,12 +28,9 @@ _TRACESTATE_CHARACTERS = 512
 _TRACESTATE_MEMBERS = 32
 _PACKED_BYTES = 25
 SAMPLED = 1
-"""The flag of a trace that is recorded."""
 
 
 class TraceContext(NamedTuple):
-    """A span of a trace (W3C Trace Context): 16 bytes of trace id, 8 bytes of span id, and the flags."""
-
     trace_id: bytes
     span_id: bytes
     flags: int = 0
@@ -54,9 +51,9 @@ def unpack(packed: bytes) -> TraceContext | None:
 
 
 def parse(value: bytes) -> TraceContext | None:
-    """Return the span of a `traceparent`, or None if it is malformed.
+    """Return the span in a `traceparent`; None if it is malformed.
 
-    A later version may have more fields after a dash; of its flags only the known one counts.
+    A later version of the header may have more fields after a dash. All flags but the known one are ignored.
     """
     found = _TRACEPARENT.fullmatch(value.strip(b" \t"))
     if found is None:
@@ -76,7 +73,7 @@ def trace_of(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
 
 
 def state_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the joined `tracestate` headers; empty if there are none, or more than 512 characters or 32 members."""
+    """Return the `tracestate` headers joined; empty if there are none, or if they have more than 512 characters or 32 members."""
     joined = b",".join(value for name, value in headers if name == b"tracestate")
     if len(joined) > _TRACESTATE_CHARACTERS or joined.count(b",") >= _TRACESTATE_MEMBERS:
         return ""
@@ -87,9 +84,8 @@ T = TypeVar("T")
 
 _MOST_STAGES = 64
 _MOST_STATEMENTS = 100
-"""Maximum number of statements that are kept one by one regardless of their duration."""
 _LONG_SECONDS = 0.01
-"""Statements longer than this are kept beyond `_MOST_STATEMENTS`, up to twice that number."""
+"""A statement that takes longer than this is recorded separately beyond `_MOST_STATEMENTS`, up to twice that number."""
 WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
     "wait",
     "authenticate",
@@ -99,59 +95,53 @@ WAIT, AUTHENTICATE, READ, HANDLE, RENDER, ENCODE, SEND = (
     "encode",
     "send",
 )
-"""Stages of a request: waiting for a slot; authentication and rate limit; body and parameters; handler; HTML template; JSON;
-sending."""
+"""Stages of a request: waiting for a slot; authentication and rate limit; body and parameters; handler; HTML template;
+JSON; sending.
+"""
 
 
 class TimedStatement(NamedTuple):
-    """A statement sent to a store, with its times by `time.perf_counter`."""
-
     store: str
-    """The kind of store: sqlite, postgres, dynamodb or redis."""
+    """The kind of store: `sqlite`, `postgres`, `dynamodb` or `redis`."""
     what: str
-    """The statement, or the name of the operation."""
     began: float
     ended: float
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """The record of one request or one run of a job. It does not change once it is closed."""
+    """The record of a request or a job run. It does not change after it was closed."""
 
     id: str
     method: str
     parent: TraceContext | None
     trace: TraceContext | None
-    """The span of this request or job."""
     span: Any = None
-    """The span of OpenTelemetry, if that is enabled."""
     member: int = 0
     route: str = "(refused)"
     status: int = 0
     outcome: str = ""
     bytes: int = 0
     complete: bool = False
-    """Whether the response was sent to its end, or the WebSocket was accepted."""
+    """Whether the response was sent to its end. For a WebSocket, whether it was accepted."""
     began_ns: int = field(default_factory=time.time_ns)
     began: float = field(default_factory=perf_counter)
     ended: float = 0.0
     stages: list[tuple[str, float]] = field(default_factory=list)
-    """Each stage and when it began. A stage may be entered several times."""
+    """The names of the stages, and the time when each began. A stage may occur several times."""
     statements: list[TimedStatement] = field(default_factory=list)
     more: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Statements that are not kept one by one: their number and seconds by store."""
+    """Statements that are not recorded separately: their number and seconds, by store."""
     closed: bool = False
 
     def __post_init__(self) -> None:
         self.stages.append((WAIT, self.began))
 
     def enter(self, stage: str) -> None:
-        """Begin a stage, which ends the previous one."""
         if len(self.stages) < _MOST_STAGES and not self.closed:
             self.stages.append((stage, perf_counter()))
 
     def add(self, store: str, what: str, began: float) -> None:
-        """Add a statement that began at this time and ends now."""
         if self.closed:
             return
         ended = perf_counter()
@@ -166,11 +156,10 @@ class Record:
         self.closed, self.ended = True, perf_counter()
 
     def before_sending(self) -> float:
-        """Return the seconds until the response began. The time for sending depends on the client, and is left out."""
+        """Return the seconds until the response began. The time for sending it is left out, because it depends on the client."""
         return next((began for stage, began in self.stages if stage == SEND), self.ended) - self.began
 
     def totals(self) -> dict[str, tuple[int, float]]:
-        """Return the number of statements and their total seconds, by store."""
         sums = dict(self.more)
         for store, _, began, ended in self.statements:
             count, seconds = sums.get(store, (0, 0.0))
@@ -178,7 +167,6 @@ class Record:
         return sums
 
     def spans(self) -> Iterator[tuple[str, float, float]]:
-        """Yield each stage with its begin and end."""
         ends = [began for _, began in self.stages[1:]]
         for (stage, began), ended in zip(self.stages, [*ends, self.ended], strict=True):
             yield stage, began, ended
@@ -197,9 +185,9 @@ end_recording = _CURRENT.reset
 
 @contextmanager
 def for_many() -> Iterator[None]:
-    """Detach tasks started in the block from the current record, because they work for many callers.
+    """Detach tasks that start in the block from the current record, because they work for many callers.
 
-    Each caller records separately how long it waits for them.
+    Each caller records separately how long it waits for these tasks.
     """
     token: Token[Record | None] = _CURRENT.set(None)
     try:
@@ -209,34 +197,31 @@ def for_many() -> Iterator[None]:
 
 
 def enter(stage: str) -> None:
-    """Begin a stage of the current request."""
     record = recording()
     if record is not None:
         record.enter(stage)
 
 
 def name_route(route: str) -> None:
-    """Set the route of the current request."""
     record = recording()
     if record is not None:
         record.route = route
 
 
 def name_member(member_id: int | None) -> None:
-    """Set the member of the current request."""
     record = recording()
     if record is not None:
         record.member = member_id or 0
 
 
 def carried() -> bytes:
-    """Return the current span in the form that an event carries; empty outside any trace."""
+    """Return the current span in the encoding of events; empty outside a trace."""
     record = recording()
     return b"" if record is None or record.trace is None else record.trace.pack()
 
 
 async def timed(store: str, what: str, work: Awaitable[T]) -> T:
-    """Await a reply of a store, and record the time it took."""
+    """Await a reply of a store, and record how long that took."""
     record = recording()
     if record is None:
         return await work

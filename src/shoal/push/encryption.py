@@ -37,13 +37,11 @@ _NO_PADDING = b"\x00\x00"
 
 
 class Sealed(NamedTuple):
-    """An encrypted body, and the headers that describe the encryption."""
-
     body: bytes
     headers: Mapping[str, str]
-    """Without the headers that identify the sender."""
+    """Without the headers that identify the sending server."""
     crypto_key: str = ""
-    """A part of the header `Crypto-Key`, next to the sender's key; may be empty."""
+    """The part of the header `Crypto-Key` that precedes the server's key; may be empty."""
 
 
 def check_key(point: bytes) -> bytes:
@@ -70,7 +68,7 @@ def seal(plain: bytes, key: bytes, secret: bytes, *, standard: bool) -> Sealed:
 def sealed_with(
     plain: bytes, key: bytes, secret: bytes, ours: ec.EllipticCurvePrivateKey, salt: bytes, *, standard: bool
 ) -> Sealed:
-    """Encrypt with the given private key and salt, which must never be used twice."""
+    """Encrypt a message with the given private key and salt. The same key and salt must never be used twice."""
     point = public_bytes(ours.public_key())
     shared = ours.exchange(ec.ECDH(), _point(key))
     if standard:
@@ -115,14 +113,14 @@ _HEAD = in_url(b'{"typ":"JWT","alg":"ES256"}')
 
 
 class ServerKey:
-    """The server's private key for web push (P-256). `contact` is the address (`mailto:` or `https:`) told to push services."""
+    """The server's private key for web push (P-256). `contact` is a `mailto:` or `https:` address, which push services receive."""
 
     def __init__(self, private: bytes, contact: str) -> None:
         self._key = ec.derive_private_key(int.from_bytes(private), ec.SECP256R1())
         self._contact = contact
         self._seal = AESGCM(HKDF(SHA256(), _BYTES, b"", b"shoal push token").derive(private))
         self.public = in_url(public_bytes(self._key.public_key()))
-        """The public key for client subscriptions, in URL-safe base64."""
+        """The public key in URL-safe base64, as clients need it to subscribe."""
         self._signed = lru_cache(1_000)(self._sign)
 
     def token_for(self, origin: str) -> str:
@@ -176,12 +174,12 @@ def load_or_create_key(path: Path) -> bytes:
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(new_key() + "\n")
         try:
-            # The first creator wins: a link to an existing name fails.
+            # Of concurrent creators the first wins, because a link to an existing name fails.
             path.hardlink_to(made)
         except FileExistsError:
             pass
         finally:
             made.unlink()
-    # Copying or moving a store may have changed the file's mode.
+    # A copied or moved store may have files with another mode.
     path.chmod(0o600)
     return read_key(path.read_text("ascii"))

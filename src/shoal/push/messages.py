@@ -19,14 +19,13 @@ from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.push.encryption import MAX_PLAIN
 
 MAX_ENDPOINT = 2_048
-"""Maximum characters of an endpoint's URL."""
 KEY_BYTES, SECRET_BYTES = 65, 16
 """Bytes of an app's public key (an uncompressed point of P-256), and of its shared secret."""
 MAX_SUBSCRIPTIONS = 50
 """Maximum subscriptions of a member; the oldest is replaced."""
 
 PushPolicy = Literal["all", "followed", "follower", "none"]
-"""Whose notifications are sent: all, of followed members, of followers, or none."""
+"""Which notifications are sent: all, those about followed members, those about followers, or none."""
 
 
 class PushSubscription(msgspec.Struct, frozen=True, array_like=True):
@@ -39,11 +38,10 @@ class PushSubscription(msgspec.Struct, frozen=True, array_like=True):
     """Notification types to send, by their names in the Mastodon API."""
     policy: PushPolicy = "all"
     standard: bool = True
-    """Whether messages are encrypted by RFC 8291, or else by its fourth draft, which older apps read."""
+    """Whether messages are encrypted by RFC 8291. If not, they are encrypted by its fourth draft, which older apps read."""
     language: str = "en"
-    """Language of titles."""
     sealed: bytes = b""
-    """The token, by which apps find their account, encrypted with the server's web push key."""
+    """The API token, encrypted with the server's web push key. Apps recognize their account by it."""
 
 
 encode = msgspec.msgpack.Encoder().encode
@@ -107,7 +105,7 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REPORT_RESOLVED: "Your report was closed",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
 }
-# Web pages use these messages too, in the singular and the plural, so the translation catalogs are shared.
+# Singular and plural of each message. Web pages use the same messages, so the translation catalogs are shared.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -118,13 +116,10 @@ _EXCERPT = 140
 
 
 class NoticeToSend(NamedTuple):
-    """A notification, with all data that its push message contains."""
-
     notice: Notice
     time: int
-    """The id of the notification among those of the member."""
+    """The id of the notification within the list of the member."""
     member_id: int
-    """The recipient."""
     actor: Member
     post: Post | None
     language: str
@@ -133,17 +128,13 @@ class NoticeToSend(NamedTuple):
 
 
 class PushMessage(msgspec.Struct, frozen=True):
-    """A message in the format of Mastodon's apps."""
-
     access_token: str
     preferred_locale: str
     notification_id: str
     notification_type: str
     icon: str
-    """URL of the actor's avatar."""
     title: str
     body: str
-    """The beginning of the post, or the actor's bio."""
 
 
 def write(outgoing: NoticeToSend, root: str) -> bytes:
@@ -151,7 +142,8 @@ def write(outgoing: NoticeToSend, root: str) -> bytes:
     message = _message(outgoing, root)
     encoded = msgspec.json.encode(message)
     if len(encoded) > MAX_PLAIN:
-        # Only names and texts of many multi-byte characters exceed the limit. Omit the body, and shorten the title.
+        # Only names and texts with many multi-byte characters exceed the limit. Omit the body then, and shorten the
+        # title.
         encoded = msgspec.json.encode(msgspec.structs.replace(message, body="", title=message.title[:_EXCERPT]))
     return encoded
 

@@ -51,8 +51,10 @@ _SPECIAL_V4 = tuple(
         ),
     )
 )
-"""The IANA IPv4 special-purpose address registry (RFC 6890) and multicast. Entries that IANA marks as globally reachable are
-included: they lead to infrastructure, possibly of the local network (PCP anycast), and never to a push service.
+"""The IANA IPv4 special-purpose address registry (RFC 6890) and multicast.
+
+It includes ranges that IANA marks as globally reachable: they belong to infrastructure, possibly of the local network
+(PCP anycast), and never to a push service.
 """
 
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
@@ -107,7 +109,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address of a host that answers. Raises `httpcore.ConnectError` if none is public."""
+        """Connect to the first address of the host that accepts a connection.
+
+        Raises `httpcore.ConnectError` if no address is public.
+        """
         try:
             async with asyncio.timeout(timeout):
                 found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -143,25 +148,19 @@ def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
 _log = logging.getLogger("shoal.push")
 
 _LIMITS = ConcurrencyLimits(at_once=32, of_one=16, held=1_024, held_of_one=512, patience=20.0)
-"""Limits of all messages, and of those to one push service."""
+"""`of_one` and `held_of_one` limit the messages to one push service, the other limits all messages."""
 _SECONDS = 10.0
 """Timeout of a message. Together with the wait for a slot, it is shorter than the lease of the message's job."""
 _TTL_SECONDS = 48 * 3_600
 """How long a push service keeps a message for an app that is offline."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 600.0
 _REMEMBERED = 1_000
-"""Maximum number of push services with a backoff."""
 
 
 class Sent(Enum):
-    """The outcome of sending a push message."""
-
     DONE = "done"
-    """Accepted by the push service."""
     ENDED = "ended"
-    """The subscription has ended."""
     REFUSED = "refused"
-    """Permanently rejected by the push service."""
 
 
 class PushSender:
@@ -175,9 +174,8 @@ class PushSender:
         self._queue = KeyedQueue(_LIMITS, "other messages come first")
         self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, _REMEMBERED)
         self.outcomes: Counter[Sent] = Counter()
-        """Final outcomes since the start of the process."""
         self.put_off = 0
-        """Attempts since the start of the process that are retried."""
+        """Attempts since the start of the process that failed and will be retried."""
 
     def begin(self, endpoint: str, work: Work) -> asyncio.Future[None]:
         """Queue a task that sends a push message, and return a future that is done when the task is.
@@ -189,7 +187,6 @@ class PushSender:
 
     @property
     def in_flight(self) -> int:
-        """Number of messages being sent or waiting."""
         return len(self._queue)
 
     def _check_backoff(self, service: str) -> None:
@@ -233,7 +230,7 @@ class PushSender:
             headers["Crypto-Key"] = f"{sealed.crypto_key};p256ecdsa={ours}"
         headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(len(sealed.body))}
         async with self._pool.stream("POST", subscription.endpoint, headers=headers, content=sealed.body) as answer:
-            # Do not read the response body: only the status is used, and a body may be endless.
+            # Ignore the response body, which may be endless: only the status is used.
             return int(answer.status)
 
     def _postpone(self, service: str) -> None:
@@ -247,7 +244,7 @@ class PushSender:
 
 
 def origin_of(endpoint: str) -> str:
-    """Return the scheme, host and port of an endpoint: the audience of a signature (RFC 8292, section 2)."""
+    """Return the scheme, host and port of an endpoint, which are the audience of a signature (RFC 8292, section 2)."""
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}"
 

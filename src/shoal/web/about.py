@@ -18,7 +18,7 @@ from shoal.web.rendering import page
 from shoal.web.request_context import PageContext
 
 _FOR_VISITORS = ("contact_account", "contact_email", "rules", "terms_of_service", "privacy_policy")
-"""Settings that the page shows, in its order."""
+"""Settings that the page shows, in the order of the page."""
 
 
 class AboutPath(msgspec.Struct, frozen=True, kw_only=True):

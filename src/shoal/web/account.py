@@ -1,7 +1,7 @@
 """Password and email address of an account: change, reset and confirmation by email.
 
-Loading a page that an email links to changes nothing; only pressing its button does. The response to a reset request does not
-reveal whether the account exists.
+A page that an email links to changes nothing until the member presses its button. The response to a request for a reset
+does not reveal whether the account exists.
 """
 
 from __future__ import annotations
@@ -42,14 +42,10 @@ class ProofPath(msgspec.Struct, frozen=True):
 
 
 class ProofForm(Form, frozen=True, kw_only=True):
-    """The form that confirms an action by the token of a link in an email."""
-
     proof: _Proof
 
 
 class ResetForm(Form, frozen=True, kw_only=True):
-    """A new password, authorized by the token from a password-reset email."""
-
     proof: _Proof
     password: Line = ""
 
@@ -155,7 +151,6 @@ async def undo_form(ctx: PageContext, query: ProofPath) -> Response:
 
 
 async def undo(ctx: PageContext, asked: ProofForm) -> Response:
-    """Restore the previous email address and log out all sessions."""
     ctx.check_sent(asked)
     _ = ctx.words.text
     try:
@@ -184,7 +179,7 @@ async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds:
 
 async def _over(ctx: PageContext, why: str = "") -> Response:
     _ = ctx.words.text
-    message = why or _("It was already used or has expired. Request a new e-mail to get a new link.")
+    message = why or _("The link was already used or has expired. Request a new e-mail to get a new link.")
     return await page(ctx, "mail_over", status=410, title=_("This link has expired"), message=message)
 
 
@@ -293,7 +288,7 @@ async def _too_many_mails(ctx: PageContext, error: TooManyMails, typed: str = ""
 
 
 def _address(text: str) -> str:
-    """Return the email address if it is valid, else an empty string. The text comes from a link, and the page displays it."""
+    """Return the email address if it is valid, otherwise an empty string. The text comes from a link and is displayed."""
     try:
         return check_email(text)
     except InvalidInput:

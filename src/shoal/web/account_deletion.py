@@ -34,7 +34,7 @@ async def show(ctx: PageContext, _query: None = None, wrong: Wrong = RIGHT) -> R
 
 
 async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
-    """Deactivate the account and schedule its deletion. The browser is logged out and redirected to the receipt."""
+    """Deactivate the account and schedule its deletion. Log out the browser and redirect it to the receipt."""
     member, _ = ctx.checked(asked), ctx.words.text
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
@@ -51,7 +51,7 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
 
 
 def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str]]:
-    """Return the kinds of data that an account deletion deletes, each with its number, without kinds whose number is 0."""
+    """Return the kinds of data that an account deletion deletes, each with its number. Kinds with the number 0 are left out."""
     _ = words.text
     kinds = {
         "posts": _("Posts and comments"),
@@ -82,8 +82,6 @@ def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str
 
 
 class GoodbyePath(msgspec.Struct, frozen=True):
-    """The secret of the receipt that a member got when deleting the account."""
-
     receipt: Annotated[str, Meta(max_length=100)]
 
 

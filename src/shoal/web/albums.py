@@ -36,12 +36,10 @@ class CoverView(msgspec.Struct, frozen=True):
     first: tuple[Photo, ...]
     covered: bool
     here: bool = False
-    """Whether the album contains the post that the page is about."""
+    """Whether the album contains a photo of the post that the page is about."""
 
 
 class AlbumView(msgspec.Struct, frozen=True):
-    """An album with one page of its photos."""
-
     id: int
     title: str
     description: str
@@ -54,7 +52,7 @@ class AlbumView(msgspec.Struct, frozen=True):
 
 
 def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
-    """Return an album for a list. `having` are the ids of the albums that contain the post shown on this page."""
+    """Return the view of an album for a list. `having` are the ids of the albums that contain the post of the page."""
     return CoverView(
         cover.album.id,
         cover.album.title,
@@ -131,7 +129,10 @@ async def create(ctx: PageContext, asked: CreateAlbumForm) -> Response:
 
 
 async def _album_at(ctx: PageContext, path: AlbumPath, limit: int = feed.PHOTOS) -> AlbumPage:
-    """Return a page of the album in the URL. Raises `NotFound`, also for an album of another member than the one in the URL."""
+    """Return a page of the album in the URL.
+
+    Raises `NotFound`, also if the album belongs to another member than the member in the URL.
+    """
     found = await feed.page(ctx.reads, ctx.viewer_id, path.id, path.offset, limit)
     if found.owner.member.name != path.handle.lower():
         raise NotFound("There is no such album")
@@ -165,14 +166,14 @@ _OFFERED = 30
 _MOST_CHOSEN = 200
 _Do = Annotated[str, Meta(max_length=60)]
 _Choice = Annotated[str, Meta(max_length=60)]
-"""A photo as `post:media`, the ids of its post and of its file."""
+"""A photo as `post:media`: the id of its post, and the id of its file."""
 
 
 class AlbumForm(IdForm, frozen=True, kw_only=True):
     """A change to an album.
 
-    `do` is `keep` (save title and description), `delete`, or `earlier`, `later`, `first` or `out` followed by the id of a
-    photo.
+    `do` is `keep` (save title and description) or `delete`. For a photo, it is `earlier`, `later`, `first` or `out`,
+    followed by the photo's id.
     """
 
     do: _Do
@@ -189,11 +190,6 @@ class OrderForm(IdForm, frozen=True, kw_only=True):
 
 
 class PostAlbumsForm(IdForm, frozen=True, kw_only=True):
-    """A change to the albums that contain photos of a post.
-
-    `do` is `put` or `take` followed by the id of an album, or `new`; `media` are the photos to add or remove.
-    """
-
     do: _Do
     media: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
     title: Text = ""
@@ -242,7 +238,7 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
 
 
 def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
-    """Return the order with one item moved: one position `earlier` or `later`, or to the start (`first`)."""
+    """Return the order with one item moved: by one position (`earlier` or `later`), or to the start (`first`)."""
     if id_ not in order:
         return list(order)
     at = order.index(id_)
@@ -266,7 +262,7 @@ async def arrange(ctx: PageContext, asked: OrderForm) -> Response:
 
 
 async def offer(ctx: PageContext, path: AlbumPath) -> Response:
-    """Show the member's own photos, newest first, to add some of them to an album."""
+    """Show the photos that the member can add to an album: their own, newest first."""
     member = ctx.member
     reads = ctx.reads
     album = await own_object(ctx.graph, Album, member.id, path.id)
@@ -298,7 +294,7 @@ async def put_in(ctx: PageContext, asked: PhotosForm) -> Response:
 
 
 async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: InvalidInput | None = None) -> Response:
-    """Show the form that adds photos of a post to the member's own albums, or removes them."""
+    """Show the form that adds photos of a post to albums of the member, or removes them from albums."""
     member, reads = ctx.member, ctx.reads
     entry = await entry_with_id(ctx, path.id)
     if entry.author.member.id != member.id or not entry.post.media:
@@ -318,7 +314,6 @@ async def of_post(ctx: PageContext, path: IdPath, typed: str = "", wrong: Invali
 
 
 async def put_post(ctx: PageContext, asked: PostAlbumsForm) -> Response:
-    """Add photos of the member's own post to an album, or remove them from it."""
     member = ctx.checked(asked)
     post = await own_post(ctx.graph, member.id, asked.id)
     media = asked.media or post.media

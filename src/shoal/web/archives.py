@@ -59,12 +59,12 @@ class ArchiveReportView(NamedTuple):
     period: str
     amounts: tuple[str, ...]
     there: str
-    """How much was imported before; empty for nothing."""
+    """Summary of the items imported before, as text; empty if there are none."""
     samples: tuple[SampleView, ...]
     omitted: tuple[OmittedView, ...]
     notes: tuple[str, ...]
     empty: bool
-    """Whether there is nothing to import."""
+    """Whether the archive contains nothing to import."""
 
 
 class ArchiveView(NamedTuple):
@@ -94,7 +94,6 @@ def _archive_view(ctx: PageContext, state: ArchiveState | None, most_bytes: int)
 
 
 def _importing(words: Translated, state: ArchiveState) -> ImportingView | None:
-    """Return the progress of an archive that is being processed, or None in any other phase."""
     if state.phase not in WORK:
         return None
     _ = words.text
@@ -108,7 +107,7 @@ def _importing(words: Translated, state: ArchiveState) -> ImportingView | None:
         return ImportingView(
             words.counted("%(n)s post was found so far.", "%(n)s posts were found so far.", state.done), 0
         )
-    return ImportingView(_("Starting soon."), 0)
+    return ImportingView(_("The import will start soon."), 0)
 
 
 def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
@@ -186,7 +185,7 @@ def _reasons(words: Translated) -> dict[Omission, str]:
         Omission.DELETED: _("imported earlier and deleted by you"),
         Omission.ELSEWHERE: _("not found on this network"),
         Omission.UNSURE: _("possible match by name only: see Find friends"),
-        Omission.UNMATCHED: _("the post it belongs to is not in the archive"),
+        Omission.UNMATCHED: _("the archive lacks the post that the text belongs to"),
         Omission.NO_ACCOUNT: _("not identified in the archive"),
         Omission.REFUSED: _("refused by this server"),
     }
@@ -215,11 +214,10 @@ def _notes(words: Translated, report: ArchiveReport) -> tuple[str, ...]:
 
 
 _NAME = 100
-"""Maximum length of a stored file name, in characters."""
 
 
 class ImportQuery(msgspec.Struct, frozen=True):
-    """The query of the import page; `only="state"` requests only the progress."""
+    """The query of the import page. With `only="state"`, the response contains only the progress."""
 
     only: Literal["", "state"] = ""
 
@@ -229,7 +227,7 @@ class ArchiveForm(Form, frozen=True, kw_only=True):
 
 
 class TakeInForm(Form, frozen=True, kw_only=True):
-    """The archive to import, and the widest visibility that its posts may get."""
+    """The form that starts an import: which archive, and the widest visibility that its posts may get."""
 
     token: Annotated[str, msgspec.Meta(max_length=16)] = ""
     widest: Literal["public", "unlisted", "followers"] = "public"
@@ -252,7 +250,6 @@ async def show_import(ctx: PageContext, query: ImportQuery = _WHOLE_PAGE, wrong:
 
 
 async def send(ctx: PageContext, asked: ArchiveForm) -> Response:
-    """Store the archive and start its analysis."""
     member, file = ctx.checked(asked), asked.file
     if file is None:
         return await show_import(ctx, wrong={"file": ctx.words.text("Choose a file.")})
@@ -267,7 +264,6 @@ async def send(ctx: PageContext, asked: ArchiveForm) -> Response:
 
 
 async def take(ctx: PageContext, asked: TakeInForm) -> Response:
-    """Start the import of an analyzed archive."""
     member, archives = ctx.checked(asked), _archives(ctx)
     state = await asyncio.to_thread(archives.state, member.id)
     if state is not None and (state.phase, state.token) == ("looked", asked.token):
@@ -277,7 +273,7 @@ async def take(ctx: PageContext, asked: TakeInForm) -> Response:
 
 
 async def discard(ctx: PageContext, asked: Form) -> Response:
-    """Delete an archive or its report, and stop an import that is running."""
+    """Delete the uploaded archive or the report of an import. A running import is stopped."""
     member = ctx.checked(asked)
     await asyncio.to_thread(_archives(ctx).discard, member.id)
     return ctx.go("/settings/import")
@@ -295,7 +291,7 @@ _AT_ONCE = 4
 _RETRY_SECONDS = 60.0
 
 _in_flight: set[int] = set()
-"""Members whose archive is being streamed; at most one archive per member."""
+"""Ids of the members to whom this process is streaming an archive. Each member may have one stream."""
 
 
 async def show_export(ctx: PageContext, _params: None) -> Response:
@@ -312,7 +308,7 @@ async def download(ctx: PageContext, asked: Form) -> Response:
     member, _ = ctx.checked(asked), ctx.words.text
     if member.id in _in_flight or len(_in_flight) >= _AT_ONCE:
         raise Unavailable(_("An archive is already being uploaded. Try again in a minute."), retry_after=_RETRY_SECONDS)
-    # Reserve the slot now, not when the first piece is read: another request could come in between.
+    # Reserve the member's slot now. A later reservation would let a second request of the member in.
     _in_flight.add(member.id)
     try:
         await note_alone(ctx.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))
@@ -325,8 +321,6 @@ async def download(ctx: PageContext, asked: Form) -> Response:
 
 
 class _Archive(StreamingResponse):
-    """A streamed archive that releases the member's slot once it is sent or the connection breaks."""
-
     def __init__(self, ctx: PageContext, member: Member, headers: Mapping[str, str]) -> None:
         super().__init__(_pieces(ctx, member), headers=headers, media_type="application/zip")
         self._member_id = member.id

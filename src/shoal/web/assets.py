@@ -27,7 +27,7 @@ from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
 
 _LEAST_BYTES = 1_000
-"""Smallest body that is compressed, in bytes; a smaller one fits into one packet anyway."""
+"""Smallest body that is compressed, in bytes. A smaller body fits into one network packet without compression."""
 _LEVEL = 3
 """The gzip level. At level 3 a page of 80 KB takes 0.25 ms and shrinks to 11 KB; level 6 takes three times as long for 9.6 KB."""
 _GZIP = 16 + zlib.MAX_WBITS
@@ -35,7 +35,6 @@ _ACCEPTED = re.compile(r"(?:^|,)\s*gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[^,]*
 
 
 def _takes_gzip(request: Request) -> bool:
-    """Return whether the client accepts gzip (RFC 9110, section 12.5.3)."""
     return _ACCEPTED.search(request.headers.get("accept-encoding", "")) is not None
 
 
@@ -69,8 +68,6 @@ class Asset(NamedTuple):
 
 
 class Assets(NamedTuple):
-    """All static files by name, and a version that changes if any of them does."""
-
     version: str
     found: dict[str, Asset]
 
@@ -114,8 +111,6 @@ _Word = Annotated[str, Meta(max_length=80)]
 
 
 class AssetPath(msgspec.Struct, frozen=True):
-    """The version for which the page was rendered, and the name of a file."""
-
     version: _Word
     name: _Word
     folder: _Word = ""

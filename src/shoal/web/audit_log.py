@@ -1,7 +1,4 @@
-"""The audit log for admins: actor, action, target, time, address and reason, one sentence per entry.
-
-The log is read-only.
-"""
+"""The page of the audit log for admins, with one sentence per entry."""
 
 from __future__ import annotations
 
@@ -86,7 +83,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
 
 
 def _detail(words: Translated, name: str, value: str | int) -> str:
-    """Return a detail of an audit entry as text. A value without a translation is shown as stored."""
+    """Return a detail of an audit entry as text. A value without a translation is returned as stored."""
     _ = words.text
     shown = words.number(value) if isinstance(value, int) else _values(words).get(value, value)
     label = {
@@ -100,11 +97,11 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "severity": _("effect"),
         "uses": _("uses"),
         "why": _("why"),
-        "count": _("times in this hour"),
+        "count": _("failed logins in this hour"),
         "app": _("app"),
         "session": _("session"),
         "passkey": _("passkey"),
-        "days": _("days until then"),
+        "days": _("days until the deletion"),
         "target": _("into"),
         "jobs": _("jobs"),
     }.get(name, name)
@@ -136,11 +133,11 @@ class AuditLine(msgspec.Struct, frozen=True):
     actor: str
     """The actor's user name at the time of the action, with an @; a description if no member was logged in."""
     actor_path: str
-    """Path of the actor's entries; empty if no member was logged in."""
+    """Path of the list of the actor's entries; empty if no member was logged in."""
     target: str
     """The name or id of the object of the action; empty if the action has none."""
     target_path: str
-    """Path of the entries about the target; empty if it has no id."""
+    """Path of the list of entries about the target; empty if the target has no id."""
     address: str
     reason: str
     details: tuple[str, ...]
@@ -148,7 +145,8 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     words, entry = ctx.words, dated.entry
-    # Deleting an account removes the address from its failed logins, but `holder_id` shows that they came from outside.
+    # Account deletion removes the address from failed logins of the account. `holder_id` still shows that a login came
+    # from outside.
     outside = dated.address or entry.holder_id
     default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
     return AuditLine(
@@ -175,7 +173,7 @@ def _target(dated: DatedEntry) -> str:
 
 _ENTRIES = 40
 _NO_MATCH = -1
-"""An id that no object has, for a name that does not exist."""
+"""An id that no object has. It is used for a user name that does not exist, so that the filter finds no entry."""
 
 
 class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
@@ -187,7 +185,6 @@ class AuditLogQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def show(ctx: PageContext, query: AuditLogQuery) -> Response:
-    """List entries, newest first: all, or filtered by actor, target or verb."""
     ctx.staff(Role.ADMIN)
     verbs = frozenset(verb for verb in AuditVerb if verb == query.verb)
     audit_filter = AuditFilter(await _id_of(ctx, query.actor), await _id_of(ctx, query.target), verbs)
@@ -207,7 +204,7 @@ async def show(ctx: PageContext, query: AuditLogQuery) -> Response:
 
 
 async def _id_of(ctx: PageContext, who: str) -> int | None:
-    """Return the id for a user name or an id; None for an empty text."""
+    """Return the member id for a user name or an id; None for an empty text."""
     name = who.strip()
     found = await id_called(ctx.graph, name) if name else None
     return _NO_MATCH if name and found is None else found

@@ -25,8 +25,6 @@ _HOUR, _MINUTE = 3_600, 60
 
 
 class PasswordRefusal(NamedTuple):
-    """The message, status and headers of a refused login."""
-
     words: str
     status: int = 422
     headers: Mapping[str, str] = MappingProxyType({})
@@ -34,7 +32,6 @@ class PasswordRefusal(NamedTuple):
     """Whether password logins to the account are locked from this address: see `LockedOut`."""
 
     def on(self, response: Response) -> Response:
-        """Apply the status and headers of the refusal to a response, and return it."""
         response.status_code = self.status
         response.headers.update(self.headers)
         return response
@@ -62,10 +59,10 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
 
 
 async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
-    """Log in a member whose password was verified, and redirect the browser.
+    """Log in a member whose password was verified, and redirect the browser to `to`.
 
-    If the member has a second factor and has not passed it yet (`proved` is false), the browser is redirected to the page that
-    asks for it.
+    If the member has a second factor and has not passed it yet (`proved` is false), redirect to the form for the second
+    factor instead.
     """
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
     asks = HALFWAY in begun.token.scopes
@@ -76,7 +73,7 @@ async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = Fal
 
 
 async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
-    """Set the login cookie on the response. The previously logged-in member is logged out."""
+    """Set the login cookie on the response. A member who was logged in before in this browser is logged out."""
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:

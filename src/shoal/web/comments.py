@@ -43,24 +43,23 @@ class CommentForm(msgspec.Struct, frozen=True):
     text: str
     visibility: str
     visible_to: str
-    """The visibility as one word."""
     replying: str
-    """Whom the comment will mention, as a phrase."""
+    """A phrase with the members whom the comment will mention."""
     mentions: str
-    """Their names, separated by blanks."""
+    """User names of the members whom the comment will mention, separated by spaces."""
     request: str
     depth: int
-    """Depth of the comment that is answered; -1 for the post of the page."""
+    """Depth of the comment that this comment replies to; -1 for a reply to the post of the page."""
     most: int
     more: str
-    """URL of the full compose form, with pictures and all options."""
+    """URL of the full compose form, which has all options and accepts pictures."""
     wrong: str = ""
 
 
 def comment_form(
     ctx: PageContext, entry: Entry, values: Writing | None = None, depth: int = -1, *, wrong: str = ""
 ) -> CommentForm:
-    """Return the form for a comment on an entry: empty, or with the `values` of a form that was refused."""
+    """Return the form for a comment on an entry. It is empty, or has the `values` of a form that was refused."""
     member = ctx.viewer
     values = values or (answering(member, entry) if member else Writing(reply_to=as_id(entry.post.id)))
     names = addressees(member, entry) if member else []
@@ -80,17 +79,16 @@ def comment_form(
 
 
 _DEEPEST = 4
-"""Replies to a comment at this depth follow it without being indented: a line must stay wide enough to read."""
+"""Replies to a comment at this depth are not indented further, so that their lines stay wide enough to read."""
 
 Order = Literal["oldest", "liked"]
-"""The order of the comments on the same post."""
 
 
 class CommentView(NamedTuple):
     post: PostView
     replies: Sequence[CommentView] = ()
     number: str = ""
-    """The number of all replies below the comment, as a phrase."""
+    """A phrase with the number of all replies below the comment."""
 
 
 class OrderLink(NamedTuple):
@@ -103,13 +101,13 @@ class ThreadView(msgspec.Struct, frozen=True):
     above: Sequence[PostView]
     below: Sequence[CommentView]
     orders: Sequence[OrderLink]
-    """Links to the orders of the comments; none for fewer than two comments."""
+    """Links to the orders of comments; empty if there are fewer than two comments."""
     more: str
     """URL of further comments; empty if all are shown."""
 
 
 def thread_of(ctx: PageContext, entry: Entry, found: Thread, order: Order = "oldest", grid: str = "") -> ThreadView:
-    """Return the thread around a post. `grid` is a parameter of the page: see `PostPage`."""
+    """Return the thread around a post. `grid` is the parameter of the same name in `PostPage`."""
     post, _ = entry.post, ctx.words.text
     entries = {one.post.id: one for one in (*found.above, entry, *found.below)}
     children: dict[int, list[Entry]] = {}
@@ -122,7 +120,7 @@ def thread_of(ctx: PageContext, entry: Entry, found: Thread, order: Order = "old
 
     def made(one: Entry, depth: int) -> PostView:
         parent = entries.get(one.post.parent_id)
-        # Only below the deepest level do indents not show which comment is answered.
+        # Below the deepest level, replies are not indented, so the name shows which comment they answer.
         named = {one.post.parent_id: AnsweredPost(parent.author.member.name)} if parent and depth > _DEEPEST else {}
         return post_of(ctx, one, named, depth=min(depth, _DEEPEST), known=known_of(entries, one))
 
@@ -152,7 +150,10 @@ def thread_of(ctx: PageContext, entry: Entry, found: Thread, order: Order = "old
 
 
 def known_of(entries: Mapping[int, Entry], comment: Entry) -> Collection[str]:
-    """Return the participants of the post that a comment answers, if the page shows that post (one of `entries`) above it."""
+    """Return the names of the participants of the post that a comment replies to.
+
+    The result is empty unless this post is one of `entries`, the posts that the page shows above the comment.
+    """
     parent = entries.get(comment.post.parent_id)
     return _participants(parent) if parent else ()
 
@@ -172,8 +173,6 @@ _Depth = Annotated[int, Meta(ge=-1, le=100)]
 
 
 class AnswerQuery(msgspec.Struct, frozen=True):
-    """The post to reply to, and its depth in the thread."""
-
     id: Id
     depth: _Depth = 0
 
@@ -183,19 +182,17 @@ class NewComment(IdForm, frozen=True, kw_only=True):
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     mentions: Names | None = None
-    """Names of the participants that the comment mentions, as the form stated them."""
+    """User names of the participants that the comment mentions, as the form contained them."""
     depth: _Depth = -1
-    """Depth of the comment that is answered; -1 for the post of the page."""
+    """Depth of the comment that this comment replies to; -1 for a reply to the post of the page."""
 
 
 class VoteForm(IdForm, frozen=True, kw_only=True):
-    """The indices of the chosen options."""
-
     choices: Annotated[tuple[Annotated[int, Meta(ge=0, le=1_000)], ...], Meta(max_length=100)] = ()
 
 
 async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
-    """Return the comment form for a script to insert. Without a script, redirect to the compose page."""
+    """Return the comment form, which a script inserts into the page. Without a script, redirect to the compose page."""
     if not ctx.partial:
         return ctx.go("/compose", reply_to=asked.id)
     form = comment_form(ctx, await entry_with_id(ctx, asked.id), depth=asked.depth)
@@ -203,7 +200,7 @@ async def answer(ctx: PageContext, asked: AnswerQuery) -> Response:
 
 
 async def comment(ctx: PageContext, asked: NewComment) -> Response:
-    """Create a comment. A script gets the rendered comment and an empty form for the next one."""
+    """Create a comment. A script gets the rendered comment, and an empty form for another comment."""
     answered = await entry_with_id(ctx, asked.id)
     pending = PendingAction("comment", asked.id, asked.text.strip(), asked.request)
     page_ = f"/@{answered.author.member.name}/{answered.post.id}"
@@ -252,7 +249,6 @@ async def _refused(ctx: PageContext, answered: Entry, form: CommentForm) -> Resp
 
 
 async def vote(ctx: PageContext, asked: VoteForm) -> Response:
-    """Vote in a poll. A script gets the poll with its results."""
     member = ctx.checked(asked)
     poll = await access_poll(ctx.graph, member.id, asked.id)
     if not asked.choices:

@@ -32,7 +32,6 @@ _BLURS = (
 
 
 def samples(now_ms: int) -> Iterator[tuple[str, Entry]]:
-    """Yield sample posts, one for each visual state, with the name of the state."""
     ann = _member(1, "ann", "Ann Arden")
     ben = _member(2, "benedikt_with_a_long_name", "Benedikt von der Langen Straße am Wasserfall")
     photos = [_photo(n, *size) for n, size in enumerate(((1500, 1000), (1000, 1500), (1600, 900), (1200, 1200)))]

@@ -73,49 +73,41 @@ class Sheet(msgspec.Struct, frozen=True):
     pictures: tuple[PictureCard, ...]
     visibilities: tuple[SheetChoice, ...]
     visible_to: SheetChoice
-    """The chosen one of the visibilities, or else the first."""
+    """The selected visibility; the first one if none is selected."""
     languages: tuple[SheetChoice, ...]
     language: str
-    """Name of the chosen language; empty if it is not specified."""
     durations: tuple[SheetChoice, ...]
     licenses: tuple[tuple[License, str, str], ...]
     """Value, name and description of each."""
     options: tuple[str, ...]
-    """Poll options as typed, padded with empty lines up to the maximum."""
+    """Poll options as typed. Empty options follow them, up to the maximum number."""
     zones: tuple[str, ...]
     takes: str
     accepts: str
-    """Content types that the file picker offers."""
     place_words: str
     names_places: bool
-    """Whether the server knows the names of towns."""
     draft: str
-    """The key under which the browser stores the draft; empty when editing."""
+    """The key under which the browser stores the draft; empty when a published post is edited."""
     lacking: str
-    """The question about pictures without a description; empty if there is nothing to ask."""
 
 
 class SheetState(msgspec.Struct, frozen=True, kw_only=True):
-    """The compose form as typed, with its media, errors and context."""
-
     form: Writing
     media: Sequence[Media] = ()
     refused: tuple[Refused, ...] = ()
     wrong: Mapping[str, str] = {}
-    """Errors by part of the form; "" for an error that belongs to no part."""
+    """Error messages by the part of the form that they belong to; "" is the key of a message for the whole form."""
     lacking: bool = False
-    """Whether to ask about pictures without a description."""
     answers: PostView | None = None
-    """The post that is answered, if the member may still see it."""
+    """The post that the new post replies to, if the member may still see it."""
     replying: str = ""
-    """Whom the reply will mention, as a phrase."""
+    """A phrase with the members whom the reply will mention."""
     mentions: str | None = None
-    """Their names, separated by blanks; None for a post that is no reply."""
+    """User names of the members whom the reply will mention, separated by spaces; None for a post that is no reply."""
     edits: Post | None = None
     recipients: str | None = None
     """The recipients of a direct message as typed; None for a post."""
     offered: tuple[Face, ...] = ()
-    """Members to pick as recipients."""
 
 
 def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
@@ -166,7 +158,6 @@ def _visibilities(words: Translated, form: Writing, edits: Post | None) -> tuple
 
 
 def visibility_words(words: Translated) -> dict[Visibility, tuple[str, str, str]]:
-    """Return the name, description and icon of each visibility."""
     _ = words.text
     return {
         Visibility.PUBLIC: (
@@ -236,10 +227,10 @@ def _takes(ctx: PageContext) -> str:
 def _place_words(words: Translated, precision: PlacePrecision) -> str:
     _ = words.text
     return {
-        PlacePrecision.EXACT: _("Stored exactly as you enter it."),
-        PlacePrecision.M100: _("Rounded to about 100 meters."),
-        PlacePrecision.KM: _("Rounded to about one kilometer."),
-        PlacePrecision.KM10: _("Rounded to about ten kilometers."),
+        PlacePrecision.EXACT: _("The place is stored exactly as you enter it."),
+        PlacePrecision.M100: _("The place is rounded to about 100 meters."),
+        PlacePrecision.KM: _("The place is rounded to about one kilometer."),
+        PlacePrecision.KM10: _("The place is rounded to about ten kilometers."),
         PlacePrecision.CITY: _("Only the town is stored."),
         PlacePrecision.NONE: _("Your settings do not store places, so this one is discarded."),
     }[precision]
@@ -257,7 +248,6 @@ def _lacking(words: Translated, cards: Sequence[PictureCard]) -> str:
 
 
 def local_time(ms: int, zone: str) -> str:
-    """Return a time (Unix ms) as local time in the format of a `datetime-local` field."""
     return datetime.fromtimestamp(ms / 1_000, ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M")
 
 
@@ -270,7 +260,7 @@ _FIELDS = {
     "expires_in": "poll",
     "scheduled_at": "at",
 }
-"""The part of the form that belongs to a command's field, where their names differ."""
+"""Fields of commands, each with the part of the form in which its error is shown, where both names differ."""
 _PARTS = {"recipients", "text", "spoiler", "pictures", "poll", "place", "at", "visibility", "language"}
 _ORDER = tuple(Visibility)
 
@@ -281,7 +271,6 @@ class ComposeQuery(msgspec.Struct, frozen=True):
     reply_to: Id = NO_ID
     scheduled: Id = NO_ID
     again: Id = NO_ID
-    """A post of the member to rewrite; it is deleted once the new post is published."""
 
 
 async def new(ctx: PageContext, query: ComposeQuery) -> Response:
@@ -296,7 +285,6 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
 
 
 def begun(member: Member) -> Writing:
-    """Return an empty compose form with the member's defaults."""
     return Writing(
         visibility=member.default_visibility.value,
         sensitive=member.default_sensitive,
@@ -309,7 +297,7 @@ def begun(member: Member) -> Writing:
 
 
 def answering(member: Member, entry: Entry) -> Writing:
-    """Return an empty reply form that is no more widely visible than the post."""
+    """Return an empty reply form. Its visibility is at most as wide as the post's."""
     visibility = max(entry.post.visibility, member.default_visibility, key=_ORDER.index)
     return replace(begun(member), reply_to=as_id(entry.post.id), visibility=visibility.value)
 
@@ -317,8 +305,8 @@ def answering(member: Member, entry: Entry) -> Writing:
 def addressees(member: Member, entry: Entry, named: str | None = None) -> list[str]:
     """Return the names of the participants, whom a reply mentions: a member is notified of a reply only if it mentions them.
 
-    `named` are the names that the form had, separated by blanks. A name that an edit of the post has added since is left out,
-    because the author of the reply did not see it.
+    `named` are the user names that the form contained, separated by spaces. Names that an edit added to the post later
+    are left out, because the author of the reply did not see them.
     """
     names = [entry.author.member.name, *(mention.name for mention in entry.post.mentions)]
     seen = names if named is None else named.split()
@@ -326,11 +314,14 @@ def addressees(member: Member, entry: Entry, named: str | None = None) -> list[s
 
 
 _NAMED = 3
-"""Maximum number of participants that are named; of the others, the form shows only the number."""
+"""Maximum number of participants whose names the form shows. It shows only the number of the others."""
 
 
 def replying_to(words: Translated, names: Sequence[str], *, everyone: bool = False) -> str:
-    """Return whom a reply mentions, as a phrase; empty for no names. With `everyone`, as for messages, no names are left out."""
+    """Return a phrase with the members whom a reply mentions; empty for no names.
+
+    With `everyone`, which direct messages use, the phrase contains all names.
+    """
     if not names:
         return ""
     most = len(names) if everyone else _NAMED
@@ -357,7 +348,7 @@ async def _again(ctx: PageContext, member: Member, id_: int) -> Writing:
 
 
 async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response:
-    """Return the compose form, with status 422 if the server refused something in it."""
+    """Return the page with the compose form. Its status is 422 if the server refused a part of the form."""
     form, status = shown.form, 422 if shown.refused or shown.wrong or shown.lacking else 200
     media = await own_files(ctx, member, [picture.id for picture in form.pictures])
     if form.reply_to and shown.edits is None:
@@ -373,7 +364,7 @@ async def sheet(ctx: PageContext, member: Member, shown: SheetState) -> Response
 
 
 def _lost(ctx: PageContext, form: Writing, there: set[int]) -> Sequence[Refused]:
-    """Return an error for each picture that no longer exists, because files without a post are deleted after a day."""
+    """Return an error for each picture of the form that no longer exists. A file without a post is deleted after a day."""
     words = ctx.words.text(
         "This file was deleted, because files that are not in a post are kept for one day only. Add it again."
     )
@@ -388,7 +379,7 @@ async def send(ctx: PageContext, asked: Writing) -> Response:
 async def submit(
     ctx: PageContext, member: Member, typed: SheetState, store: Callable[[PageContext, Member, Writing], Awaitable[str]]
 ) -> Response:
-    """Store the post, or show the form again with the error. `store` returns the path to redirect to."""
+    """Store the post with `store`, which returns the path to redirect to. After an error, show the form with the error."""
     pictures, refused = await take_files(ctx, member, typed.form.files)
     form = replace(typed.form, files=(), pictures=(*typed.form.pictures, *pictures))
     shown = replace(typed, form=form, refused=refused)
@@ -407,7 +398,7 @@ async def submit(
 
 
 async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
-    """Create or schedule a post and return the path of its page, or of the list of scheduled posts."""
+    """Create or schedule a post. Return the path of the post's page or of the list of scheduled posts."""
     writes, at = ctx.writes, moment_of(form)
     writes.pressure.check()
     if form.reply_to:
@@ -435,10 +426,9 @@ def check_says_something(text: str) -> None:
 
 
 async def _drop(ctx: PageContext, member: Member, id_: int) -> None:
-    """Delete the post, or cancel the scheduled post, that a new one replaces."""
     writes = ctx.writes
     node = (await writes.graph.obj_get((id_,))).get(id_)
-    # The old post may have been published, cancelled or deleted in the meantime.
+    # In the meantime, the old post may have been deleted, or the scheduled post published or cancelled.
     with contextlib.suppress(NotFound):
         await (posts.delete if isinstance(node, Post) else scheduled_posts.cancel)(writes, member.id, id_)
 
@@ -454,7 +444,6 @@ def wrong_of(ctx: PageContext, error: ShoalError) -> dict[str, str]:
 
 
 def form_bytes(settings: Settings) -> int:
-    """Return the maximum size in bytes of a form with files."""
     pictures = settings.max_media_per_post * settings.max_upload_bytes
     return max(pictures, settings.max_video_bytes) + _FORM_BYTES
 

@@ -40,7 +40,6 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def focus(self) -> tuple[float, float]:
-        """Return the focal point in the coordinates of media: -1 to 1, with y pointing up."""
         return self.across / 50 - 1, 1 - self.down / 50
 
 
@@ -52,41 +51,44 @@ class Writing(Form, frozen=True, kw_only=True):
     visibility: VisibilityName = "public"
     pictures: Annotated[tuple[FileOfPost, ...], Meta(max_length=100)] = ()
     files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
-    """Files sent with the form itself, if no script uploaded them before."""
+    """Files in the request of this form, which a browser without scripts sends."""
     options: Annotated[tuple[Line, ...], Meta(max_length=20)] = ()
     multiple: bool = False
     hide_totals: bool = False
     seconds: Annotated[int, Meta(ge=0, le=10_000_000_000)] = 0
-    """How long the poll is open; 0 in an edit keeps the duration."""
+    """Duration of the poll in seconds. When a post is edited, 0 leaves the duration unchanged."""
     place: Annotated[str, Meta(max_length=2_000)] = ""
-    """The town, or latitude and longitude."""
+    """The name of a town, or latitude and longitude."""
     coordinates: _Word = ""
-    """Coordinates that a map or an earlier form gave for the place (see `place_names.place_typed`)."""
+    """Coordinates that belong to the name in `place`, from a map or from the form before (see `place_names.place_typed`)."""
     at: _Word = ""
-    """When to publish the post, as a browser sends a local time: `2026-11-24T18:30`."""
+    """The local time at which to publish the post, in the format of a browser: `2026-11-24T18:30`."""
     zone: _Word = "UTC"
     license: License = License.RESERVED
     downloads: bool = False
     reply_to: Id = NO_ID
     mentions: Names | None = None
-    """Names of the participants that a reply mentions, as the form stated them."""
+    """User names of the participants that a reply mentions, as the form contained them."""
     instead_of: Id = NO_ID
-    """A post or scheduled post of the member that is deleted when this one is published."""
+    """Id of a post or scheduled post that this post replaces: it is deleted when this post is published."""
     request: _Word = ""
-    """Idempotency key of the form."""
+    """Idempotency key of the form, so that a form that is sent twice creates one post."""
     asks: bool = False
-    """Whether to ask before publishing a picture without a description."""
+    """Whether to ask the member before a picture without a description is published."""
     do: _Word = "post"
-    """The button: `post`, `anyway`, `add`, or `up`, `down` and `remove` with the id of a picture."""
+    """The pressed button: `post`, `anyway` or `add`; or `up`, `down` or `remove`, followed by the id of a picture."""
 
 
 def as_id(number: int) -> Id:
-    """Return the number with the type of ids in forms, which is int at run time: stores and encoders refuse subclasses."""
+    """Return the number as an `Id`, the type of ids in forms.
+
+    At run time it stays an int, because stores and encoders refuse subclasses.
+    """
     return cast("Id", number)
 
 
 def with_place(words: Translated, form: Writing, place: Place | None) -> Writing:
-    """Return the form with a place: its town if it is known, and its coordinates."""
+    """Return the form with a place as coordinates, and as the name of a town if it is known."""
     if place is None:
         return form
     return replace(form, place=town_label(words, place) or as_typed(place), coordinates=as_typed(place))
@@ -108,7 +110,6 @@ def of_post(words: Translated, post: Post, media: Sequence[Media], poll: Poll | 
 
 
 def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing:
-    """Return the compose form for editing a scheduled draft, without its time."""
     asked, place = draft.poll, draft.place
     form = Writing(
         text=draft.text,
@@ -140,7 +141,7 @@ def picture_of(media: Media) -> FileOfPost:
 
 
 async def draft_of(words: Translated, form: Writing) -> Draft:
-    """Return the draft that the compose form describes. Raises `InvalidInput` for an unknown place."""
+    """Return the draft of a post with the values of the compose form. Raises `InvalidInput` for an unknown place."""
     return Draft(
         text=form.text,
         spoiler=form.spoiler,
@@ -157,7 +158,6 @@ async def draft_of(words: Translated, form: Writing) -> Draft:
 
 
 def poll_of(form: Writing) -> PollDraft | None:
-    """Return the poll of the compose form, or None if no option is filled in."""
     options = tuple(option for option in form.options if option.strip())
     if not options:
         return None
@@ -165,7 +165,10 @@ def poll_of(form: Writing) -> PollDraft | None:
 
 
 def moment_of(form: Writing) -> int:
-    """Return when to publish the post, in Unix milliseconds; 0 for now. Raises `InvalidInput` for an invalid time or zone."""
+    """Return the time at which to publish the post, in Unix milliseconds; 0 to publish it now.
+
+    Raises `InvalidInput` for an invalid time or zone.
+    """
     return moment_in(form.at, form.zone) if form.at.strip() else 0
 
 
@@ -182,7 +185,7 @@ def moment_in(at: str, zone: str) -> int:
 
 
 def arranged(form: Writing) -> Writing:
-    """Return the compose form after a picture's button (`do`), such as move or remove, was pressed."""
+    """Return the compose form with its pictures changed by the pressed button (`do`), such as `up` or `remove`."""
     verb, _, number = form.do.partition(":")
     ids = [str(picture.id) for picture in form.pictures]
     if number not in ids:

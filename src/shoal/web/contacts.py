@@ -22,11 +22,10 @@ from shoal.web.view_models import Face, face_of
 class ContactView(NamedTuple):
     face: Face
     words: str
-    """Why the member was found."""
+    """A phrase that says why the member was found."""
     chosen: bool
-    """Whether the member is selected by default; a match by name alone is not."""
+    """Whether the member is selected at first. A member found only by a matching name is not selected."""
     known: bool
-    """Whether the viewer follows the member or has requested to."""
 
 
 def _match(ctx: PageContext, found: ContactMatch) -> ContactView:
@@ -38,7 +37,7 @@ def _match(ctx: PageContext, found: ContactMatch) -> ContactView:
     elif found.match == "name":
         words = _("Same name as %(account)s, possibly someone else")
     else:
-        words = _("Says they are %(account)s on another network")
+        words = _("This person says that they are %(account)s on another network")
     face, known = face_of(ctx, found.profile.member), found.following or found.requested
     return ContactView(face, words % {"account": found.given}, found.match != "name", known)
 
@@ -60,7 +59,7 @@ async def show(ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong 
 
 
 async def look(ctx: PageContext, asked: FollowListForm) -> Response:
-    """Show the members of this network who match accounts in the list that was sent."""
+    """Show the members of this network who match accounts in the uploaded follow list."""
     ctx.checked(asked)
     try:
         found = await _found(ctx, asked)

@@ -42,7 +42,7 @@ from shoal.web.request_context import Handle, IdForm, IdPath, PageContext
 from shoal.web.view_models import Face, PostView, face_of, post_of
 
 _NAMES = 3
-"""Maximum number of participants whose names a list entry shows; it shows only the number of the others."""
+"""Maximum number of participants whose names a list entry shows. It shows only the number of the others."""
 
 
 class ConversationView(msgspec.Struct, frozen=True):
@@ -51,9 +51,8 @@ class ConversationView(msgspec.Struct, frozen=True):
     faces: tuple[Face, ...]
     names: str
     last: str
-    """An excerpt of the newest message."""
     mine: bool
-    """Whether the newest message is the viewer's."""
+    """Whether the viewer wrote the newest message."""
     photos: int
     when: When
     unread: bool
@@ -83,22 +82,18 @@ def _talk_names(ctx: PageContext, found: Conversation) -> str:
 
 
 def _messages(ctx: PageContext, entries: Sequence[Entry], known: Collection[str]) -> list[PostView]:
-    """Return the messages of a conversation, oldest first, without the mentions of participants at their beginning."""
+    """Return the messages of a conversation, oldest first. Mentions of participants at the beginning of a message are removed."""
     ordered = sorted(entries, key=lambda entry: entry.post.id)
     posts = [replace(entry.post, text=unaddressed(entry.post.text, known)) for entry in ordered]
     return [post_of(ctx, replace(entry, post=post)) for entry, post in zip(ordered, posts, strict=True)]
 
 
 _MESSAGES = 200
-"""Messages that the page of a conversation shows."""
 
 
 class MessageForm(IdForm, frozen=True, kw_only=True):
-    """A message in a conversation, whose id is that of its first post."""
-
     text: Annotated[str, Meta(max_length=100_000)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
-    """Idempotency key of the form."""
 
 
 class TalkForm(IdForm, frozen=True, kw_only=True):
@@ -106,7 +101,6 @@ class TalkForm(IdForm, frozen=True, kw_only=True):
 
 
 async def several(ctx: PageContext, query: BeforeQuery) -> Response:
-    """List the member's conversations, the most recently active first."""
     member = ctx.member
     found = await feed.page(ctx.reads, member.id, query.cursor())
     talks = [_talk(ctx, item) for item in found.items]
@@ -118,7 +112,6 @@ async def several(ctx: PageContext, query: BeforeQuery) -> Response:
 
 
 async def one(ctx: PageContext, path: IdPath) -> Response:
-    """Show a conversation and mark it as read."""
     member = ctx.member
     found = await _conversation(ctx, member, path.id)
     if found.unread:
@@ -130,7 +123,8 @@ async def _conversation(ctx: PageContext, member: Member, root_id: int) -> Conve
     try:
         return await feed.one(ctx.reads, member.id, root_id)
     except NotFound:
-        # The list contains a new conversation only after its event has been handled.
+        # Read the conversation by its first post, because the list does not contain a new conversation until its event
+        # was processed.
         return await feed.begun(ctx.reads, member.id, root_id)
 
 
@@ -181,7 +175,7 @@ async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: st
 
 
 async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages and whether there are more. If the first one was deleted, return those thread the newest."""
+    """Return the messages, and whether there are more. If the first message was deleted, return the messages around the newest."""
     reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
         thread = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)
@@ -203,11 +197,8 @@ class MessageQuery(msgspec.Struct, frozen=True):
 
 
 class NewMessageForm(Writing, frozen=True, kw_only=True):
-    """The compose form with the recipients of a message."""
-
     recipients: _Recipients = ""
     people: Annotated[tuple[Handle, ...], Meta(max_length=MAX_MENTIONS)] = ()
-    """Members picked from those that the form offered."""
 
 
 async def new(ctx: PageContext, query: MessageQuery) -> Response:
@@ -219,11 +210,9 @@ async def new(ctx: PageContext, query: MessageQuery) -> Response:
 
 
 _OFFERED = 8
-"""Maximum number of members that the form offers as recipients."""
 
 
 async def _with_offers(ctx: PageContext, member: Member, typed: SheetState) -> SheetState:
-    """Return the form with members to pick as recipients: those of recent conversations, then followed ones."""
     if typed.recipients is None or _words(typed.recipients):
         return typed
     recent = await feed.page(ctx.reads, member.id, Cursor(limit=_OFFERED))
@@ -243,7 +232,7 @@ async def send(ctx: PageContext, asked: NewMessageForm) -> Response:
 
 
 def _direct(form: Writing) -> Writing:
-    """Return only those form fields that a message has, with direct visibility."""
+    """Return the form with direct visibility. Fields that a message cannot have are removed."""
     selected = {name: getattr(form, name) for name in ("text", "spoiler", "sensitive", "language", "pictures", "files")}
     sending = {name: getattr(form, name) for name in ("form_token", "request", "asks", "do")}
     return Writing(**selected, **sending, visibility=Visibility.DIRECT.value)
@@ -268,16 +257,15 @@ async def _sent(ctx: PageContext, member: Member, form: Writing, *, recipients: 
 
 
 _RECENT = 20
-"""Conversations that a new message to the same people may continue, the most recently active first."""
+"""Number of the member's newest conversations that are searched for one with the recipients of a new message."""
 
 
 async def _same_people(ctx: PageContext, member: Member, names: Collection[str]) -> Conversation | None:
-    """Return the recent conversation of exactly these people, if there is one."""
+    """Return a recent conversation whose participants are exactly these people; None if there is none."""
     recent = await feed.page(ctx.reads, member.id, Cursor(limit=_RECENT))
     people = {*names} - {member.name}
 
     def participants(talk: Conversation) -> set[str]:
-        # Do not use `talk.people`, which lacks suspended members.
         last = talk.last
         return {last.author.member.name, *(mention.name for mention in last.post.mentions)} - {member.name}
 
@@ -285,7 +273,6 @@ async def _same_people(ctx: PageContext, member: Member, names: Collection[str])
 
 
 def _names(ctx: PageContext, recipients: str) -> list[str]:
-    """Return the user names of the recipients. Raises `InvalidInput` for none, too many, or an invalid or unknown name."""
     _ = ctx.words.text
     here = ("", ctx.writes.domain.lower())
     found: dict[str, None] = {}

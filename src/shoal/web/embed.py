@@ -31,7 +31,7 @@ from shoal.web.request_context import IdPath, Line, PageContext
 from shoal.web.view_models import MANY, entry_with_id, post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
-"""Width of a frame in pixels: default, minimum, maximum."""
+"""Width of a frame in pixels: default, minimum and maximum."""
 _HEAD, _FOOT, _LINE = 76, 64, 24
 _LINES = 12
 _GAP = 3
@@ -48,7 +48,7 @@ _OURS = re.compile(r"/(?:embed/)?@(\w{1,100})/(\d{1,19})/?")
 
 
 class OEmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The URL of a post, and the maximum size of the embed in pixels."""
+    """The URL of a post, and the maximum size of the embedded post in pixels."""
 
     url: Line
     maxwidth: Annotated[int, Meta(ge=0, le=100_000)] = 0
@@ -57,8 +57,6 @@ class OEmbedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
-    """The oEmbed description of a post."""
-
     version: str = "1.0"
     type: str = "rich"
     title: str
@@ -76,14 +74,13 @@ class OEmbed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def code(ctx: PageContext, path: IdPath) -> Response:
-    """Show the embed code of a post, with a preview."""
     entry = await entry_with_id(ctx, path.id)
     made = _frame_code(ctx.app, entry, _WIDTH, _height(entry, _WIDTH)) if entry.post.visibility in OPEN else ""
     return await page(ctx, "embed", title=ctx.words.text("Embed"), post=post_of(ctx, entry), code=made)
 
 
 async def framed(ctx: PageContext, path: PostPath) -> Response:
-    """Render a post for a frame on another site: as an anonymous viewer sees it, without scripts."""
+    """Render a post for a frame on another site. The page shows the post to an anonymous viewer and has no scripts."""
     stranger = replace(ctx, viewer=None, session_id=0)
     entry = await _public(ctx.app, path.handle, path.id)
     network = isolated(ctx.settings.title)
@@ -92,7 +89,6 @@ async def framed(ctx: PageContext, path: PostPath) -> Response:
 
 
 async def oembed(context: Context, asked: OEmbedQuery) -> object:
-    """Return the oEmbed description of a post, with the HTML that embeds it."""
     if asked.format == "xml":
         return JSONResponse({"error": "format: json, not xml"}, 501)
     if not context.app.settings.public_pages:
@@ -123,7 +119,7 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
 
 
 async def _at_address(app_context: AppContext, address: str) -> Entry:
-    """Return the post that a URL of this server identifies. Raises `NotFound` for any other URL."""
+    """Return the post with this URL on this server. Raises `NotFound` for any other URL."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -139,7 +135,7 @@ async def _at_address(app_context: AppContext, address: str) -> Entry:
 
 
 async def _public(app_context: AppContext, name: str, id_: int) -> Entry:
-    """Return an embeddable post as an anonymous viewer sees it. Raises `NotFound`."""
+    """Return a post that other sites may embed, as an anonymous viewer sees it. Raises `NotFound`."""
     found = await hydrate(app_context.reads.graph, None, (id_,), unasked=False)
     if not found or found[0].author.member.name != name.lower() or found[0].post.visibility not in OPEN:
         raise NotFound("There is no such post")

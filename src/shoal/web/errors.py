@@ -31,7 +31,7 @@ class Trouble(msgspec.Struct, frozen=True):
     words: str
     hint: str
     request_id: str = ""
-    """For support requests; set only for server errors."""
+    """Id that a member can quote to support; empty unless the server caused the error."""
     search: bool = False
 
 
@@ -80,7 +80,7 @@ def _reason(body: Any) -> str:
 
 
 _OURS = 500
-"""Server errors start at this status; their pages read no data."""
+"""The lowest status of server errors. An error page for such a status reads no data."""
 
 
 async def error_page(ctx: PageContext, error: Exception) -> Response:
@@ -95,7 +95,7 @@ async def error_page(ctx: PageContext, error: Exception) -> Response:
 
 
 def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Response:
-    """Return the error page of a request refused before it reached a handler: rate limited, too large, or malformed."""
+    """Return the error page for a request that was refused before it reached a handler."""
     ctx = new_ctx(app_context, request)
     trouble = _trouble(ctx.words, reply, _id_of(request))
     return _response(ctx, bare_shell(ctx, trouble.title), trouble, reply)
@@ -104,7 +104,8 @@ def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Res
 def _response(ctx: PageContext, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
     if ctx.partial:
         response = part(ctx, "word", status=reply.status, trouble=trouble)
-        # The message is inserted elsewhere on the page (out of band), so the element that the request would replace stays.
+        # The message appears in another element of the page (out of band). Leave the element that the request would
+        # replace.
         response.headers["HX-Reswap"] = "none"
     else:
         response = framed(ctx, frame, "trouble", status=reply.status, trouble=trouble)

@@ -41,7 +41,6 @@ class DirectoryPageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def people(ctx: PageContext, query: DirectoryPageQuery) -> Response:
-    """List members: the most followed, the recently active, or the newest."""
     found, more = await _found(ctx, query)
     persons = await people_of(ctx, found)
     following = ctx.url("/explore/people", order=query.order, offset=query.offset + _SIZE) if more else ""
@@ -60,12 +59,13 @@ async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Prof
     except Unavailable:
         do_not_cache()
         return [], False
-    # A page before the end may be short, because some members are left out; only the next page shows whether it was the last.
+    # A page before the end may be short, because some members are left out. Only an empty next page shows that it was
+    # the last.
     return found, bool(found) and not last
 
 
 async def _most_followed(ctx: PageContext, offset: int, limit: int) -> tuple[list[Profile], bool]:
-    """Return some of the most followed discoverable members whom the viewer may see, and whether there are more."""
+    """Return a part of the most followed discoverable members whom the viewer may see, and whether more follow."""
     reads, viewer = ctx.reads, ctx.viewer_id
     every = await most_followed(reads)
     ids = every[offset : offset + limit]
@@ -84,12 +84,11 @@ class CloudWord(NamedTuple):
     tag: str
     path: str
     size: int
-    """1 to 9."""
     uses: str
 
 
 class CloudTag(NamedTuple):
-    """A word of the tag cloud as an image: link, label, classes, and position and size in pixels."""
+    """A word in an image of the tag cloud: link, label, CSS classes, and position and size in pixels."""
 
     path: str
     text: str
@@ -107,12 +106,11 @@ class CloudImage(NamedTuple):
 
 
 async def cloud_of(ctx: PageContext, limit: int, order: str = "all") -> list[CloudWord]:
-    """Return the tags of the cloud in alphabetical order; empty while the tag cloud is unavailable."""
     return _cloud(ctx, await _sized_tags(ctx, limit, order))
 
 
 async def _sized_tags(ctx: PageContext, limit: int, order: str = "all") -> list[SizedTag]:
-    """Return the tags of the cloud, largest first; empty while the tag cloud is unavailable."""
+    """Return the tags of the cloud, the most used first; empty while the tag cloud is unavailable."""
     try:
         return await ctx.reads.tags.sized(order, limit)
     except Unavailable:
@@ -120,7 +118,6 @@ async def _sized_tags(ctx: PageContext, limit: int, order: str = "all") -> list[
 
 
 def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
-    """Return the tags of the cloud in alphabetical order, with their sizes."""
     return [
         CloudWord(word.form, tag_path(ctx, word.name), word.level, ctx.words.number(word.uses))
         for word in sorted(words, key=lambda word: word.name)
@@ -128,7 +125,7 @@ def _cloud(ctx: PageContext, words: Sequence[SizedTag]) -> list[CloudWord]:
 
 
 async def _cloud_image(ctx: PageContext, words: Sequence[SizedTag]) -> CloudImage | None:
-    """Return the layout of the tag cloud as an image, or None without tags. The layout is cached, because it takes 0.1 s."""
+    """Return the tag cloud as an image; None without tags. Its layout takes 0.1 s and is therefore cached."""
     if not words:
         return None
     key = tuple(NamedLevel(word.name, word.form, word.level) for word in words)
@@ -162,19 +159,17 @@ def _label(ctx: PageContext, word: SizedTag) -> str:
 
 
 _MOST_POPULAR = 240
-"""Maximum number of popular photos that can be paged through."""
 _CLOUD = 80
 _RISING = 12
 
 
 class ExploreQuery(BeforeQuery, frozen=True, kw_only=True):
     order: Literal["", "popular", "new"] = ""
-    """The default is `popular` for members, and `new` for visitors, who see popular photos on the front page."""
+    """The default is `popular` for members, and `new` for visitors: they see popular photos on the front page."""
     offset: Annotated[int, Meta(ge=0, le=_MOST_POPULAR)] = 0
 
 
 async def explore(ctx: PageContext, query: ExploreQuery) -> Response:
-    """Show a grid of popular or new photos, and trending tags."""
     order, grid, following = await _photos(ctx, query)
     if ctx.partial:
         return part(ctx, "photo_rows", grid=grid, next=following)
@@ -222,7 +217,6 @@ async def _filtered(ctx: PageContext, entries: Sequence[Entry]) -> Sequence[Entr
 
 
 async def tags(ctx: PageContext, _params: None) -> Response:
-    """Show the tag cloud and trending tags."""
     words, rising = await asyncio.gather(_sized_tags(ctx, _CLOUD), cloud_of(ctx, _RISING, "rising"))
     return await page(
         ctx,

@@ -1,4 +1,4 @@
-"""Feedback on ranking (more or less like this): the menu of a post, and the settings page that lists and deletes feedback."""
+"""Feedback on ranking ("more like this", "less like this"): a post's menu, and the settings page to list and delete it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class MoreQuery(msgspec.Struct, frozen=True):
 class Feedback(IdForm, frozen=True, kw_only=True):
     """Feedback on a post.
 
-    `step` is `more`, `less` or `forget` for the author of the post, or one of these and a tag for one of its tags: `more:tag`.
+    `step` is `more`, `less` or `forget`, which is about the author of the post. With a tag, such as `more:tag`, it is
+    about this tag of the post.
     """
 
     step: Annotated[str, Meta(max_length=420)]
@@ -52,7 +53,6 @@ async def more(ctx: PageContext, asked: MoreQuery) -> Response:
 
 
 async def say(ctx: PageContext, asked: Feedback) -> Response:
-    """Record feedback on a post, and describe its effect."""
     member = ctx.checked(asked)
     direction, _, tag = asked.step.partition(":")
     if direction not in _STEPS:
@@ -70,7 +70,7 @@ class Taps(NamedTuple):
 
 
 def _taps(ctx: PageContext, taps: int) -> Taps:
-    """Return an icon and text for a sum of feedback: `taps` > 0 means more like this, `taps` < 0 less."""
+    """Return an icon and a text for a sum of feedback: a positive sum means "more like this", a negative sum "less like this"."""
     counted = ctx.words.counted
     if taps > 0:
         return Taps("thumbs-up", counted("more", "more, %(n)s times", taps))
@@ -78,14 +78,13 @@ def _taps(ctx: PageContext, taps: int) -> Taps:
 
 
 class ForgetForm(Form, frozen=True, kw_only=True):
-    """The feedback to delete: about an author, about a tag, or, with neither, all of it."""
+    """The form that deletes feedback: the feedback about an author, about a tag, or, if neither is given, all feedback."""
 
     author: Id = Id(0)
     tag: TagName = ""
 
 
 async def show(ctx: PageContext, query: SettingsQuery) -> Response:
-    """List the feedback, latest first, and the interests that the member picked."""
     member, graph = ctx.member, ctx.graph
     feedback = (await personalization_of(graph, member.id)).feedback
     profiles = {
@@ -101,7 +100,6 @@ async def show(ctx: PageContext, query: SettingsQuery) -> Response:
 
 
 async def forget(ctx: PageContext, asked: ForgetForm) -> Response:
-    """Delete one item of feedback, or all of it if none is named."""
     member, writes = ctx.checked(asked), ctx.writes
     if asked.author:
         await ranking.tap_author(writes, member.id, asked.author, 0)

@@ -31,11 +31,11 @@ class FilterRow(NamedTuple):
     path: str
     title: str
     words: str
-    """Its first five keywords, and the number of its posts."""
+    """The first five keywords of the filter, and the number of its posts."""
     where: str
     what: str
     until: str
-    """Empty if it never expires."""
+    """The expiry of the filter as text; empty if it does not expire."""
     over: bool
 
 
@@ -86,7 +86,10 @@ def _actions(ctx: PageContext) -> list[tuple[str, str, str]]:
 
 
 def _durations(ctx: PageContext, *, current: bool) -> list[tuple[str, str]]:
-    """Return the choices of a duration in seconds. For an existing filter (`current`), the first keeps the current expiry."""
+    """Return the choices for the expiry of a filter, in seconds.
+
+    For an existing filter (`current`), the first choice leaves the expiry unchanged.
+    """
     _ = ctx.words.text
     times = [(f"{seconds}", format_timedelta(seconds, locale=ctx.words.code)) for seconds in _LASTING]
     return [*([("keep", _("Unchanged"))] if current else []), ("0", _("Never expires")), *times]
@@ -94,14 +97,14 @@ def _durations(ctx: PageContext, *, current: bool) -> list[tuple[str, str]]:
 
 class HeldPost(NamedTuple):
     id: int
-    """The id of the filter entry."""
+    """Id of the filter entry, not of the post."""
     path: str
-    """Empty if the member can no longer see the post."""
+    """Path of the post; empty if the member may no longer see the post."""
     words: str
 
 
 async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
-    """Return the posts that are entries of a filter, with at most seven reads."""
+    """Return the posts that a filter matches by id. Costs at most seven reads."""
     _, found = ctx.words.text, []
     entries = await hydrate(ctx.graph, ctx.viewer_id, [filtered.post_id for filtered in posts], unasked=False)
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
@@ -117,19 +120,19 @@ async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[Hel
 _EVERYWHERE = tuple(FilterContext)
 _Lines = Annotated[str, Meta(max_length=(MAX_CHARACTERS + 2) * MAX_KEYWORDS_IN_ALL)]
 _FORM = 1 << 19
-"""Size of a form in bytes: a thousand keywords of 200 characters."""
+"""Maximum size of the form in bytes, enough for a thousand keywords of 200 characters."""
 
 
 class FilterForm(Form, frozen=True, kw_only=True):
     title: Line = ""
     words: _Lines = ""
-    """Keywords and phrases, one per line, that match whole words."""
+    """Keywords and phrases that match whole words only, one per line."""
     parts: _Lines = ""
-    """Keywords that also match within words."""
+    """Keywords that also match parts of words, one per line."""
     contexts: Annotated[tuple[FilterContext, ...], Meta(max_length=20)] = ()
     action: FilterAction = FilterAction.WARN
     lasts: Annotated[str, Meta(max_length=20)] = "0"
-    """Seconds from now; "0" never expires, "keep" keeps the current expiry."""
+    """Seconds until the filter expires. "0" means never; "keep" leaves the expiry of an existing filter unchanged."""
 
 
 class ChangeForm(FilterForm, frozen=True, kw_only=True):
@@ -162,7 +165,7 @@ async def listed(
 
 
 async def mute(ctx: PageContext, asked: FilterForm) -> Response:
-    """Create a filter of a single keyword in all contexts, from the short form."""
+    """Create a filter of a single keyword in all contexts, from the short form of the page."""
     member = ctx.checked(asked)
     whole = msgspec.structs.replace(asked, title=asked.words, contexts=_EVERYWHERE)
     try:
@@ -174,7 +177,6 @@ async def mute(ctx: PageContext, asked: FilterForm) -> Response:
 
 
 async def save_home(ctx: PageContext, asked: HomeForm) -> Response:
-    """Save the settings for what the member's Home contains."""
     member = ctx.checked(asked)
     await members.update_profile(
         ctx.writes, member.id, ProfileChange(folds_shares=asked.folds_shares, shows_replies=asked.shows_replies)
@@ -225,14 +227,13 @@ async def delete(ctx: PageContext, asked: IdForm) -> Response:
 
 
 async def release(ctx: PageContext, asked: IdForm) -> Response:
-    """Remove a post from the filter that matches it by id."""
     member = ctx.checked(asked)
     await filters.remove_post(ctx.writes, member.id, asked.id)
     return ctx.back(asked, "/settings/filters")
 
 
 def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
-    """Return the change to a filter. Keywords that remain keep their ids; those no longer listed are deleted."""
+    """Return the change to a filter. A keyword that is still in the form keeps its id. A keyword that is missing is deleted."""
     requested = dict.fromkeys(_lines(asked.words), True) | dict.fromkeys(_lines(asked.parts), False)
     keywords = {keyword.keyword: keyword for keyword in before.keywords} if before else {}
     gone = [KeywordChange(id=stored.id, gone=True) for word, stored in keywords.items() if word not in requested]
@@ -250,7 +251,7 @@ def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds of a form value; -1 for no expiry."""
+    """Return the seconds in a value of the form; -1 if the filter does not expire."""
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else -1
 
 
@@ -259,7 +260,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
-    """Return the errors by form field, whose names differ from the field names of the commands."""
+    """Return the error messages of a command by the fields of the form, which have other names than the command's."""
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
     blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}

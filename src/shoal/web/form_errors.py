@@ -1,7 +1,8 @@
 """Translated error messages for the fields of a form.
 
-Commands and queries raise errors whose message is an English text with figures. `COMPLAINTS` lists the messages that a form can
-cause, with a placeholder for each figure, so that a catalog can translate them. An unlisted message is shown in English.
+Commands and queries raise errors with an English message that contains numbers. `COMPLAINTS` lists the messages that a
+form can cause, with a placeholder for each number, so that a catalog can translate them. A message that is not listed
+is shown in English.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
 COMPLAINTS = (
-    # Of any field
+    # Messages about any field.
     "This has %(actual)s characters; the maximum is %(most)s",
     "This has %(actual)s bytes; the maximum is %(most)s",
     "at most %(most)s combining marks in a row",
@@ -33,7 +34,7 @@ COMPLAINTS = (
     "Record not found",
     "Too many requests",
     "The server is busy; try again in a moment",
-    # Pictures and clips
+    # Messages about pictures and clips.
     "the file is empty: a picture was expected",
     "this file is damaged: it cannot be read",
     "this file is incomplete: it ends after %(end)s of %(length)s seconds",
@@ -70,12 +71,12 @@ COMPLAINTS = (
     "Cannot attach a video to a post that already contains images",
     "Media attachment is currently used by a status",
     "Media attachment is currently used by a scheduled status",
-    # Passkeys
+    # Messages about passkeys.
     "The device did not make a passkey for this account in time; please try again",
     "This device has a passkey for this account already",
     "You have the maximum number of passkeys: remove one first",
     "This passkey is your second factor: add another one first or turn off two-factor authentication",
-    # Archives of other networks
+    # Messages about archives of other networks.
     "unknown archive format; upload the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of Pixelfed,"
     " or the CAR file of Bluesky",
     "this Instagram archive has HTML pages only: request it again from Instagram in JSON format",
@@ -83,17 +84,17 @@ COMPLAINTS = (
     "this archive uses an unsupported compression: repack it as a ZIP with Deflate",
     "this archive lacks %(name)s",
     "%(name)s has more than %(most)s bytes",
-    "at most %(most)s files in an archive",
-    "at most %(most)s bytes of documents in an archive",
-    "at most %(most)s bytes in a tar",
+    "an archive may contain at most %(most)s files",
+    "the documents of an archive may have at most %(most)s bytes together",
+    "a tar may contain at most %(most)s bytes",
     "a document in this archive is damaged: it is not JSON",
-    "at most %(most)s bytes per item in a document",
-    "at most %(most)s levels in a document",
+    "an item in a document may have at most %(most)s bytes",
+    "a document may have at most %(most)s levels",
     "actor.json in this archive does not have Mastodon's format",
     "profile.json in this export does not have Shoal's format",
     "follows.csv of this export is damaged",
     "this repository file is damaged and cannot be read",
-    "at most %(most)s blocks in a repository",
+    "a repository may have at most %(most)s blocks",
     "the records of this repository are much larger than the file",
     "you have already uploaded an archive: discard it first",
     "Many archives are being imported; try again later",
@@ -104,7 +105,7 @@ COMPLAINTS = (
     "this archive could not be read within %(seconds)s seconds and %(memory)s MiB of memory",
     "archives cannot be read right now",
     "This server does not import archives",
-    # Posts and polls
+    # Messages about posts and polls.
     "a post has pictures or a poll, not both",
     "a post can have up to %(most)s photos (got %(actual)s)",
     "an edit can only reduce the visibility, and this post is %(now)s already",
@@ -132,7 +133,7 @@ COMPLAINTS = (
     "unknown town or country. Did you mean: %(towns)s?",
     "this server does not know the names of places",
     "deliveries are %(seconds)s seconds behind; try again in a moment",
-    # Reactions, pins and follows
+    # Messages about reactions, pins and follows.
     "must be a single emoji",
     "You can react to a post with at most %(most)s emoji",
     "A post cannot have more than %(most)s different emoji reactions",
@@ -143,7 +144,7 @@ COMPLAINTS = (
     "You must be already following the account you want to endorse",
     "You can follow at most %(most)s people, or 10 percent more than follow you",
     "a member follows at most %(most)s tags",
-    # Lists, filters, tags and albums
+    # Messages about lists, filters, tags and albums.
     "Title can't be blank",
     "at most %(most)s lists",
     "a list has at most %(most)s members",
@@ -161,7 +162,7 @@ COMPLAINTS = (
     "an album has at most %(most)s photos",
     "this post has no photos",
     "photos of direct messages cannot be added to an album",
-    # Invitations
+    # Messages about invitations.
     "You cannot invite people to this server",
     "at most %(most)s open invitations",
     "an invitation is for 1 to %(most)s people",
@@ -171,7 +172,7 @@ COMPLAINTS = (
     "There is no such invitation",
     "This invitation has expired",
     "This invitation is used up",
-    # Accounts and reports
+    # Messages about accounts and reports.
     "the current password is wrong",
     "the name or the password is wrong",
     "Too many passwords are being checked; try again in a moment",
@@ -199,7 +200,7 @@ COMPLAINTS = (
     "Your login is missing a confirmed e-mail address",
     "Your login is currently disabled",
     "Your IP address has no access to this server",
-    # Moderators' forms
+    # Messages in moderators' forms.
     "This member is not pending approval",
     "This member is pending approval: approve or reject them",
     "This action is not allowed",
@@ -209,12 +210,11 @@ COMPLAINTS = (
     "Ip is not an IP address or address range such as 203.0.113.0/24",
     "There are %(most)s such blocks already, which is the maximum",
 )
-"""Error messages, without the leading field name that API clients get."""
+"""Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")
 
 
 def complaint(words: Translated, text: str) -> str:
-    """Translate an error message to the viewer's language; it stays English if the catalog does not contain it."""
     for pattern, message in _patterns():
         if found := pattern.fullmatch(text):
             return words.text(message) % found.groupdict()
@@ -223,17 +223,17 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each translatable error message with a regular expression that matches it with any numbers."""
+    """Return each message of `COMPLAINTS` with a regular expression that matches it with any numbers."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 
 Wrong = Mapping[str, str]
-"""Errors by field name; "" for an error that belongs to no field."""
+"""Error messages by field name; "" is the key of a message that belongs to no field."""
 RIGHT: Wrong = MappingProxyType({})
 
 
 def wrong_of(words: Translated, error: InvalidInput, **known: str) -> dict[str, str]:
-    """Return the error messages by form field. `known` has messages that replace the usual one of a field."""
+    """Return the error messages by form field. For a field in `known`, the message in `known` replaces the error's message."""
     found = error.found if isinstance(error, ValidationErrors) else (error,)
     return {field_error.field or "": _message(words, field_error, known) for field_error in found}
 
@@ -255,18 +255,17 @@ def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -
 
 
 def error_text(words: Translated, error: ShoalError | None, field: str = "") -> str:
-    """Return the error as a sentence in the viewer's language, without its field name; "" for None."""
+    """Return the error as a sentence in the viewer's language, without the name of the field; "" for None."""
     known = field or (error.field or "" if isinstance(error, InvalidInput) else "")
     return sentence(complaint(words, bare(str(error), known))) if error else ""
 
 
 def bare(text: str, field: str) -> str:
-    """Return an error message without the field name at its beginning, if it has one."""
     if field and text.startswith(f"{field} "):
         return f"This {text.removeprefix(field).lstrip()}"
     return text.removeprefix(f"{field}: ") if field else text
 
 
 def sentence(text: str) -> str:
-    """Return the text with an initial capital and a final full stop."""
+    """Return the text with a capital at its beginning and a full stop at its end."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -26,7 +26,7 @@ _SECONDS = (3_600, 43_200, 86_400, 259_200, 604_800, 2_592_000)
 class InvitationRow(NamedTuple):
     id: int
     link: str
-    """The full URL to copy; empty if the invitation is over or belongs to another member."""
+    """The URL to copy; empty if the invitation has expired, was revoked, or belongs to another member."""
     uses: str
     until: str
     follow: bool
@@ -70,14 +70,14 @@ def _until(ctx: PageContext, invitation: Invitation) -> str:
 
 
 def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:
-    """Return the choices for the number of uses, each with its label. Only staff may choose unlimited (0)."""
+    """Return the choices for the maximum number of uses, each with its label. Only staff may choose 0, which means unlimited."""
     words = ctx.words
     some = [(f"{n}", words.counted("%(n)s person", "%(n)s people", n)) for n in _USES]
     return [*some, *_for_staff(ctx, words.text("Unlimited"))]
 
 
 def _seconds_choices(ctx: PageContext) -> list[tuple[str, str]]:
-    """Return the choices for the lifetime in seconds, each with its label. Only staff may choose unlimited (0)."""
+    """Return the choices for the lifetime in seconds, each with its label. Only staff may choose 0, which means unlimited."""
     code = ctx.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
     return [*times, *_for_staff(ctx, ctx.words.text("Never"))]

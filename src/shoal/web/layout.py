@@ -16,11 +16,11 @@ from shoal.web.request_context import LOOK_COOKIE, PageContext, is_local
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
-"""Maximum number of notifications that are counted for the badge; at this number it shows "20+"."""
+"""Maximum number of unread notifications that are counted. At this number, the badge shows "20+"."""
 
 _SCHEMES = ("light", "dark")
 _NO_RETURN = ("/login", "/signup", "/invite", "/forgotten", "/reset", "/oauth", "/about")
-"""Beginnings of the paths that visitors do not return to after logging in."""
+"""Beginnings of paths that a visitor does not return to after logging in."""
 _FLAGS = ("contrast", "dense", "still")
 
 
@@ -31,11 +31,11 @@ class NavLink(NamedTuple):
     here: bool
     badge: str = ""
     main: bool = True
-    """Whether the link is among the five in the phone's navigation bar."""
+    """Whether the link is one of the five in the navigation bar of phones."""
 
 
 class Appearance(NamedTuple):
-    """Appearance settings of a browser: `light`, `dark` or as the system; high contrast, dense layout, reduced motion."""
+    """Appearance settings of a browser: light, dark or as in the system; high contrast; dense layout; reduced motion."""
 
     scheme: str = ""
     flags: tuple[str, ...] = ()
@@ -47,31 +47,29 @@ class Appearance(NamedTuple):
 
 class Shell(msgspec.Struct, frozen=True):
     title: str
-    """Title of the tab: the page's own title and the network's name."""
+    """Title of the browser tab: the title of the page and the name of the network."""
     network: str
     description: str
     form_token: str
     look: Appearance
     nav_links: tuple[NavLink, ...]
     languages: tuple[tuple[str, str, str], ...]
-    """Code, name and URL of this page in each language, for anonymous viewers."""
     viewer: Face | None
 
 
 def look_of(text: str) -> Appearance:
-    """Return the appearance stored in a cookie, without unknown parts."""
+    """Return the appearance in the text of a cookie. Unknown parts are ignored."""
     parts = text.split("-")
     scheme = next((part for part in parts if part in _SCHEMES), "")
     return Appearance(scheme, tuple(flag for flag in _FLAGS if flag in parts))
 
 
 async def shell_of(ctx: PageContext, title: str = "", *, returns: bool = True) -> Shell:
-    """Return the layout of a page. With `returns`, a visitor comes back to this page after logging in or signing up."""
+    """Return the layout of a page. With `returns`, a visitor returns to this page after logging in or signing up."""
     return _shell(ctx, title, await nav_links_of(ctx, returns=returns))
 
 
 def bare_shell(ctx: PageContext, title: str) -> Shell:
-    """Return a page layout that needs no reads from the stores, for error pages."""
     return _shell(ctx, title, _nav_links(ctx, "", returns=False))
 
 
@@ -92,7 +90,7 @@ def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
 
 
 async def nav_links_of(ctx: PageContext, *, returns: bool = True) -> tuple[NavLink, ...]:
-    """Return the navigation links, with the number of unread notifications. Costs one read for a logged-in member."""
+    """Return the navigation links, with the number of unread notifications. Costs one read if a member is logged in."""
     if ctx.viewer is None:
         return _nav_links(ctx, "", returns=returns)
     try:
@@ -108,7 +106,7 @@ def _nav_links(ctx: PageContext, unread: str, *, returns: bool = True) -> tuple[
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
-        # No page repeats a token that was sent in its URL.
+        # Do not repeat a token from the URL in the links of a page.
         returns = returns and at != "/" and is_local(ctx.path) and "access_token" not in ctx.path
         back = f"?to={ctx.quoted_path}" if returns and not at.startswith(_NO_RETURN) else ""
         links = [

@@ -45,7 +45,6 @@ def _list_view(ctx: PageContext, shown: MemberList, members: int = 0) -> ListVie
 
 _TAGS = 200
 _FOUND = 12
-"""Maximum number of followees suggested for a list."""
 _Typed = Annotated[str, Meta(max_length=400)]
 
 
@@ -55,8 +54,6 @@ class ListPath(BeforeQuery, frozen=True, kw_only=True):
 
 
 class ListForm(Form, frozen=True, kw_only=True):
-    """The settings of a list. An `id` of 0 creates one."""
-
     id: Id = Id(0)
     title: Text = ""
     replies: RepliesPolicy = RepliesPolicy.LIST
@@ -93,7 +90,6 @@ async def several(
 
 
 async def create(ctx: PageContext, asked: ListForm) -> Response:
-    """Create a list and redirect to the choice of its members."""
     member = ctx.checked(asked)
     try:
         made = await lists.create(ctx.writes, member.id, asked.title, replies=asked.replies, exclusive=asked.exclusive)
@@ -189,7 +185,7 @@ async def _members(ctx: PageContext, shown: MemberList) -> list[Face]:
 
 
 async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
-    """Return followees who match the query (without one, the newest), except members of the list."""
+    """Return followees who match the query, or the newest followees if it is empty. Members of the list are left out."""
     member, reads = ctx.member, ctx.reads
     if text := q.strip():
         found = ResultRange(4 * _FOUND)

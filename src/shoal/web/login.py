@@ -31,13 +31,13 @@ class LogIn(Form, frozen=True, kw_only=True):
 
 
 class Code(Form, frozen=True, kw_only=True):
-    """A TOTP code, a recovery code, or the response of a passkey."""
+    """The second factor as typed: a TOTP code, a recovery code, or the response of a passkey."""
 
     code: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
 
 
 async def form(ctx: PageContext, query: LogInQuery) -> Response:
-    """Show the login form. A logged-in member is redirected to the target."""
+    """Show the login form. A logged-in member is redirected to the page that the link names."""
     if ctx.viewer is not None:
         return ctx.go(local(query.to))
     return await login_page(ctx, query.to)
@@ -59,7 +59,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
 
 
 async def _ask_again(ctx: PageContext, name: str) -> Response:
-    """Send the confirmation email again, since the password was correct, and show what to do next."""
+    """Send the confirmation email again, which is safe because the password was correct. Return a page with the next steps."""
     member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)
@@ -69,7 +69,6 @@ async def _ask_again(ctx: PageContext, name: str) -> Response:
 
 
 async def code_form(ctx: PageContext, query: LogInQuery) -> Response:
-    """Show the second-factor form. Without a verified password, redirect to the login page."""
     found = await sessions.halfway(ctx.writes, ctx.browser.login)
     if found is None:
         return ctx.go("/login", to=local(query.to, ""))
@@ -102,7 +101,6 @@ async def _code_form(ctx: PageContext, member: Member, to: str, wrong: str = "")
 
 
 async def as_demo(ctx: PageContext, asked: Form) -> Response:
-    """Log in as the shared demo member."""
     ctx.check_sent(asked)
     demo_id = ctx.app.demo_member
     member = (await ctx.graph.obj_get((demo_id,))).get(demo_id) if demo_id else None
@@ -120,7 +118,7 @@ async def log_out(ctx: PageContext, asked: Form) -> Response:
 
 
 async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "", *, locked: bool = False) -> Response:
-    """Return the login form with the typed name and the error.
+    """Return the login form with the name and the error.
 
     `locked` means that password logins are blocked for now, so the page offers other ways to log in.
     """

@@ -38,18 +38,19 @@ from shoal.web.view_models import PostView, post_of
 _UNIT = 100
 _FULL_CIRCLE = 360 * _UNIT
 _LEAST = 6.0
-"""The smallest height of a map, in degrees of latitude, because the coastlines are accurate only to a few kilometers."""
+"""The smallest height of a map in degrees of latitude.
+
+Smaller maps would show that the coastlines are accurate only to a few kilometers.
+"""
 _SHAPE = 1.6
-"""Width divided by height."""
+"""Width of a map divided by its height."""
 _MARGIN = 1.35
-"""Width of the map divided by the extent of its points."""
+"""Width of a map divided by the width of the area that contains its points."""
 _STEPS = (1, 2, 5, 10, 15, 30)
 _LINES = 7
-"""Maximum of graticule lines in each direction."""
 _TOGETHER = 1 / 26
-"""Points closer than this fraction of the width are merged."""
+"""Points whose distance is less than this fraction of the map's width are merged."""
 _THUMBS = 12
-"""Posts of a point shown below the map."""
 
 
 class Line(NamedTuple):
@@ -62,43 +63,39 @@ class MapPoint(msgspec.Struct, frozen=True):
     y: float
     radius: float
     number: str
-    """The number of posts; empty for one."""
+    """The number of posts as text; empty for a single post."""
     name: str
-    """Its coordinates as text."""
     at: str
-    """Its coordinates as a query parameter."""
     posts: tuple[PostView, ...]
     more: int
     """Number of posts that are not in `posts`."""
     path: str
-    """The path of the post if there is only one, else the anchor of the list below the map."""
+    """The path of the post if the point has only one. Otherwise, the anchor of the list of its posts below the map."""
 
 
 class _Window(NamedTuple):
-    """The visible part of the world map, in map units."""
-
     left: float
     top: float
     width: float
     height: float
     squeeze: float
-    """The length of a degree of longitude in degrees of latitude."""
+    """Length of a degree of longitude divided by the length of a degree of latitude."""
 
 
 class MapView(msgspec.Struct, frozen=True):
     window: _Window
     lands: tuple[int, ...]
-    """The offset of the land in units; two offsets if the map crosses the date line."""
+    """The offset of the coastlines in map units. A map across the date line has two offsets."""
     meridians: tuple[Line, ...]
     parallels: tuple[Line, ...]
     spots: tuple[MapPoint, ...]
 
 
 def map_of(ctx: PageContext, entries: Sequence[Entry], here: str = "") -> MapView | None:
-    """Return a map of the places of these posts, or None if no post has a place.
+    """Return a map of the places of these posts; None if no post has a place.
 
-    A point with several posts links to their list below the map (`#place-1` and so on). On a page that lists all posts, `here` is
-    the prefix of their element ids; each point then links to its newest post instead.
+    A point with several posts links to the list of these posts below the map (`#place-1` and so on). If the page lists
+    all posts, `here` is the prefix of the ids of their elements, and such a point links to its newest post.
     """
     placed = [(entry, entry.post.place) for entry in entries if entry.post.place]
     if not placed:
@@ -130,12 +127,11 @@ def _middle(longitudes: Sequence[float]) -> float:
 
 
 def _near(longitude: float, middle: float) -> float:
-    """Return the longitude as the equivalent angle nearest to the middle, which may exceed 180 degrees."""
+    """Return the longitude plus or minus 360 degrees if that is nearer to the middle. The result may exceed 180 degrees."""
     return middle + (longitude - middle + 180) % 360 - 180
 
 
 def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
-    """Return the smallest map window that contains the points."""
     ys = [y for _, y in points]
     low, high = min(ys), max(ys)
     center = (low + high) / 2
@@ -143,7 +139,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
     half = max(abs(x - middle) for x, _ in points) * squeeze
     height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
     if height * _SHAPE > 360 * squeeze or height > 180:
-        # The map shows at most the whole world.
+        # The values for a map of the whole world, which is the largest.
         squeeze, width, height, center = 1.0, 360.0, 180.0, 0.0
     else:
         width = height * _SHAPE
@@ -159,7 +155,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
 
 
 def _together(points: Sequence[tuple[Entry, float, float]], window: _Window) -> list[list[tuple[Entry, float, float]]]:
-    """Group points that would overlap on the map. Each group starts with the point with the newest post."""
+    """Group points that would overlap on the map. The first point of a group has the newest post of the group."""
     near = window.width * _TOGETHER
     groups: list[list[tuple[Entry, float, float]]] = []
     for point in points:
@@ -233,7 +229,6 @@ class NearbyPageQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def nearby(ctx: PageContext, query: NearbyPageQuery) -> Response:
-    """Show a map and a page of the public posts near a place, newest first."""
     try:
         place = await place_typed(ctx.words, query.at)
     except InvalidInput as error:
@@ -285,7 +280,6 @@ async def _ask(ctx: PageContext, at: str = "", wrong: str = "") -> Response:
 
 
 _POSTS = 200
-"""Maximum of posts on the map, newest first."""
 
 
 async def places(ctx: PageContext, path: HandlePath) -> Response:

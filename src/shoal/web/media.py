@@ -30,23 +30,23 @@ class PictureCard(msgspec.Struct, frozen=True):
     id: int
     photo: Photo
     what: str
-    """The kind of media as one word."""
+    """The kind of media as one word, such as "photo"."""
     describe: str
-    """Placeholder of the description field."""
+    """Placeholder in the field of the description."""
     description: str
     across: int
     down: int
     cut: bool
-    """Whether it can be cropped and so has a focal point."""
+    """Whether previews may crop the media, so that it has a focal point."""
     details: str
-    """What the camera stored, in one line; empty for nothing."""
+    """The details that the camera stored, in one line; empty without details."""
     shows_details: bool
     first: bool = False
     last: bool = False
     lacks: bool = False
-    """Whether the form asked for a description and it is still missing."""
+    """Whether the member was asked for a description and the media still has none."""
     opens: bool = False
-    """Whether its fields are shown: those of the first picture that lacks a description."""
+    """Whether the fields of the card are visible: those of the first picture without a description."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -55,7 +55,10 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None) -> PictureCard:
-    """Return the card that shows a file in the compose form. `file_fields` are its form fields, by default the stored values."""
+    """Return the card of a file in the compose form.
+
+    `file_fields` are the fields as typed; by default, they have the stored values.
+    """
     _, file_fields = ctx.words.text, file_fields or picture_of(media)
     is_picture = media.kind is MediaKind.IMAGE
     what, describe = {
@@ -79,7 +82,7 @@ def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None)
 def cards_of(
     ctx: PageContext, media: Sequence[Media], file_fields: Sequence[FileOfPost], *, lacking: bool
 ) -> tuple[PictureCard, ...]:
-    """Return the cards for the files of a form, in their order. `lacking` marks files without a description."""
+    """Return the cards of a form's files in order. With `lacking`, files without a description are marked."""
     there = {file.id: file for file in media}
     cards = [_card(ctx, there[field.id], field) for field in file_fields if field.id in there]
     without = [n for n, card in enumerate(cards) if lacking and not card.description.strip()]
@@ -92,7 +95,6 @@ def cards_of(
 
 
 _AT_ONCE = 2
-"""Files of a form that are decoded concurrently."""
 
 
 class NewFile(Form, frozen=True, kw_only=True):
@@ -100,14 +102,13 @@ class NewFile(Form, frozen=True, kw_only=True):
 
 
 class FileQuery(msgspec.Struct, frozen=True):
-    """A file of the member. `only="state"` requests only its processing state."""
+    """A file of the member. With `only="state"`, the response contains only the processing state."""
 
     id: Id
     only: Literal["", "state"] = ""
 
 
 async def upload(ctx: PageContext, asked: NewFile) -> Response:
-    """Store a file. The response is its card for the form, or an error message."""
     member = ctx.checked(asked)
     made = await _store(ctx, member, asked.file)
     if isinstance(made, Refused):
@@ -116,7 +117,7 @@ async def upload(ctx: PageContext, asked: NewFile) -> Response:
 
 
 async def show(ctx: PageContext, asked: FileQuery) -> Response:
-    """Show the card of a file, or its processing state."""
+    """Show the card of a file, or only its processing state."""
     found = await own_object(ctx.graph, Media, ctx.member.id, asked.id)
     name = "picture_state" if asked.only else "picture_card"
     return part(ctx, name, card=_card(ctx, found))
@@ -125,7 +126,7 @@ async def show(ctx: PageContext, asked: FileQuery) -> Response:
 async def take_files(
     ctx: PageContext, member: Member, files: Sequence[Upload]
 ) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
-    """Store the files of a form. Return the stored files in order, and the refused ones with the reason for each."""
+    """Store the files of a form. Return the stored files in order, and the refused files with their errors."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def one(file: Upload) -> Media | Refused:
@@ -138,7 +139,7 @@ async def take_files(
 
 
 async def _store(ctx: PageContext, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
-    """Store a file. With `counted=False`, first count it against the upload limit, because the request was not counted."""
+    """Store a file. With `counted=False`, first count the file against the upload limit."""
     try:
         if not counted:
             await _count(ctx, member)
@@ -157,14 +158,13 @@ async def _count(ctx: PageContext, member: Member) -> None:
 
 
 async def own_files(ctx: PageContext, member: Member, ids: Sequence[int]) -> list[Media]:
-    """Return the files that exist and belong to the member, in this order."""
     nodes = await ctx.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
     found = [nodes.get(id_) for id_ in ids]
     return [node for node in found if isinstance(node, Media) and node.owner_id == member.id]
 
 
 async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
-    """Raise the errors of `describe_pictures` (`NotFound`, `InvalidInput`), without storing anything."""
+    """Raise the errors that `describe_pictures` would raise (`NotFound`, `InvalidInput`), without storing anything."""
     own = {file.id: file for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:
         if field.id not in own:
@@ -173,7 +173,10 @@ async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequ
 
 
 async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
-    """Store changed descriptions, focal points and choices of details. Raises `NotFound` and `InvalidInput`."""
+    """Store descriptions, focal points, and whether camera details are shown, where these changed.
+
+    Raises `NotFound` and `InvalidInput`.
+    """
     there = {file.id: picture_of(file) for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:
         if field.id not in there:

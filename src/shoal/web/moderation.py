@@ -31,7 +31,6 @@ from shoal.web.request_context import Form, Handle, IdForm, IdPath, PageContext
 from shoal.web.view_models import AnsweredPost, Face, PostView, answered, face_of, post_of
 
 _MOST_EARLIER = 20
-"""Earlier reports about a member shown on a page."""
 
 
 class ReportedPost(msgspec.Struct, frozen=True):
@@ -51,16 +50,13 @@ class ReportCard(msgspec.Struct, frozen=True):
     rules: tuple[str, ...]
     posts: tuple[ReportedPost, ...]
     lost: int
-    """Number of reported posts that were deleted."""
     assigned: Face | None
     closed_by: Face | None
     outcome: str
-    """The decision; empty while the report is open."""
+    """The moderators' decision as text; empty while the report is open."""
 
 
 class MemberOverview(msgspec.Struct, frozen=True):
-    """A member as moderators see them: account data, moderation state and available actions."""
-
     face: Face
     joined: When
     posts: str
@@ -68,17 +64,17 @@ class MemberOverview(msgspec.Struct, frozen=True):
     following: str
     email: str
     reason: str
-    """Why they want to join, while they wait for approval."""
+    """Why the member wants to join; only while they wait for approval."""
     states: tuple[str, ...]
     acts: tuple[tuple[str, str, str], ...]
-    """Actions available to the viewer: value of the form field, label of the button, and a sentence on the consequence."""
+    """Actions available to the viewer: value of the form field, label of the button, and a sentence about the effect."""
     role: str
     inviter: Face | None = None
-    """The member who invited them, linked to their moderation page."""
+    """The member whose invitation was used, with a link to the inviter's moderation page."""
 
 
 async def _report_cards(ctx: PageContext, reports: Sequence[Report]) -> list[ReportCard]:
-    """Return reports with the members and posts in them, which are read together."""
+    """Return the view models of reports. The members and posts of all reports are read together."""
     graph = ctx.graph
     ids = {
         id_
@@ -144,7 +140,7 @@ def _outcome(ctx: PageContext, report: Report) -> str:
 
 
 async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -> list[ReportCard]:
-    """Return the other reports about a member: open ones first, then by age, newest first."""
+    """Return the other reports about a member: first the open ones, then the others, each newest first."""
     found: list[Report] = []
     for resolved in (False, True):
         condition = ReportFilter(resolved, None, member_id)
@@ -153,7 +149,7 @@ async def _earlier_reports(ctx: PageContext, member_id: int, without: int = 0) -
 
 
 async def _overviews(ctx: PageContext, members: Iterable[Member]) -> list[MemberOverview]:
-    """Return members as moderators see them, with three reads."""
+    """Return members as moderators see them. Costs three reads for all members."""
     found = {member.id: member for member in members}
     graph = ctx.graph
     known = await profiles(graph, found, None, dict.fromkeys(found, STRANGER))
@@ -207,10 +203,10 @@ def _states(ctx: PageContext, member: Member) -> Iterable[str]:
 
 
 def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
-    """Yield the actions that moderators can take on a member or undo, mildest first."""
+    """Yield the actions that a moderator can take on a member or undo, the mildest action first."""
     _ = ctx.words.text
     if member.pending:
-        yield "approve", _("Approve"), _("They can log in and post.")
+        yield "approve", _("Approve"), _("This member can then log in and post.")
         yield "reject", _("Reject"), _("The account is deleted, and its name and address can be used again.")
         return
     pairs = (
@@ -218,40 +214,40 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
             member.sensitized,
             "sensitize",
             _("Mark media as sensitive"),
-            _("All their media are hidden behind a warning."),
+            _("All media of this member are hidden behind a warning."),
             _("Unmark media as sensitive"),
         ),
         (
             member.silenced,
             "silence",
             _("Limit"),
-            _("Only their followers see their posts in timelines, and they cannot trend."),
+            _("Only followers see this member's posts in timelines, and the posts cannot trend."),
             _("Undo limit"),
         ),
         (
             member.disabled,
             "disable",
             _("Disable login"),
-            _("They cannot log in. Their posts remain visible."),
+            _("This member can no longer log in. The posts remain visible."),
             _("Enable login"),
         ),
         (
             member.suspended,
             "suspend",
             _("Suspend"),
-            _("Their profile, posts and files are hidden. You can undo this."),
+            _("The member's profile, posts and files are hidden. You can undo this."),
             _("Unsuspend"),
         ),
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # A member who is deleting their account is hidden already, and only that member can cancel the deletion.
+            # The member is deleting the account. It is already hidden, and only the member can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
 
 def _receipt(ctx: PageContext, done: str, overview: MemberOverview | None = None) -> str:
-    """Return a message that confirms the action just taken; empty if there was none."""
+    """Return a message that confirms the action `done`; empty if `done` is empty."""
     _ = ctx.words.text
     name = f"@{overview.face.name}" if overview else ""
     posts = overview.posts if overview else "0"
@@ -312,8 +308,6 @@ class Queue(BeforeQuery, frozen=True, kw_only=True):
 
 
 class DonePath(IdPath, frozen=True):
-    """A report or member, and the action just taken on it."""
-
     done: _Done = ""
 
 
@@ -327,8 +321,6 @@ class BulkForm(Form, frozen=True, kw_only=True):
 
 
 class MembersQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A state and the beginning of a name to filter members by."""
-
     state: Literal["", "active", "pending", "disabled", "silenced", "sensitized", "suspended"] = ""
     name: Handle = ""
 
@@ -347,7 +339,7 @@ class MemberForm(IdForm, frozen=True, kw_only=True):
         "reject",
     ]
     report: Id = Id(0)
-    """The report on whose page the action was taken, which the action upholds; 0 for none."""
+    """The report on whose page the action was taken; 0 for none. The action also upholds this report."""
     why: Annotated[str, Meta(max_length=1_000)] = ""
 
 
@@ -392,7 +384,7 @@ async def report(ctx: PageContext, path: DonePath) -> Response:
 
 
 async def see_to(ctx: PageContext, asked: ReportActForm) -> Response:
-    """Handle a moderator's action on a report: uphold, dismiss, reopen, assign to self, or unassign."""
+    """Apply a moderator's action to a report: uphold, dismiss, reopen, assign to self, or unassign."""
     me = _acting(ctx, asked)
     await _see_to(ctx, me, asked.id, asked.do)
     return ctx.go(f"/moderation/reports/{asked.id}", done=asked.do)
@@ -418,7 +410,6 @@ async def _see_to(ctx: PageContext, me: Member, id_: int, do: str) -> None:
 
 
 async def members(ctx: PageContext, query: MembersQuery) -> Response:
-    """List members, newest first: all, or those in a state or with a name prefix."""
     me = ctx.staff(Role.MODERATOR)
     begins = query.name.lower().removeprefix("@")
 
@@ -442,7 +433,6 @@ async def members(ctx: PageContext, query: MembersQuery) -> Response:
 
 
 async def member(ctx: PageContext, path: DonePath) -> Response:
-    """Show a member with the data that moderators may see."""
     ctx.staff(Role.MODERATOR)
     found = await members_by_id(ctx.graph, (path.id,))
     if path.id not in found:
@@ -460,7 +450,7 @@ async def member(ctx: PageContext, path: DonePath) -> Response:
 
 
 async def act(ctx: PageContext, asked: MemberForm) -> Response:
-    """Take or undo an action on a member. On the page of a report, this also upholds the report."""
+    """Take an action on a member, or undo it. On the page of a report, this also upholds the report."""
     me, writes = _acting(ctx, asked), ctx.writes.because(asked.why)
     found = await members_by_id(ctx.graph, (asked.id,))
     if asked.id not in found:
@@ -482,7 +472,6 @@ async def act(ctx: PageContext, asked: MemberForm) -> Response:
 
 
 async def end_invitation(ctx: PageContext, asked: IdForm) -> Response:
-    """Revoke an invitation of a member with a lower role."""
     me = _acting(ctx, asked)
     await invitations.end_as_staff(ctx.writes, me.id, asked.id)
     _log.info("moderator %s: revoke invitation %s", me.id, asked.id)
@@ -490,7 +479,6 @@ async def end_invitation(ctx: PageContext, asked: IdForm) -> Response:
 
 
 async def hide(ctx: PageContext, asked: HideForm) -> Response:
-    """Hide a post from all members except its author, or reveal it again."""
     me = _acting(ctx, asked)
     await (moderation.hide if asked.do == "hide" else moderation.reveal)(ctx.writes, asked.id)
     _log.info("moderator %s: %s post %s", me.id, asked.do, asked.id)

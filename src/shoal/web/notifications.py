@@ -1,4 +1,4 @@
-"""Notifications: grouped notifications, requests held back by the notification policy, the policy, and push subscriptions."""
+"""Notifications: grouped notifications, filtered notifications by sender, the notification policy, and push subscriptions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ICONS = {
     Kind.UNPUBLISHED: "calendar-clock",
 }
 _WHOLE = frozenset({Kind.MENTION, Kind.POST})
-"""Kinds that show the whole post, so that the member can reply from the page."""
+"""Kinds of notification that show the whole post, so that the member can reply on the page of notifications."""
 _ONE_OR_MORE = {
     Kind.LIKE: ("%(names)s likes your post", "%(names)s like your post"),
     Kind.SHARE: ("%(names)s shared your post", "%(names)s shared your post"),
@@ -65,10 +65,10 @@ _ONE = {
 
 
 class NotificationView(msgspec.Struct, frozen=True):
-    """A notification, or a group of similar notifications."""
-
     key: str
-    """Its identifier in forms: the time of a single notification; kind, object and period of a group (`kind-about-stretch`)."""
+    """Its identifier in forms: the time of a single notification, or `kind-about-stretch` of a group: its kind, the id
+    of its object, and its period.
+    """
     kind: str
     icon: str
     words: str
@@ -77,16 +77,14 @@ class NotificationView(msgspec.Struct, frozen=True):
     unread: bool
     post: PostView | None = None
     whole: bool = False
-    """Whether the post is shown in full."""
     asks: Face | None = None
-    """The sender of a follow request to the viewer."""
     detail: str = ""
     path: str = ""
-    """A link to details; empty if the post or the faces link to them."""
+    """Path of a page with details; empty if the post or the faces have the link."""
 
 
 def _parsed(key: str) -> Group | int | None:
-    """Return the group of a key, or the time of a single notification; None for an invalid key."""
+    """Return the group or the time of a single notification that a form's key contains; None for an invalid key."""
     if key.isdecimal() and len(key) <= 19:
         return min(int(key), MAX_ID)
     match = _KEY.fullmatch(key)
@@ -122,7 +120,6 @@ def _notice(ctx: PageContext, group: Grouped, read: int, parents: Mapping[int, A
 
 
 def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) -> str:
-    """Return a sentence that describes the notification."""
     words, kind = ctx.words, newest.notice.kind
     names = {"names": _names(ctx, people)}
     if kind in _ONE_OR_MORE:
@@ -146,7 +143,7 @@ def _words(ctx: PageContext, newest: Notification, people: Sequence[Profile]) ->
 
 
 def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
-    """Return the detail text of a notification, and the path of the page it links to."""
+    """Return the detail text of a notification, and the path of the page that the notification links to."""
     report, kind = newest.report, newest.notice.kind
     target = f"@{newest.target.member.name}" if newest.target else ""
     if kind is Kind.REPORT and report is not None:
@@ -155,12 +152,11 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
     if kind is Kind.REPORT_RESOLVED:
-        return ctx.words.text("It concerned %(name)s.") % {"name": target} if target else "", ""
+        return ctx.words.text("The report was about %(name)s.") % {"name": target} if target else "", ""
     return "", ""
 
 
 def _names(ctx: PageContext, people: Sequence[Profile]) -> str:
-    """Return a short list of the members' names."""
     shown = [person.member.shown_name for person in people]
     words = ctx.words
     if len(shown) <= 1:
@@ -186,8 +182,6 @@ class NoticesQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 class DismissForm(Form, frozen=True, kw_only=True):
-    """The key of a notification or group, or `all`."""
-
     key: Annotated[str, Meta(max_length=60)]
 
 
@@ -222,7 +216,6 @@ async def several(ctx: PageContext, query: NoticesQuery) -> Response:
 
 
 async def dismiss(ctx: PageContext, asked: DismissForm) -> Response:
-    """Dismiss a notification, a group, or all, permanently."""
     member, writes = ctx.checked(asked), ctx.writes
     if asked.key == "all":
         await notifications.clear(writes, member.id)
@@ -245,7 +238,6 @@ class SenderView(msgspec.Struct, frozen=True):
 
 
 async def requests(ctx: PageContext, query: BeforeQuery) -> Response:
-    """List senders whose notifications the member's policy filters."""
     member, words = ctx.member, ctx.words
     found = await feed.requests_page(ctx.reads, member.id, query.cursor(_SIZE))
     senders = [
@@ -269,7 +261,7 @@ async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(ctx, [Grouped(None, [item]) for item in found.items], MAX_TIME)
-    # A sender's notifications are accepted or dismissed together, so no notification has a key of its own.
+    # The notifications of a sender are accepted or dismissed together, so a single one needs no key.
     notices = [msgspec.structs.replace(notice, key="") for notice in found_here]
     following = next_of(ctx, f"/notifications/requests/{path.id}", found.next)
     face = face_of(ctx, request.sender.member)
@@ -277,7 +269,7 @@ async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
 
 
 async def decide(ctx: PageContext, asked: SenderForm) -> Response:
-    """Accept the filtered notifications of a sender and all later ones, or dismiss them."""
+    """Accept a sender's filtered notifications and all future ones, or dismiss the filtered ones."""
     member = ctx.checked(asked)
     verb = notifications.accept_requests if asked.do == "accept" else notifications.dismiss_requests
     await verb(ctx.writes, member.id, (asked.id,))
@@ -285,7 +277,7 @@ async def decide(ctx: PageContext, asked: SenderForm) -> Response:
 
 
 async def _shown(ctx: PageContext, groups: Sequence[Grouped], read: int) -> list[NotificationView]:
-    """Return groups of notifications for display. Notifications later than the marker `read` are unread."""
+    """Return the view models of groups of notifications. A notification later than the time `read` is unread."""
     entries = [group.items[0].entry for group in groups]
     parents = await answered(ctx, [entry for entry in entries if entry is not None])
     return [_notice(ctx, group, read, parents) for group in groups]
@@ -352,7 +344,7 @@ async def save(ctx: PageContext, asked: NoticesForm) -> Response:
 
 
 async def push(ctx: PageContext, asked: PushForm) -> Response:
-    """Create or delete the push subscription of this browser. Called by a script with the browser's subscription."""
+    """Create or delete the push subscription of this browser. A script sends the subscription."""
     member = ctx.checked(asked)
     if asked.do == "end" or ctx.app.server_key is None:
         await push_subscriptions.end(ctx.writes, member.id, ctx.session_id)

@@ -1,7 +1,8 @@
 """The OAuth authorization page: a member logs in, authorizes an app, and is redirected to the app with a code.
 
-Every form redirects to a page that can be reloaded, so a password is submitted once. The browser stays logged in; the next
-app needs only authorization. These pages have no navigation. Their only script handles passkeys.
+Every form redirects to a page that can be reloaded, so a reload does not send a password again. The browser stays
+logged in, so for the next app, the member only has to authorize it. These pages have no navigation. Their only script
+handles passkeys.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from shoal.web.view_models import face_of
 class ClientApp(NamedTuple):
     name: str
     letter: str
-    """Shown instead of an icon."""
+    """A letter that is shown instead of an icon."""
     site: str
-    """Host of its website; empty if it has none."""
+    """Host of the app's website; empty if the app has none."""
     website: str
 
 
@@ -46,14 +47,14 @@ def _app(app: App) -> ClientApp:
 
 
 def _redirect_host(redirect_uri: str) -> str:
-    """Return the host to which the code will be sent. An app can choose any name, but not this host."""
+    """Return the host that will receive the code. It is shown because an app can choose any name, but not this host."""
     if redirect_uri == OUT_OF_BAND:
         return ""
     parts = urlsplit(redirect_uri)
     return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"
 
 
-# No `form-action`: Chromium also applies it to the redirect that follows the form, which leads to the app.
+# The policy has no `form-action`: Chromium would apply it to the redirect after the form, which leads to the app.
 _POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 _LOGIN_PAGES = {"authorize_login", "authorize_second"}
 _SCRIPTED = f"{_POLICY}; script-src 'self'; connect-src 'self'"
@@ -66,7 +67,7 @@ class Decision(Authorization, frozen=True):
     username: Line = ""
     password: Line = ""
     second: Annotated[str, Meta(max_length=MOST_CHARACTERS)] = ""
-    """A code of the second factor, or the response of a passkey."""
+    """A code of the second factor, or the response of a passkey in JSON."""
 
 
 async def show(ctx: PageContext, params: Authorization) -> Response:
@@ -152,11 +153,10 @@ class _Visitor(NamedTuple):
 
     member: Member | None = None
     half: Member | None = None
-    """The member whose password was verified and whose second factor is missing."""
+    """The member who has entered their password, but not yet their second factor."""
     ways: SecondWays | None = None
     """The second factors available to `half`."""
     error_text: str = ""
-    """Why the member may not log in."""
 
 
 async def _visitor(ctx: PageContext, params: Authorization) -> _Visitor:
@@ -237,9 +237,9 @@ def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
 
 
 def _send(ctx: PageContext, back: SentBack) -> Response:
-    """Redirect to the app with the response, or show it on a page if the app has no redirect address."""
+    """Redirect to the app with the response. If the app has no redirect URL, show the response on a page."""
     if back.redirect_uri != OUT_OF_BAND:
-        # 303 makes the browser use GET after its POST.
+        # Status 303 makes the browser send GET after its POST.
         return RedirectResponse(back.url(issuer_of(ctx.app.at)), 303)
     if code := back.answer.get("code"):
         return _alone(ctx, "authorize_code", code=code)

@@ -58,7 +58,6 @@ class SuggestedPerson(NamedTuple):
 
 
 def _steps(ctx: PageContext, here: str) -> list[Step]:
-    """Return all steps of the onboarding, with the current one marked."""
     _ = ctx.words.text
     steps = {"interests": _("Interests"), "people": _("People"), "profile": _("You"), "first": _("Post")}
     at = list(steps).index(here)
@@ -90,7 +89,7 @@ _MOST_AT_ONCE = 100
 class InterestsForm(Form, frozen=True, kw_only=True):
     tags: Annotated[tuple[TagName, ...], Meta(max_length=MOST_PICKED)] = ()
     more: Text = ""
-    """Further tags, with spaces or commas between them."""
+    """More tags, separated by spaces or commas."""
 
 
 class SeveralForm(Form, frozen=True, kw_only=True):
@@ -127,7 +126,10 @@ async def interests(
 
 
 async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
-    """Store the interests; follow their tags, also those that an interrupted request left out, and unfollow the removed ones."""
+    """Store the interests, and follow their tags and unfollow removed tags.
+
+    This also follows tags of stored interests that an interrupted request did not follow.
+    """
     member, writes = ctx.checked(asked), ctx.writes
     before = (await personalization_of(ctx.graph, member.id)).feedback.picked
     try:
@@ -138,14 +140,13 @@ async def pick(ctx: PageContext, asked: InterestsForm) -> Response:
         if tag not in picked:
             await relationships.unfollow_tag(writes, member.id, tag)
     with suppress(NotAllowed):
-        # If the member already follows the maximum number of tags, keep the interests without following their tags.
+        # At the maximum number of followed tags, store the interests without following their tags.
         for tag in picked:
             await relationships.follow_tag(writes, member.id, tag)
     return ctx.back(asked, "/welcome/people")
 
 
 async def people(ctx: PageContext, _params: None) -> Response:
-    """Suggest members to follow, each with a reason and some photos."""
     member, reads = ctx.member, ctx.reads
     found = await suggestions(reads, member.id, _PEOPLE)
     photos = await portfolios(reads, member.id, [suggestion.profile.member.id for suggestion in found])
@@ -167,7 +168,7 @@ async def follow_several(ctx: PageContext, asked: SeveralForm) -> Response:
 
 
 async def dismiss(ctx: PageContext, asked: IdForm) -> Response:
-    """Stop suggesting a member. A script gets an empty response that replaces the card."""
+    """Stop suggesting a member. A script gets an empty response, which replaces the member's card."""
     member = ctx.checked(asked)
     await relationships.dismiss_suggestion(ctx.writes, member.id, asked.id)
     return Response("", media_type="text/html") if ctx.partial else ctx.back(asked, "/welcome/people")
@@ -200,7 +201,10 @@ async def set_you(ctx: PageContext, asked: YouForm) -> Response:
 
 
 async def first(ctx: PageContext, _params: None) -> Response:
-    """Show the last step: links to For you and a first post, and popular photos, filled up with the newest."""
+    """Show the last step: links to For you and to the first post, and popular photos.
+
+    If there are too few, the newest photos follow.
+    """
     member = ctx.member
     found = await popular_then_newest(ctx.reads, member.id, _PHOTOS)
     shown = await filtered(ctx.reads.graph, member.id, found, FilterContext.PUBLIC)

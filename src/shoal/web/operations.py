@@ -1,4 +1,4 @@
-"""Operator pages: process and cluster statistics as figures and charts, parked jobs, and the balance of the 64 data sources."""
+"""Operator pages: process and cluster statistics, parked jobs, and the balance of the data sources."""
 
 from __future__ import annotations
 
@@ -52,8 +52,6 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number for operators, with its name and whether it needs attention."""
-
     name: str
     value: str
     hint: str = ""
@@ -109,14 +107,11 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class ColumnChart(msgspec.Struct, frozen=True):
-    """A chart of the last ten minutes: a column and a point of a line for each interval."""
-
     title: str
     columns: tuple[Column, ...]
     line: str
-    """The `points` attribute of the line."""
+    """The `points` attribute of the line in the SVG."""
     most: str
-    """The value at the top of the chart."""
 
 
 class RouteRow(msgspec.Struct, frozen=True):
@@ -128,8 +123,6 @@ class RouteRow(msgspec.Struct, frozen=True):
 
 
 class SlowRow(msgspec.Struct, frozen=True):
-    """A slow request, with its stages as percentages of its time."""
-
     when: When
     route: str
     status: int
@@ -147,7 +140,6 @@ class Operations(msgspec.Struct, frozen=True):
     parked: Sequence[ParkedJob]
     engines: tuple[EngineCard, ...]
     stores: tuple[tuple[str, str], ...]
-    """Each store with its data sources."""
 
 
 async def _operations(ctx: PageContext) -> Operations:
@@ -193,7 +185,6 @@ async def _operations(ctx: PageContext) -> Operations:
 
 
 async def _work(ctx: PageContext) -> Work | None:
-    """Return the state of the job queues, or None if it is unavailable."""
     try:
         return await survey({"store": ctx.app.store}, ctx.writes.pressure.most)
     except Unavailable:
@@ -201,7 +192,7 @@ async def _work(ctx: PageContext) -> Work | None:
 
 
 async def _count_high_fan_out(ctx: PageContext) -> int | None:
-    """Return the number of high fan-out members and tags, or None if the store is unavailable."""
+    """Return how many members and tags are high fan-out sources; None if the store is unavailable."""
     try:
         return (await ctx.graph.assoc_count((EVERYBODY,), (HIGH_FAN_OUT,)))[HIGH_FAN_OUT].get(EVERYBODY, 0)
     except Unavailable:
@@ -251,7 +242,9 @@ def _figures(ctx: PageContext, work: Work | None, high_fan_out: int | None, hist
 
 def _pushes(ctx: PageContext, high_fan_out: int | None) -> list[Figure]:
     _, words, push_counter = ctx.words.text, ctx.words, ctx.reads.push_counter
-    found = [Figure(_("Fan-out writes"), words.number(push_counter.pushed), _("entries, by this process"))]
+    found = [
+        Figure(_("Fan-out writes"), words.number(push_counter.pushed), _("Timeline entries written by this process"))
+    ]
     if high_fan_out is not None:
         hint = _("lists merged into home pages: %(n)s") % {"n": words.number(push_counter.pulled)}
         found.append(Figure(_("High fan-out members and tags"), words.number(high_fan_out), hint))
@@ -303,7 +296,6 @@ def _ms(words: Translated, value: float) -> str:
 
 
 def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:
-    """Return the stores without credentials in their URLs, each with its data sources."""
     if isinstance(store, str):
         return [(store.partition("://")[0], "0-63")]
     return [(f"{url.partition('://')[0]} {n}", sources) for n, (sources, url) in enumerate(store.items(), 1)]
@@ -315,7 +307,7 @@ _SHADES = 5
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A data source in the grid of 64, with a shade from 0 (few members) to 4 (many)."""
+    """A data source in the grid of 64. Its shade is from 0 (few members) to 4 (many members)."""
 
     x: int
     y: int
@@ -325,13 +317,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class EvennessRow(msgspec.Struct, frozen=True):
-    """Mean, standard deviation and extremes of a quantity across the data sources."""
-
     name: str
     mean: str
     deviation: str
     part: str
-    """The deviation in percent of the mean."""
     least: str
     most: str
 
@@ -379,7 +368,7 @@ class OpsQuery(msgspec.Struct, frozen=True):
 
 
 async def show(ctx: PageContext, query: OpsQuery) -> Response:
-    """Show figures and charts of the last ten minutes. A script reloads them every few seconds."""
+    """Show figures, and charts of the last ten minutes. A script reloads the page every few seconds."""
     ctx.staff(Role.ADMIN)
     found = await _operations(ctx)
     if ctx.partial:
@@ -389,7 +378,6 @@ async def show(ctx: PageContext, query: OpsQuery) -> Response:
 
 
 async def replay(ctx: PageContext, asked: ReplayForm) -> Response:
-    """Replay parked jobs: those selected, or all if none is."""
     me = ctx.staff(Role.ADMIN)
     ctx.check_sent(asked)
     writes = ctx.writes
@@ -401,7 +389,8 @@ async def replay(ctx: PageContext, asked: ReplayForm) -> Response:
 async def shards(ctx: PageContext, _params: None) -> Response:
     """Show how evenly members, posts and bytes are distributed over the 64 data sources.
 
-    Counting reads the whole network, so the result is cached for ten minutes; only the first request waits for it.
+    The count reads the whole network, so its result is cached for ten minutes, and only the request that computes it
+    has to wait.
     """
     ctx.staff(Role.ADMIN)
 

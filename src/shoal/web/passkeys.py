@@ -33,7 +33,7 @@ class ByPasskey(Form, frozen=True, kw_only=True):
 
 
 async def question(ctx: PageContext, query: QuestionQuery) -> Response:
-    """Return the options of a WebAuthn call as JSON. They reveal nothing about any account to anonymous callers."""
+    """Return the options of a WebAuthn call as JSON. To an anonymous caller they reveal nothing about accounts."""
     return JSONResponse(await _options(ctx, query))
 
 
@@ -54,7 +54,6 @@ async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
 
 
 async def log_in(ctx: PageContext, asked: ByPasskey) -> Response:
-    """Log in by passkey, without a password."""
     ctx.check_sent(asked)
     try:
         member = await login_attempts.by_passkey(ctx.anonymous, asked.answer)
@@ -73,7 +72,6 @@ class PasskeyRow(NamedTuple):
     name: str
     made: str
     used: str
-    """The day of the last use; empty if never used."""
 
 
 def _passkey_row(ctx: PageContext, passkey: Passkey) -> PasskeyRow:
@@ -179,7 +177,7 @@ async def _refused(
 async def _page(
     ctx: PageContext, row: PasskeyRow | None = None, wrong: Wrong = RIGHT, *, saved: bool = False, name: str = ""
 ) -> Response:
-    """Return the page of one passkey or, if `row` is None, the list of all."""
+    """Return the page of the passkey in `row`; if `row` is None, the page that lists all passkeys."""
     member = ctx.member
     found = await passkeys.of_member(ctx.writes, member.id)
     return await settings_page(

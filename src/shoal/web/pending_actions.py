@@ -1,8 +1,9 @@
-"""Actions of anonymous visitors that are performed once they have logged in or signed up: like, share, save, follow, comment.
+"""Actions of anonymous visitors that are performed after they log in or sign up: like, share, save, follow, comment.
 
-The browser stores the action in a cookie for half an hour. It was submitted with the form token of this browser, so no other site
-can make a visitor act. It is performed only by a login that began on the page of the action: the login page states it, and any
-other login discards it. A refused action, such as one on a post deleted since, is dropped; a refused comment opens in the composer.
+The browser stores the action in a cookie for half an hour. The form of the action needs the form token of this browser,
+so another site cannot cause an action. Only a login that begins on the page of the action performs it: the login page
+announces the action, and any other login discards it. A refused action is dropped, such as a like of a post that was
+deleted. A refused comment opens in the compose form.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from shoal.web.view_models import entry_with_id
 
 _LOG = logging.getLogger(__name__)
 _MOST_BYTES = 3_600
-"""Browsers store at most 4,096 bytes of a cookie."""
+"""Maximum bytes of the cookie's value. Browsers store at most 4,096 bytes of a cookie."""
 
 
 _AFTER_LOGIN = {
@@ -43,36 +44,33 @@ _AFTER_LOGIN = {
 class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
     do: Literal["like", "share", "save", "follow", "follow_tag", "comment"]
     id: int = 0
-    """The post, or the member to follow."""
     text: Annotated[str, Meta(max_length=_MOST_BYTES)] = ""
-    """The comment, or the tag to follow."""
     request: Annotated[str, Meta(max_length=100)] = ""
-    """The idempotency key of the comment."""
 
     to: Annotated[str, Meta(max_length=2_000)] = ""
-    """The page of the action."""
+    """The path of the page on which the visitor chose the action."""
 
     def at(self, page: str) -> str:
-        """Return the value of the cookie for the action on a page; empty if it would be too long."""
+        """Return the cookie's value for the action on a page; empty if it would exceed the maximum."""
         text = base64.urlsafe_b64encode(msgspec.json.encode(msgspec.structs.replace(self, to=page))).decode()
         return text if len(text) <= _MOST_BYTES else ""
 
 
 def pending(ctx: PageContext, to: str) -> PendingAction | None:
-    """Return the action that will be performed after a login that returns to a page, if any."""
+    """Return the action that a login will perform if it returns to the page `to`; None if there is none."""
     action = decoded(ctx.browser.pending) if to and ctx.browser.pending else None
     return action if action and action.to == to else None
 
 
 def decoded(text: str) -> PendingAction | None:
-    """Decode the action in a cookie; None if there is none, or if it is invalid."""
+    """Return the action in a cookie's value; None if the value is empty or invalid."""
     with suppress(msgspec.DecodeError, binascii.Error, ValueError, RecursionError):
         return msgspec.json.decode(base64.urlsafe_b64decode(text), type=PendingAction)
     return None
 
 
 def in_words(ctx: PageContext, action: PendingAction | None) -> str:
-    """Describe what will happen after the login as a sentence; empty for no action."""
+    """Return a sentence that describes the action that the login will perform; empty for no action."""
     _ = ctx.words.text
     match action:
         case None:
@@ -86,7 +84,7 @@ def in_words(ctx: PageContext, action: PendingAction | None) -> str:
 
 
 async def perform(ctx: PageContext, member: Member, to: str) -> str:
-    """Perform the pending action of the member who has just logged in; return the path to go to instead of `to`, if any."""
+    """Perform the pending action of a member who has just logged in. Return the path to redirect to, or "" to redirect to `to`."""
     action = pending(ctx, to)
     if action is None:
         return ""

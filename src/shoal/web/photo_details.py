@@ -14,8 +14,6 @@ from shoal.web.request_context import PageContext
 
 
 class PhotoFacts(NamedTuple):
-    """The details of one photo, and the URL that downloads it, which is empty if the author does not allow downloads."""
-
     number: int
     camera: str
     lens: str
@@ -25,18 +23,15 @@ class PhotoFacts(NamedTuple):
 
 
 class PhotoNotes(NamedTuple):
-    """The notes below the photos of a post."""
-
     photos: tuple[PhotoFacts, ...]
-    """Photos with details or a download."""
     license: str
     license_url: str
     several: bool
-    """Whether the photos need their numbers."""
+    """Whether each photo must be shown with its number, because there are several."""
 
 
 def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes | None:
-    """Return the notes of a post, or of one of its photos by number; None for a post without media."""
+    """Return the notes of a post, or of its photo with this number; None for a post without media."""
     post = entry.post
     if not entry.media:
         return None
@@ -66,7 +61,7 @@ def _facts(ctx: PageContext, number: int, media: Media, *, downloads: bool) -> P
 
 
 def exposure_of(words: Translated, details: PhotoDetails) -> tuple[str, ...]:
-    """Return focal length, aperture, time and sensitivity as photographers write them: `35 mm`, `f/2`, `1/250 s`, `ISO 400`."""
+    """Return the exposure as photographers write it, such as `35 mm`, `f/2`, `1/250 s`, `ISO 400`."""
     seconds = details.exposure
     time = f"1/{round(1 / seconds)}" if 0 < seconds < 0.3 else words.decimal(seconds)
     return tuple(
@@ -89,18 +84,16 @@ def day_of(words: Translated, details: PhotoDetails) -> str:
 
 
 def summary_of(words: Translated, details: PhotoDetails | None) -> str:
-    """Return all details as one line; empty if there are none."""
+    """Return all details of a photo as one line; empty without details."""
     found = details or PhotoDetails()
     return " · ".join(filter(None, (found.camera, found.lens, *exposure_of(words, found), day_of(words, found))))
 
 
 def license_words(words: Translated) -> dict[License, str]:
-    """Return the name of each license."""
     return {License.RESERVED: words.text("All rights reserved"), License.CC_BY: "CC BY 4.0", License.CC0: "CC0 1.0"}
 
 
 def license_choices(words: Translated) -> tuple[tuple[License, str, str], ...]:
-    """Return the value, name and description of each license."""
     _ = words.text
     means = {
         License.RESERVED: _("Others need your permission to use them"),

@@ -21,21 +21,19 @@ from shoal.web.request_context import PageContext
 from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of
 
 PHOTOS = 24
-"""Photos of a page."""
 _MOST_PAGES = 5
-"""Pages of a timeline that are read for one page of which few entries are shown."""
+"""Maximum number of timeline pages that are read to fill one page with matching entries."""
 _SCREEN = 9
-"""Photos that are visible at once, about."""
 _BY_ONE_AUTHOR = 2
-"""Maximum number of photos of an author among those."""
+"""Maximum number of photos by one author among the photos of a screen."""
 _LARGE = 0.6
-"""Photos in a row of large photos, as a fraction of the usual ones."""
+"""A row of large photos has this fraction of the photos of a normal row."""
 _FEW = 0.25
-"""Fraction of a row that is enlarged to fill the width. A single landscape photo does on every width."""
+"""Photos that fill at least this fraction of a single row are enlarged to fill the whole row. A landscape photo always does."""
 _ADJACENT = 8
-"""Photos before a photo that are next to it or in the rows above."""
+"""Number of preceding photos that are near a photo: next to it, or in the rows above it."""
 _ALIKE = 0.16
-"""Distance of blurhashes below which two photos count as near-duplicates."""
+"""Photos are near-duplicates if the distance of their blurhashes is below this value."""
 
 
 class GridPhoto(NamedTuple):
@@ -43,25 +41,22 @@ class GridPhoto(NamedTuple):
     path: str
     author: Face
     label: str = ""
-    """The description of the photo, or else the beginning of the post's text."""
+    """The description of the photo; without one, the beginning of the post's text."""
     likes: str = ""
     number: int = 1
-    """The number of photos of the post."""
     covered: bool = False
-    """Whether the photo is sensitive and not shown."""
     pinned: bool = False
     anchor: str = ""
-    """The id of its element; empty for none."""
     breaks: str = ""
-    """CSS classes of the widths at which a row ends after this photo."""
+    """CSS classes of the ranges of widths for which a row ends after this photo."""
 
 
 class PhotoGrid(NamedTuple):
     photos: tuple[GridPhoto, ...] = ()
     fillers: tuple[str, ...] = ()
-    """CSS classes of empty items that fill the only row of a grid with few photos."""
+    """CSS classes of empty items that fill the row of a grid with very few photos."""
     large: bool = False
-    """Whether photos may be shown larger than their previews."""
+    """Whether photos may be enlarged beyond the size of their previews."""
 
 
 class Listing(NamedTuple):
@@ -128,7 +123,10 @@ def grid_of(
 
 
 def every_picture(ctx: PageContext, entries: Iterable[Entry], *, alone: bool) -> PhotoGrid:
-    """Return all pictures of the posts as a grid of large photos, without posts that need a warning. For `alone` see `grid_of`."""
+    """Return all pictures of the posts as a grid of large photos. Posts that need a warning are left out.
+
+    With `alone`, few photos are enlarged to fill the width (see `grid_of`).
+    """
     return in_rows(
         [
             grid_photo(ctx, entry, media)
@@ -152,7 +150,10 @@ async def popular_then_newest(reads: Reads, viewer: int | None, limit: int) -> l
 
 
 async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, admits: Callable[[Entry], bool]) -> Page:
-    """Read pages of a timeline, at most five, until their admitted entries fill one: a page may be short or empty."""
+    """Read pages of a timeline until the entries that `admits` accepts fill one page.
+
+    At most five pages are read, so the result may be short or empty.
+    """
     found = await read(at)
     entries = [*filter(admits, found.entries)]
     for _ in range(_MOST_PAGES - 1):
@@ -164,14 +165,15 @@ async def sparse_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor, adm
 
 
 async def photos_page(read: Callable[[Cursor], Awaitable[Page]], at: Cursor) -> Page:
-    """Read a page of the posts with media in a timeline (see `sparse_page`)."""
+    """Return a page of the posts with media in a timeline. It may be short (see `sparse_page`)."""
     return await sparse_page(read, at, lambda entry: bool(entry.media))
 
 
 def spread(photos: Sequence[GridPhoto]) -> list[GridPhoto]:
-    """Reorder photos so that one author has at most two on a screen, and near-duplicates are not adjacent.
+    """Reorder photos so that a screen shows at most two by one author, and near-duplicates are not close together.
 
-    Each position gets the first remaining photo that fits or, if none does (such as with a single author), the first one.
+    Each position gets the first remaining photo that meets both rules. If there is none, for example with a single
+    author, it gets the first remaining photo.
     """
     waiting, placed = list(photos), list[GridPhoto]()
     while waiting:
@@ -188,11 +190,12 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
 
 
 def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0) -> PhotoGrid:
-    """Return the photos with the ends of their rows for each width.
+    """Return the photos, each with the widths at which a row ends after it.
 
     Args:
-        scale: Fraction of the usual photos in a row; smaller for larger photos.
-        few: If all photos together fill less than this fraction of a row, empty items fill the rest instead of larger photos.
+        scale: Number of photos in a row as a fraction of the usual number; a smaller value makes photos larger.
+        few: If all photos fill less than this fraction of a row, empty items fill the rest, and the photos are not
+        enlarged.
     """
     ratios = tuple(ratio_of(one.photo.ratio) for one in photos)
     return PhotoGrid(
@@ -203,7 +206,10 @@ def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0
 
 
 def _fillers(total: float, few: float) -> Iterable[str]:
-    """Yield the classes of empty items that complete a grid with fewer photos than the fraction `few` of a row."""
+    """Yield the CSS classes of the empty items that complete a row.
+
+    `total` is the sum of the aspect ratios of the photos. For `few`, see `in_rows`.
+    """
     for width in WIDTHS:
         missing = few * width.target - total
         parts = math.ceil(missing / MOST_RATIO) if missing >= LEAST_RATIO else 0
@@ -213,7 +219,7 @@ def _fillers(total: float, few: float) -> Iterable[str]:
 
 @lru_cache(10_000)
 def _components(blurhash: str) -> tuple[float, ...]:
-    """Return the average color of a blurhash and its first cosine components, each about 0 to 1; empty for an invalid one.
+    """Return the average color and the first cosine components of a blurhash, each about 0 to 1; empty if it is invalid.
 
     Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
     """
@@ -233,6 +239,6 @@ def _components(blurhash: str) -> tuple[float, ...]:
 
 
 def alike(one: str, other: str) -> bool:
-    """Return whether two photos look almost the same, by the distance of their blurhashes."""
+    """Return whether two blurhashes are so similar that the photos look nearly equal."""
     first, second = _components(one), _components(other)
     return bool(first) and first[:1] == second[:1] and len(first) == len(second) and math.dist(first, second) < _ALIKE

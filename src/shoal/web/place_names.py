@@ -19,21 +19,24 @@ _COORDINATES = re.compile(rf"\s*{_NUMBER}(?:\s*[,;]\s*|\s+){_NUMBER}\s*", re.ASC
 
 
 def place_words(words: Translated, place: Place) -> str:
-    """Return the town of a place as text; if unknown, its coordinates to a hundredth of a degree (about a kilometer)."""
+    """Return the place as the name of its town.
+
+    If no town is known, return its coordinates to a hundredth of a degree (about a kilometer).
+    """
     if label := town_label(words, place):
         return words.text("Near %(town)s") % {"town": label}
     return _coordinates(words, place)
 
 
 def town_label(words: Translated, place: Place) -> str:
-    """Return the town of a place, such as "Palermo, Italy"; empty if it is unknown."""
+    """Return the town of a place, such as "Palermo, Italy"; empty if no town is known."""
     towns = gazetteer.installed()
     town = towns.town_near(place) if towns is not None else None
     return town.label(words.code) if town is not None else ""
 
 
 def location_label(words: Translated, location: Location | None) -> str:
-    """Return where a member lives, such as "Palermo, Italy" or "India"; empty if it is unknown."""
+    """Return the place where a member lives, such as "Palermo, Italy" or "India"; empty if it is unknown."""
     if location is None:
         return ""
     country = country_name(location.country, words.code)
@@ -48,16 +51,16 @@ def _coordinates(words: Translated, place: Place) -> str:
 
 
 def as_typed(place: Place | None) -> str:
-    """Return a place as coordinates in the format that `place_typed` parses; empty for no place."""
+    """Return coordinates in the format that `place_typed` parses; empty for no place."""
     return f"{place[0]!r}, {place[1]!r}" if place is not None else ""
 
 
 async def place_typed(words: Translated, text: str, at: str = "") -> Place | None:
-    """Return the place typed into a form; None for an empty text.
+    """Return the place in a form's text; None for an empty text.
 
-    `at` has coordinates from a map, a device or an earlier form. These coordinates are used if the text is the name that
-    this server gives to their place. Raises `TooLarge` for a long text, and `InvalidInput` for coordinates that are not on the
-    globe and for an unknown town.
+    `at` contains coordinates from a map, a device or an earlier form. They are used if this server would describe them
+    by the same text. Raises `TooLarge` for a long text, and `InvalidInput` for an unknown town and for coordinates out
+    of range.
     """
     if not text.strip():
         return None

@@ -53,17 +53,13 @@ _TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
 
 
 class PostPath(msgspec.Struct, frozen=True):
-    """The path of a post: the name of its author or sharer, and its id."""
-
     handle: Handle
     id: Id
 
 
 class PostPage(PostPath, frozen=True):
     order: Order = "oldest"
-    """The order of the comments on the same post."""
     grid: Line = ""
-    """The path of the page with the photo grid that the visitor came from."""
 
 
 class PhotoPath(PostPath, frozen=True):
@@ -73,9 +69,9 @@ class PhotoPath(PostPath, frozen=True):
 class PostActForm(IdForm, frozen=True, kw_only=True):
     do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
     entry: Id = Id(0)
-    """The id of the share through which a list showed the post; 0 if it showed the post itself."""
+    """The id of the share if a list showed the post as a share; 0 if it showed the post itself."""
     depth: Annotated[int, Meta(ge=-1, le=100)] = -1
-    """Depth of a comment below the post of the page; -1 elsewhere."""
+    """Depth of a comment on the page of a post; -1 on other pages."""
 
 
 async def show(ctx: PageContext, path: PostPage) -> Response:
@@ -116,7 +112,7 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
 
 
 def _conversation(ctx: PageContext, post: Post) -> str:
-    """Return the URL of the conversation that a direct post belongs to; empty for other posts."""
+    """Return the URL of the conversation of a direct post; empty for other posts."""
     is_message = post.visibility is Visibility.DIRECT and ctx.viewer
     return ctx.url(f"/conversations/{root_of(post)}") if is_message else ""
 
@@ -133,7 +129,7 @@ async def photo(ctx: PageContext, path: PhotoPath) -> Response:
 
 
 async def act(ctx: PageContext, asked: PostActForm) -> Response:
-    """Perform an action on a post or undo it. A script gets the updated buttons."""
+    """Perform or undo an action on a post. A script gets the updated buttons."""
     pending = PendingAction(asked.do, asked.id).at if asked.do in {"like", "share", "save"} else None
     member = ctx.checked(asked, pending)
     await _VERBS[asked.do](ctx.writes, member.id, asked.id)
@@ -153,7 +149,10 @@ async def _after(ctx: PageContext, asked: PostActForm, member_id: int) -> PostVi
 
 
 async def _entry_at(ctx: PageContext, path: PostPath) -> Entry:
-    """Return the post or share with the id in the path. Raises `NotFound` unless the name is its author's or sharer's."""
+    """Return the post or share with the id in the path.
+
+    Raises `NotFound` if the name in the path is not that of its author or sharer.
+    """
     entry = await entry_with_id(ctx, path.id)
     if path.handle.lower() != (entry.sharer or entry.author).member.name:
         raise NotFound("There is no such post")
@@ -180,13 +179,13 @@ _LISTS = {"likes": LIKED_BY, "shares": SHARED_BY}
 
 
 class LikesPath(IdQuery, frozen=True, kw_only=True):
-    """A post, and the reaction to list: `likes`, `shares`, or an emoji."""
+    """A post, and the reactions to list: `likes`, `shares`, or an emoji."""
 
     by: Annotated[str, Meta(max_length=100)] = "likes"
 
 
 async def likes(ctx: PageContext, path: LikesPath) -> Response:
-    """List the members who liked or shared a post or reacted with an emoji, newest first."""
+    """List the members who liked a post, shared it, or reacted with an emoji, newest first."""
     entry = await entry_with_id(ctx, path.id)
     found = await _reacting_members(ctx, path, entry)
     persons = await people_of(ctx, found.profiles)

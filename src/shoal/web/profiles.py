@@ -48,40 +48,32 @@ _FACES = 3
 
 
 class Number(NamedTuple):
-    """A number on a profile with its label and link; an empty path is no link."""
-
     value: str
     words: str
     path: str = ""
 
 
 class ProfileHead(msgspec.Struct, frozen=True):
-    """The part of a profile page above its tabs."""
-
     face: Face
     header: str
     note: Markup
     numbers: tuple[Number, ...]
     location: str
-    """Where the member lives, if they show it."""
+    """Place where the member lives; empty if the member does not show it."""
     relationship: Relationship
     marks: tuple[str, ...]
-    """Labels such as "automated" and "follows you"."""
     known: tuple[Face, ...]
-    """Followees of the viewer who follow the member."""
+    """Followees of the viewer who also follow the member."""
     known_words: str
     private_note: str = ""
 
 
 class About(NamedTuple):
-    """The tab *About* of a profile."""
-
     fields: tuple[tuple[str, Markup], ...]
     joined: str
     received: tuple[Number, ...]
     endorsed: tuple[Face, ...]
     tags: tuple[tuple[str, str], ...]
-    """Featured tags, each with its URL."""
 
 
 def _number(ctx: PageContext, one: str, many: str, n: int, leads: str = "") -> Number:
@@ -135,7 +127,6 @@ def _known(ctx: PageContext, known: Sequence[Profile]) -> str:
 
 
 _ENDORSED = 6
-"""Endorsed members shown on a profile."""
 _FOLLOW = {"follow": relationships.follow, "unfollow": relationships.unfollow}
 _OTHERS = {
     "block": relationships.block,
@@ -156,7 +147,7 @@ class RelationshipForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
-# Messages are shown in their conversations only.
+# Direct messages are missing here, because only their conversations show them.
 _QUERIES = {
     "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True, no_direct=True),
     "posts": posts.MemberFeedQuery(no_comments=True, no_direct=True),
@@ -203,7 +194,7 @@ async def _listing(ctx: PageContext, member: Member, path: ProfilePath) -> Listi
 
 
 async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[Page, frozenset[int]]:
-    """Return a page of a tab, and the ids of its pinned posts, which come first."""
+    """Return a page of posts of a tab, and the ids of its pinned posts, which are first."""
     reads, viewer, query = ctx.reads, ctx.viewer_id, _QUERIES[path.show]
     cursor = path.cursor(PHOTOS if path.show == "photos" else SIZE)
     found = await posts.authored_page(reads, viewer, member.id, cursor, query)
@@ -237,7 +228,7 @@ async def _about(ctx: PageContext, member: Member) -> Response:
 
 
 async def portfolio(ctx: PageContext, path: HandlePath) -> Response:
-    """Show the pictures of a member without the interface: of posts that anyone may see, and that need no warning."""
+    """Show the pictures of a member without the interface. Only public posts that need no warning are included."""
     member = await member_of(ctx, path.handle)
     grid, following = await _portfolio(ctx, member, path)
     if ctx.partial:
@@ -283,7 +274,7 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
         familiar(reads, others, (member.id,)) if others is not None else _no_profiles(),
     )
     if not profiles:
-        # The member was suspended after this request had read them.
+        # The member was suspended while this request was processed.
         raise Gone(ctx.words.text("This member is suspended."))
     profile, at = profiles[0], ctx.app.at
     member, followers = profile.member, known.get(member.id, [])
@@ -309,7 +300,7 @@ async def _no_profiles() -> dict[int, list[Profile]]:
 
 
 async def change_relationship(ctx: PageContext, asked: RelationshipForm) -> Response:
-    """Change the viewer's relationship with a member, or undo that. A script gets the updated button."""
+    """Change the viewer's relationship with a member, or undo the change. A script gets the updated button."""
     pending = PendingAction("follow", asked.id).at if asked.do == "follow" else None
     me, writes = ctx.checked(asked, pending), ctx.writes
     verb = _FOLLOW.get(asked.do) or _OTHERS[asked.do]
@@ -333,7 +324,7 @@ async def member_of(ctx: PageContext, name: str) -> Member:
 
 
 async def keep_picture(ctx: PageContext, which: Literal["avatar", "header"], sent: Upload | None) -> dict[str, str]:
-    """Store an uploaded avatar or header, if there is one, and return the error by field name."""
+    """Store the uploaded avatar or header, if any. Return the error by field name; empty without an error."""
     if sent is None:
         return {}
     change = ProfileChange(avatar=sent.data) if which == "avatar" else ProfileChange(header=sent.data)
@@ -396,7 +387,7 @@ async def show_settings(
 
 
 def _may_locate(member: Member) -> bool:
-    """Return whether the form has a location field: the server knows towns, or the member has a location to delete."""
+    """Return whether the form has a field for the location: the server knows towns, or the member has a location to delete."""
     return member.location is not None or gazetteer.installed() is not None
 
 

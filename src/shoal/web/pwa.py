@@ -17,7 +17,6 @@ _WORKER = "scripts/worker.js"
 
 
 async def manifest(ctx: PageContext, _params: None) -> Response:
-    """Return the manifest with which browsers install the web app."""
     settings, version, _ = ctx.settings, assets().version, ctx.words.text
     icons = [
         {
@@ -52,14 +51,13 @@ async def manifest(ctx: PageContext, _params: None) -> Response:
 
 
 async def worker(context: Context, _params: None) -> object:
-    """Return the service worker. The root of the app serves it, because it only controls pages below its own folder."""
+    """Return the service worker from the root of the app, because a service worker only controls pages below its own folder."""
     base, version = context.app.at.path, assets().version
     script = assets().get(_WORKER).data.decode().replace("{base}", base).replace("{version}", version)
     return Response(script, headers={"Cache-Control": "no-cache"}, media_type="text/javascript")
 
 
 async def offline(ctx: PageContext, _params: None) -> Response:
-    """Show the page that the service worker serves without a network connection."""
     return framed(ctx, bare_shell(ctx, ctx.words.text("Offline")), "offline")
 
 

@@ -18,17 +18,16 @@ from shoal.web.request_context import IdPath, PageContext
 from shoal.web.view_models import entry_with_id, post_of
 
 _FULL_BAR = 4.0
-"""The contribution that fills a bar; the weights of the balanced recipe are at most 4."""
 _PERSONAL = frozenset({"tags", "author", "nearby", "country", "friends", "common", "rising", "velocity"})
-"""Terms that are about the viewer, unlike freshness or likes in general."""
+"""Ranking terms about the viewer, unlike terms such as freshness or likes."""
 _SOURCE_WORDS = {
     Source.FOLLOWEES: "From or shared by someone you follow",
     Source.FRIENDS_LIKED: "Liked by people you follow",
     Source.FRIENDS_SHARED: "Shared by people you follow",
-    Source.FRIENDS_COMMENTED: "People you follow commented",
-    Source.FRIENDS_OF_FRIENDS: "Followed by people you follow",
-    Source.TAGS_FOLLOWED: "You follow one of the tags",
-    Source.TAGS_LIKED: "You like one of the tags",
+    Source.FRIENDS_COMMENTED: "Commented on by people you follow",
+    Source.FRIENDS_OF_FRIENDS: "People you follow also follow the author",
+    Source.TAGS_FOLLOWED: "You follow one of the post's tags",
+    Source.TAGS_LIKED: "You like one of the post's tags",
     Source.RISING: "Trending tag",
     Source.NEARBY: "Posted near you",
     Source.COUNTRY: "From your country",
@@ -43,7 +42,6 @@ class Bar(msgspec.Struct, frozen=True):
     title: str
     words: str
     amount: str
-    """The contribution to the score, with its sign."""
     length: float
     below: bool
 
@@ -51,10 +49,9 @@ class Bar(msgspec.Struct, frozen=True):
 class WhyView(msgspec.Struct, frozen=True):
     score: str
     first: str
-    """The strongest reason, in a few words."""
     bars: tuple[Bar, ...]
     lost: str = ""
-    """How far the rules for variety moved the post, as text; empty if they did not."""
+    """How many positions the rules for variety moved the post down, as text; empty for none."""
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
@@ -107,24 +104,24 @@ def _lost(ctx: PageContext, places: int) -> str:
 _OUT_WORDS = {
     "off": "Ranking is off, so your feed is sorted by time.",
     "muted": "You muted the author.",
-    "filtered": "One of your filters hides it.",
-    "no_source": "It has no connection to you right now: no one you follow, no tag you like and no place near you.",
+    "filtered": "One of your filters hides the post.",
+    "no_source": "The post has no connection to you right now: no one you follow, no tag you like and no place near you.",
     "too_low": "Other posts have a higher score.",
-    "own": "It is your own post.",
-    "direct": "It is visible only to the people it mentions.",
-    "reply": "It is a reply to someone else's post.",
+    "own": "This is your own post.",
+    "direct": "The post is visible only to the people it mentions.",
+    "reply": "The post is a reply to someone else's post.",
     "opted_out": "The author has opted out of ranked feeds.",
     "apart": "You see the author only in a list.",
     "language": "You follow the author only in other languages.",
-    "reported": "Several members reported it, and moderators have not reviewed it yet.",
+    "reported": "Several members reported the post, and moderators have not reviewed it yet.",
     "not_public": "You do not follow the author, and the post is unlisted.",
     "not_discoverable": "You do not follow the author, who has opted out of suggestions.",
     "sensitive": "You do not follow the author, and the post is marked as sensitive.",
 }
 _STAGES = {
     "sources": "A post is considered if it comes from people, tags or places you are connected to.",
-    "filter": "It was considered, but a rule excluded it before ranking.",
-    "score": "It was ranked, but too low to be shown.",
+    "filter": "The post was considered, but a rule excluded it before ranking.",
+    "score": "The post was ranked, but too low to be shown.",
 }
 _WAYS = {
     "off": ("/settings/ranking", "Change"),
@@ -135,18 +132,18 @@ _WAYS = {
 
 
 class FeedPosition(msgspec.Struct, frozen=True):
-    """The position of a post in the ranked feed, or the rule that excludes it."""
+    """The position of a post in the ranked feed. If the feed does not contain the post, the rule that excludes it."""
 
     title: str
     words: str
     hint: str = ""
     path: str = ""
-    """Path of the page where the viewer can change the rule."""
+    """Path of the page where the viewer can change the rule that excludes the post."""
     way: str = ""
 
 
 def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
-    """Return the position of a post in the feed for display. `place` counts from 1; `total` is 0 if unknown."""
+    """Return the view model of a post's position in the feed. `position` counts from 1. `total` is 0 if it is unknown."""
     words = ctx.words
     ranked = words.text("Ranked %(place)s of %(n)s") if total else words.text("Ranked %(place)s")
     title = ranked % {"place": words.ordinal(position), "n": words.number(total)}
@@ -156,10 +153,10 @@ def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
 
 
 def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
-    """Return, for display, the rule that excludes a post from the feed."""
+    """Return the view model of the rule that excludes a post from the feed."""
     _ = ctx.words.text
     if explanation.place is not None:
-        # The post is in the ranking computed for this explanation, but was not in the ranking computed a moment earlier.
+        # The post is missing in the ranking computed a moment ago, but not in the one computed for this explanation.
         return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."
@@ -168,7 +165,7 @@ def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
 
 
 _PATIENCE = 3.0
-"""Time limit for the ranking in seconds; longer than usual, since the page shows nothing else."""
+"""Timeout of the ranking in seconds. It is longer than for other pages, because this page shows nothing else."""
 
 
 async def why(ctx: PageContext, path: IdPath) -> Response:

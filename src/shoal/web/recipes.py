@@ -36,7 +36,7 @@ from shoal.web.view_models import PostView, post_of
 
 
 class Dial(NamedTuple):
-    """One value of a recipe in the form, as a slider or a field."""
+    """A number of a recipe in the form, shown as a slider or a field."""
 
     name: str
     title: str
@@ -47,9 +47,9 @@ class Dial(NamedTuple):
     most: str
     step: str
     usual: str
-    """The weight in the balanced recipe, formatted; empty if it is equal."""
+    """The weight in the balanced recipe, as text; empty if this recipe has the same weight."""
     length: float
-    """Length of the bar, 0 to 100."""
+    """Length of the bar: 0 to 100."""
     below: bool
 
 
@@ -63,9 +63,8 @@ class PreviewCard(NamedTuple):
     post: PostView
     place: int
     moved: int
-    """Positions moved up; negative for down."""
+    """Positions that the post moved up; negative if it moved down."""
     words: str
-    """How it moved, for screen readers."""
     reason: str
 
 
@@ -85,7 +84,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
         words.decimal(value),
         f"{-MOST_WEIGHT:g}",
         f"{MOST_WEIGHT:g}",
-        # The slider would round a value that is not a multiple of its step.
+        # A slider would round a value that is not a multiple of its step, so allow any value then.
         "0.5" if (2 * value).is_integer() else "any",
         words.decimal(usual) if value != usual else "",
         round(100 * abs(value) / MOST_WEIGHT, 1),
@@ -96,8 +95,8 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
 def _others(ctx: PageContext, recipe: Recipe) -> list[str]:
     _, number = ctx.words.text, ctx.words.decimal
     return [
-        _("Recency is down to half after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
-        _("Nearness is down to half at %(n)s km.") % {"n": number(recipe.near_km)},
+        _("After %(n)s hours, recency counts half.") % {"n": number(recipe.half_life_hours)},
+        _("At a distance of %(n)s km, nearness counts half.") % {"n": number(recipe.near_km)},
         _("%(n)s %% of the feed is reserved for little-known people.")
         % {"n": number(round(100 * recipe.exploration, 1))},
         _("At most %(n)s of 10 posts are by the same person.") % {"n": recipe.author_most},
@@ -156,14 +155,12 @@ def _preset_names(words: Translated) -> dict[str, str]:
 
 
 _FIRST = 10
-"""Number of posts in the preview."""
 _Number = Annotated[float, Meta(ge=-1e9, le=1e9)]
-"""A number as typed; the recipe itself checks its range."""
 PresetName = Literal["", "balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
 
 
 class Numbers(Form, frozen=True, kw_only=True):
-    """The values of a recipe from a form; None keeps a value."""
+    """The numbers of a recipe in a form. A number that is None leaves the value unchanged."""
 
     reactions: _Number | None = None
     tags: _Number | None = None
@@ -184,7 +181,7 @@ class Numbers(Form, frozen=True, kw_only=True):
 
 
 class RankingQuery(SettingsQuery, frozen=True, kw_only=True):
-    """A recipe to show without saving it: a preset or a link."""
+    """The recipe to show without saving it: that of a preset or of a link."""
 
     preset: PresetName = ""
     link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
@@ -199,7 +196,6 @@ class SwitchForm(Form, frozen=True, kw_only=True):
 
 
 async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
-    """Show the member's recipe, or that of a preset or link."""
     found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     try:
@@ -210,7 +206,6 @@ async def show_settings(ctx: PageContext, query: RankingQuery) -> Response:
 
 
 async def save(ctx: PageContext, asked: RankingForm) -> Response:
-    """Save a recipe, preview it, or reset it to the network's recipe."""
     member, writes = ctx.checked(asked), ctx.writes
     if asked.do == "reset":
         await ranking.set_recipe(writes, member.id, None)
@@ -234,7 +229,7 @@ async def switch(ctx: PageContext, asked: SwitchForm) -> Response:
 
 
 async def first(ctx: PageContext, asked: Numbers) -> Response:
-    """Return a preview of the feed under an unsaved recipe, for a script."""
+    """Return a preview of the ranked feed under the recipe in the form, for a script. Nothing is saved."""
     found = await personalization_of(ctx.graph, ctx.member.id)
     present = recipe_for(ctx.reads, found)
     recipe = _changed(present, asked)
@@ -243,7 +238,7 @@ async def first(ctx: PageContext, asked: Numbers) -> Response:
 
 
 def _changed(before: Recipe, asked: Numbers) -> Recipe:
-    """Return the recipe with the given numbers replaced. Raises `InvalidInput`."""
+    """Return the recipe with the numbers of a form. Raises `InvalidInput` for a number out of range."""
     numbers: dict[str, Any] = dict(numbers_of(before))
     numbers |= {name: value for name in NAMES if (value := getattr(asked, name)) is not None}
     weights = {name: numbers.pop(name) for name in TERM_NAMES}
@@ -251,7 +246,6 @@ def _changed(before: Recipe, asked: Numbers) -> Recipe:
 
 
 async def _cards(ctx: PageContext, recipe: Recipe) -> list[PreviewCard] | None:
-    """Return the preview of a feed, or None while a store is unavailable."""
     try:
         found = await preview(ctx.reads, ctx.member.id, recipe, _FIRST)
     except Unavailable:
@@ -288,7 +282,6 @@ class TakeForm(Form, frozen=True, kw_only=True):
 
 
 async def show_shared(ctx: PageContext, _params: None) -> Response:
-    """Show a shared recipe, whose values are in the query of the URL."""
     recipe = recipe_of_link(ctx.request.scope["query_string"].decode("latin-1"))
     names = _preset_names(ctx.words)
     mine = ctx.viewer is not None and await _ranks_by(ctx, ctx.viewer.id, recipe)
@@ -305,7 +298,6 @@ async def show_shared(ctx: PageContext, _params: None) -> Response:
 
 
 async def take(ctx: PageContext, asked: TakeForm) -> Response:
-    """Save a shared recipe as the member's own, and turn ranking on."""
     member = ctx.checked(asked)
     await ranking.set_recipe(ctx.writes, member.id, recipe_of_link(asked.link))
     await ranking.switch(ctx.writes, member.id, off=False)

@@ -42,7 +42,7 @@ async def following(ctx: PageContext, path: HandlePath) -> Response:
 
 
 async def known(ctx: PageContext, path: HandlePath) -> Response:
-    """List the followers of a member whom the viewer follows."""
+    """List the followees of the viewer who follow a member."""
     viewer, member = ctx.member, await member_of(ctx, path.handle)
     found = (await familiar(ctx.reads, viewer.id, (member.id,))).get(member.id, [])
     title = ctx.words.text("Followers of %(name)s you know")
@@ -105,9 +105,10 @@ async def answer(ctx: PageContext, asked: FollowAnswerForm) -> Response:
 
 
 async def follow_all(ctx: PageContext, ids: Iterable[int]) -> None:
-    """Follow these members, except deleted ones and those with a block between them and the viewer.
+    """Follow these members, except deleted members and members with a block between them and the viewer.
 
-    Raises `InvalidInput` when the viewer reaches the maximum number of follows; the earlier ones of `ids` are followed then.
+    Raises `InvalidInput` when the viewer reaches the maximum number of follows. Until then, members are followed in the
+    order of `ids`.
     """
     for id_ in dict.fromkeys(ids):
         with suppress(NotAllowed, NotFound):
@@ -123,11 +124,9 @@ class More(msgspec.Struct, frozen=True):
     relationship: Relationship
     relation: Relation
     muted: str
-    """How long the member is muted, as text; empty if not muted."""
+    """How long the member is still muted, as text; empty if the member is not muted."""
     spans: tuple[tuple[int, str], ...]
-    """Durations of a mute in seconds, each with its label."""
     lists: tuple[tuple[int, str, bool], ...]
-    """The viewer's lists: id, title, and whether the member is on it."""
     path: str
     """The path of the page, relative to the root."""
 
@@ -167,7 +166,10 @@ class MorePath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MuteForm(IdForm, frozen=True, kw_only=True):
-    """The duration of a mute in seconds (0: until undone), and whether notifications are muted too."""
+    """The duration of a mute in seconds, and whether notifications are muted too.
+
+    A duration of 0 means until the mute is undone.
+    """
 
     seconds: Annotated[int, Meta(ge=0, le=MAX_MUTE_SECONDS)] = 0
     notifications: bool = False
@@ -189,7 +191,11 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 
 
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
-    """Show the menu of a profile to a script or, as a page, to anonymous viewers and the member; to others, a page of settings."""
+    """Show the menu of a profile.
+
+    A script gets the menu only. Anonymous viewers and the member get it as a page, and other viewers get a page of
+    settings.
+    """
     me, member, graph = ctx.viewer, await member_of(ctx, path.handle), ctx.graph
     current = await relation(graph, ctx.viewer_id, member.id)
     menu: dict[str, Any] = {"more": _more(ctx, member, current, ()), "token": ctx.form_token}
@@ -229,7 +235,7 @@ async def note(ctx: PageContext, asked: NoteForm) -> Response:
 
 
 async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
-    """Put a member on the selected lists, and take the member off all others."""
+    """Put a member on the selected lists, and remove the member from all other lists of the viewer."""
     me, writes = ctx.checked(asked), ctx.writes
     current = {list_.id for list_ in await list_feed.with_member(ctx.graph, me.id, asked.id)}
     selected: set[int] = set(asked.lists)
@@ -241,7 +247,7 @@ async def put_on_lists(ctx: PageContext, asked: ListsForm) -> Response:
 
 
 async def set_terms(ctx: PageContext, asked: TermsForm) -> Response:
-    """Set whether the viewer gets a followee's shares and notifications about their posts."""
+    """Set whether the viewer sees a followee's shares, and whether the followee's posts cause notifications."""
     me = ctx.checked(asked)
     current = await relation(ctx.graph, me.id, asked.id)
     if not (current.following or current.requested):
@@ -259,7 +265,6 @@ class MutedQuery(BeforeQuery, frozen=True, kw_only=True):
 
 
 async def show(ctx: PageContext, query: MutedQuery) -> Response:
-    """List the muted or blocked members, latest first."""
     member, reads, _ = ctx.member, ctx.reads, ctx.words.text
     atype = _LISTS[query.show]
     found = await members.page(reads, member.id, member.id, atype, query.cursor(_SIZE), severed=True)

@@ -36,7 +36,7 @@ from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
 _TEMPLATE = "parts/post_whole.html"
-# The placeholders are random, so that a post cannot contain them.
+# The placeholders are random, so that no post can contain them.
 _PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
 
 
@@ -55,8 +55,8 @@ class PostHtmlCache:
     def draw(self, templates: Environment, place: str, post: PostView, path: str, token: str | None) -> Markup:
         """Return a post as HTML.
 
-        `place` identifies the language and base path of the templates. `token` is the form token, or None if a script adds
-        it to its requests.
+        `place` identifies the language and base path of the templates. `token` is the form token; None if a script adds
+        the token to requests.
         """
         encoded = self._encoder.encode((place, token is not None, post))
         key = hashlib.blake2b(encoded, digest_size=16, usedforsecurity=False).digest()
@@ -77,7 +77,7 @@ class PostHtmlCache:
 
 
 def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
-    """Render a post with placeholders for the values of the page that its template reads."""
+    """Render a post with placeholders for the path of the page and, if its template uses it, for the form token."""
     views: dict[str, object] = {"post": post, "ctx": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
     if with_token:
         views["shell"] = {"form_token": _TOKEN}
@@ -120,12 +120,11 @@ async def page(ctx: PageContext, template: str, *, status: int = 0, title: str =
 
 
 def framed(ctx: PageContext, shell: Shell, template: str, *, status: int = 200, **views: object) -> Response:
-    """Return a whole page with a layout that was built before."""
     return _answer(ctx, _rendered(ctx, f"pages/{template}.html", {**views, "shell": shell}), status)
 
 
 def part(ctx: PageContext, name: str, *, status: int = 200, **views: object) -> Response:
-    """Return one part of a page, for a script that requested it."""
+    """Return a part of a page, for a script that requested only that part."""
     return _answer(ctx, part_html(ctx, name, **views), status)
 
 
@@ -134,7 +133,6 @@ def part_html(ctx: PageContext, name: str, **views: object) -> str:
 
 
 def bare(ctx: PageContext, template: str, headers: Mapping[str, str], **views: object) -> Response:
-    """Return a standalone page: without layout and cookies, with its own headers."""
     response = HTMLResponse(_rendered(ctx, f"pages/{template}.html", views), headers=headers)
     pack(ctx.request, response)
     return response
@@ -158,7 +156,7 @@ def _answer(ctx: PageContext, html: str, status: int) -> Response:
 
 
 _DIRECTIONAL = frozenset({"arrow-left", "chevron-left", "chevron-right"})
-"""Icons that point the other way in right-to-left languages."""
+"""Icons that are mirrored in right-to-left languages."""
 
 
 @lru_cache(64)
@@ -209,7 +207,8 @@ def templates(language: str, base: str) -> Environment:
             "static": static,
             "url": partial(address, base),
             "words": words,
-            # Templates write this mark before a sign such as @, which would move to the other side of a name in right-to-left text.
+            # Templates write this mark before a sign such as @. Without the mark, the sign would move to the other side
+            # of a name in right-to-left text.
             "ltr": "\N{LEFT-TO-RIGHT MARK}" if words.is_right_to_left else "",
             "rendered": rendered,
             "picture_types": ",".join(ALLOWED),
@@ -219,7 +218,7 @@ def templates(language: str, base: str) -> Environment:
 
 
 def _isolated(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with each text isolated (Unicode), so that none changes the writing direction of the text after it."""
+    """Return the values with each text in Unicode isolation marks, so that it cannot change the direction of its surroundings."""
     return {name: isolated(value) if type(value) is str else value for name, value in values.items()}
 
 
@@ -229,31 +228,32 @@ def icon_names() -> frozenset[str]:
 
 
 SIZE = 20
-"""Posts per page."""
 
 
 class BeforeQuery(msgspec.Struct, frozen=True, kw_only=True):
     before: CursorId = CursorId(0)
-    """Id of the last entry of the previous page."""
 
     def cursor(self, size: int = SIZE) -> Cursor:
         return Cursor(self.before or MAX_TIME, 0, size)
 
 
 class IdQuery(BeforeQuery, frozen=True, kw_only=True):
-    """A page of a list that belongs to the object in the path."""
+    """A page of a list that belongs to the object with the id in the path."""
 
     id: Id
 
 
 class HandlePath(BeforeQuery, frozen=True, kw_only=True):
-    """A page of a list that belongs to the member in the path."""
+    """A page of a list that belongs to the member with the name in the path."""
 
     handle: Handle
 
 
 def next_of(ctx: PageContext, path: str, before: int | None, **query: object) -> str:
-    """Return the URL of the next page of a list, given the last id of this one (`before`); empty at the end."""
+    """Return the URL of the next page of a list; empty on the last page.
+
+    `before` is the last id of this page, or None at the end.
+    """
     return ctx.url(path, **query, before=before) if before else ""
 
 
@@ -267,7 +267,6 @@ async def feed_page(
     end: str = "",
     **views: Any,
 ) -> Response:
-    """Return a page of posts, or only the posts for a script that loads more."""
     posts = await posts_of(ctx, entries)
     if ctx.partial:
         return part(ctx, "posts", posts=posts, next=following, end=end)

@@ -26,14 +26,11 @@ from shoal.web.request_context import Form, Line, PageContext, Text, local
 from shoal.web.view_models import PostView, entry_with_id, face_of, post_of, relationship_of
 
 _POSTS = 12
-"""Posts of the member offered for selection, newest first."""
 
 Category = Literal["", "spam", "violation", "legal", "other"]
 
 
 class ReportQuery(msgspec.Struct, frozen=True):
-    """The post or member to report, and the page to return to."""
-
     post: Id = Id(0)
     member: Id = Id(0)
     to: Line = "/"
@@ -85,7 +82,7 @@ async def send(ctx: PageContext, asked: ReportForm) -> Response:
 
 
 async def done(ctx: PageContext, query: DoneQuery) -> Response:
-    """Show the next steps, and the actions available to the reporter."""
+    """Show the next steps after a report, and actions that the reporter can take."""
     member, target = ctx.member, await _target(ctx, query.member)
     current = await relation(ctx.graph, member.id, target.id)
     return await page(
@@ -124,7 +121,7 @@ async def _form(ctx: PageContext, target: Member, asked: ReportForm, wrong: Inva
 
 
 async def _selectable(ctx: PageContext, target: Member, asked: ReportForm) -> list[PostView]:
-    """Return the posts that can be selected: first those already selected, such as the reported post, then recent posts."""
+    """Return the posts that the reporter can select. Posts that are already selected come first, then recent posts."""
     reads, viewer = ctx.reads, ctx.viewer_id
     recent = await post_queries.authored_page(
         reads, viewer, target.id, Cursor(limit=_POSTS), MemberFeedQuery(no_shares=True)

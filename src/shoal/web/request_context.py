@@ -36,27 +36,25 @@ from shoal.queries.context import Reads
 from shoal.settings import Settings
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
-"""A path on this server: printable ASCII, and nothing that a browser could interpret as another host."""
+"""A path on this server, in printable ASCII. A path that a browser could interpret as another host does not match."""
 _RESERVED = ":/%#?=@[]!$&'()*+,;"
-"""Characters of a URL that are not percent-encoded."""
 LANGUAGE_PARAMETER = "lang"
 _IN_PATHS = _RESERVED.translate(str.maketrans("", "", "%#?[]"))
-"""Characters of a decoded path that need no encoding."""
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
 """The appearance settings: see `web.layout`."""
 
 _A_YEAR = 365 * 86_400
 
-# The placeholders are random, so that a post cannot contain them.
+# The placeholders are random, so that no post can contain them.
 TOKEN_MARK, REQUEST_MARK = (secrets.token_hex(16) for _ in range(2))
 
 
 class LogInFirst(Unauthenticated):
-    """The page is for members, and the browser is not logged in.
+    """A visitor requested a page for members without being logged in.
 
-    `to` is the page to return to; by default, the page that sent the request. `action` returns, given that page, the action to
-    perform after the login (see `Browser.postpone`).
+    `to` is the page to return to after the login; by default, the page that sent the request. `action` returns, for
+    this page, the action that the login performs (see `Browser.postpone`).
     """
 
     def __init__(self, action: Callable[[str], str] | None = None, to: str = "") -> None:
@@ -65,13 +63,13 @@ class LogInFirst(Unauthenticated):
 
 
 class Expired(NotAllowed):
-    """The form token is missing or belongs to another session."""
+    """The form token is missing, or belongs to another browser session."""
 
 
 MAX_LINE = 2_000
 Line = Annotated[str, Meta(max_length=MAX_LINE)]
 Names = Annotated[str, Meta(max_length=10_000)]
-"""User names, separated by blanks."""
+"""User names, separated by spaces."""
 Text = Annotated[str, Meta(max_length=20_000)]
 Handle = Annotated[str, Meta(max_length=300)]
 TagName = Annotated[str, Meta(max_length=400)]
@@ -80,25 +78,21 @@ TagName = Annotated[str, Meta(max_length=400)]
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     form_token: Annotated[str, Meta(max_length=200)] = ""
     to: Line = ""
-    """The path to redirect to."""
+    """The path to redirect to after the form."""
 
 
 class IdForm(Form, frozen=True, kw_only=True):
-    """A form about the object whose id is in the path."""
+    """A form about the object whose id is in the path of the form."""
 
     id: Id
 
 
 class IdPath(msgspec.Struct, frozen=True):
-    """The path of a page about the object with this id."""
-
     id: Id
 
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The request for a page, with the data and functions that handlers and templates need."""
-
     app: AppContext
     request: Request
     browser: Browser
@@ -108,7 +102,7 @@ class PageContext:
     session_id: int = 0
     """Id of the browser's login; 0 for an anonymous visitor."""
     marked: bool = False
-    """Whether the page contains placeholders instead of values that differ in each response, because it is cached."""
+    """Whether the page is cached, and therefore contains placeholders for values that differ in each response."""
 
     @property
     def member(self) -> Member:
@@ -119,7 +113,8 @@ class PageContext:
     def staff(self, role: Role) -> Member:
         """Return the member if they have at least this role.
 
-        Raises `LogInFirst`, `NotAllowed` for other members, or `SecondFactorNeeded`.
+        Raises `LogInFirst` for visitors, `NotAllowed` for other members, and `SecondFactorNeeded` if a second factor is
+        required.
         """
         member, _ = self.member, self.words.text
         if member.role.rank < role.rank:
@@ -149,7 +144,7 @@ class PageContext:
 
     @property
     def anonymous(self) -> Context:
-        """Return a context for this request without its login, for checks as an anonymous viewer."""
+        """Return a context for this request without its login, to check what an anonymous viewer may see."""
         return Context(ANONYMOUS, self.request, self.app, {})
 
     @property
@@ -168,41 +163,43 @@ class PageContext:
 
     @property
     def path(self) -> str:
-        """Return the requested path and query, percent-encoded."""
         path = quote(self.request.scope["path"], safe=_IN_PATHS)
         query: str = self.request.scope["query_string"].decode("latin-1")
         return f"{path}?{query}" if query else path
 
     @property
     def form_token(self) -> str:
-        """Return the form token (`Browser.form_token`), or the placeholder for it."""
+        """Return the form token (`Browser.form_token`), or its placeholder if the page is cached."""
         return TOKEN_MARK if self.marked else self.browser.form_token
 
     def new_request(self) -> str:
-        """Return a new idempotency key for a form, or the placeholder for it."""
+        """Return a new idempotency key for a form, or its placeholder if the page is cached."""
         return REQUEST_MARK if self.marked else secrets.token_urlsafe(12)
 
     def when(self, ms: int) -> When:
-        """Return a time (Unix ms) relative to now, such as "3 min". The cached page expires when this text changes."""
+        """Return a time (Unix ms) relative to now, such as "3 min". A cached page expires when this text changes."""
         good_until(self.words.changes_at(ms, self.now_ms), self.now_ms)
         return self.words.when(ms, self.now_ms)
 
     @property
     def quoted_path(self) -> str:
-        """Return the requested path and query, encoded as a query parameter."""
+        """Return the requested path and query, percent-encoded as a value in a query."""
         return quote_plus(self.path)
 
     @property
     def grid_query(self) -> str:
-        """Return the query of links from a photo grid to posts.
+        """Return the query that links from a photo grid to posts must have.
 
-        The result is empty if the URL of the grid is too long for a parameter, or has a token, which no page repeats.
+        The result is empty if the URL of the grid is too long for a parameter, or contains a token.
         """
         usable = "access_token" not in self.path and len(self.path) <= MAX_LINE
         return f"?grid={self.quoted_path}" if usable else ""
 
     def publicly_cacheable(self, seconds: int) -> str:
-        """Return the `Cache-Control` of a response that is equal for all viewers; private if the network is closed."""
+        """Return the `Cache-Control` header of a response that is identical for all viewers.
+
+        On a closed network, it is private.
+        """
         return f"{'public' if self.app.settings.public_pages else 'private'}, max-age={seconds}"
 
     def url(self, path: str, **query: object) -> str:
@@ -214,7 +211,7 @@ class PageContext:
         return f"{self.url(self.request.scope['path'])}?{urlencode([*query, (LANGUAGE_PARAMETER, code)])}"
 
     def keep_choice(self, response: Response, name: str, value: str) -> None:
-        """Store a preference in a cookie for a year; an empty value deletes the cookie."""
+        """Store a preference of the browser in a cookie for a year. An empty value deletes the cookie."""
         response.set_cookie(
             name,
             value,
@@ -237,7 +234,7 @@ class PageContext:
         return member
 
     def check_sent(self, form: Form) -> None:
-        """Raise `Expired` unless the form token is the one of this browser."""
+        """Raise `Expired` unless the form has the form token of this browser."""
         if not self._is_sent(form):
             raise Expired(self.words.text("This page has expired, or your browser blocks cookies. Try again."))
 
@@ -245,20 +242,18 @@ class PageContext:
         return self.browser.sent(form.form_token or self.request.headers.get("x-form-token", ""))
 
     def back(self, form: Form, otherwise: str = "/") -> Response:
-        """Redirect to the path that the form names if it is on this server, else to `otherwise`."""
+        """Redirect to the path that the form contains if this path is on this server, otherwise to `otherwise`."""
         return self.go(local(form.to, otherwise))
 
     def go(self, path: str, **query: object) -> Response:
-        """Redirect to a path of the web app."""
         address = self.url(path, **query)
         if self.partial:
-            # Header values are limited to Latin-1, so encode as `RedirectResponse` does.
+            # A header value is Latin-1, so percent-encode the URL as `RedirectResponse` does.
             return Response(status_code=204, headers={"HX-Redirect": quote(address, safe=_RESERVED)})
         return RedirectResponse(address, 303)
 
 
 def address(base: str, path: str, **query: object) -> str:
-    """Return the URL of a path below `base`, without empty query parameters."""
     if not query:
         return base + path
     asked = {name: value for name, value in query.items() if value not in {None, ""}}
@@ -266,12 +261,10 @@ def address(base: str, path: str, **query: object) -> str:
 
 
 def is_local(path: str) -> bool:
-    """Return whether the path stays on this server."""
     return _LOCAL.fullmatch(path) is not None
 
 
 def local(path: str, otherwise: str = "/") -> str:
-    """Return the path if it stays on this server, else `otherwise`."""
     return path if is_local(path) else otherwise
 
 
@@ -285,14 +278,14 @@ async def ctx_of(context: Context) -> PageContext:
 def new_ctx(
     app_context: AppContext, request: Request, viewer: Member | None = None, session_id: int = 0
 ) -> PageContext:
-    # The language of the page: from the URL, the language cookie, or the browser, in this order.
+    # The language of the page is that of the URL, of the language cookie, or of the browser, in this order.
     chosen = asked_language(request) or request.cookies.get(LANGUAGE_COOKIE, "")
     words = words_in(language_for(request.headers.get("accept-language", ""), chosen))
     return PageContext(app_context, request, _browser(app_context, request), viewer, words, now_ms(), session_id)
 
 
 def asked_language(request: Request) -> str:
-    """Return the language that the URL asks for (`?lang=de`); empty if there is none or it is not available."""
+    """Return the language in the URL (`?lang=de`); empty if the URL has none or it is not available."""
     if b"lang=" not in request.scope["query_string"]:
         return ""
     code = request.query_params.get(LANGUAGE_PARAMETER, "").partition("-")[0].lower()
@@ -304,7 +297,7 @@ def _browser(app_context: AppContext, request: Request) -> Browser:
 
 
 async def logged_in(app_context: AppContext, request: Request) -> Caller | None:
-    """Return the member of this browser session; None without a login, or if the member may no longer log in."""
+    """Return the caller with this browser's login; None without a login, or if the member may no longer log in."""
     login = _browser(app_context, request).login
     try:
         found = await sessions.of_browser(app_context.writes, login) if login else None

@@ -35,24 +35,25 @@ from shoal.web.view_models import Photo, entry_with_id, photo_of, post_of
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000
-"""Maximum of word pairs compared between two revisions. With more, all words between the common prefix and suffix are changes."""
+"""Maximum of word pairs compared between two revisions.
+
+Beyond it, all words between the common prefix and suffix count as changed.
+"""
 _PAIRS_OF_PAGE = 1_000_000
-"""Maximum of word pairs compared for a page; takes about 0.1 s."""
+"""Maximum of word pairs compared for a page, which takes about 0.1 s."""
 MOST_WORDINGS = 100
-"""Maximum of revisions on a page, newest first."""
 
 
 class Piece(msgspec.Struct, frozen=True):
     text: str
     kind: str = ""
-    """`ins`, `del`, or empty."""
+    """`ins` for added text, `del` for removed text, and empty for unchanged text."""
 
 
 class PastWording(msgspec.Struct, frozen=True):
     when: When
     pieces: tuple[Piece, ...]
     changed: tuple[str, ...]
-    """Changes besides the text, as sentences."""
     added: tuple[Photo, ...]
     removed: tuple[Photo, ...]
     first: bool
@@ -62,7 +63,10 @@ class PastWording(msgspec.Struct, frozen=True):
 def wordings_of(
     ctx: PageContext, entry: Entry, former: Sequence[Revision], media: Mapping[int, Media]
 ) -> tuple[PastWording, ...]:
-    """Return the newest revisions of a post for display, newest first. Comparing their texts may take some tenths of a second."""
+    """Return the view models of a post's newest revisions, newest first.
+
+    The comparison of their texts may take tenths of a second.
+    """
     post = entry.post
     options = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
     states: list[Revision | Post] = [*former, post]
@@ -89,10 +93,10 @@ def wordings_of(
 
 
 def difference(before: str, after: str, pairs: int = _MOST_PAIRS) -> tuple[Piece, ...]:
-    """Return the differences of two texts as pieces of kept, added and removed words.
+    """Return the differences of two texts as unchanged, added and removed pieces.
 
-    Between the common prefix and suffix, a longest common subsequence is kept, which takes time proportional to the product of
-    the word counts.
+    Between the common prefix and suffix, a longest common subsequence of words is unchanged. The time is proportional
+    to the product of the word counts; `pairs` is its limit.
     """
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     head = _alike(old, new)
@@ -112,7 +116,6 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words of both texts, marked as kept, added or removed, from the table of common subsequence lengths."""
     lengths = [[0] * (len(new) + 1)]
     for a in reversed(old):
         below, row = lengths[-1], [0]
@@ -121,7 +124,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
         lengths.append(row)
     words, x, y = [], len(old), len(new)
     while x and y:
-        # `x` and `y` count the words left in each text.
+        # `x` and `y` count the words of the two texts that are not compared yet.
         a, b = old[len(old) - x], new[len(new) - y]
         if a == b:
             words.append((a, ""))
@@ -136,7 +139,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Merge runs of words of one kind into pieces. Between kept pieces, removed ones come before added ones."""
+    """Join successive words of one kind into pieces. Between two unchanged pieces, the removed piece precedes the added piece."""
     made: list[Piece] = []
     for unchanged, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -177,7 +180,7 @@ class OwnPostPath(msgspec.Struct, frozen=True):
 
 
 class HistoryPath(msgspec.Struct, frozen=True):
-    """The post whose history is shown. `handle` is the author's name, which only one of the page's two URLs contains."""
+    """The post whose history is shown. `handle` is the author's name; the page has one URL with it and one without."""
 
     id: Id
     handle: Handle = ""
@@ -196,28 +199,27 @@ async def edit_form(ctx: PageContext, path: OwnPostPath) -> Response:
 
 
 async def save(ctx: PageContext, asked: EditForm) -> Response:
-    """Save the edited post. The previous version becomes a revision."""
     member = ctx.checked(asked)
     post = await own_post(ctx.graph, member.id, asked.id)
     return await submit(ctx, member, SheetState(form=asked, edits=post), partial(_saved, post=post))
 
 
 async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post) -> str:
-    """Store the edited post and return the path of its page."""
     writes = ctx.writes
     old = await polls.poll_of(writes.graph, post)
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(form), now)
     draft = replace(await draft_of(ctx.words, form), poll=poll, data=post.data)
     await check_descriptions(ctx, member, form.pictures)
-    # Update the post before the descriptions, because the revision that this creates must contain the previous descriptions.
+    # Update the post before the descriptions, because the revision that the update creates must contain the previous
+    # descriptions.
     await posts.update(writes, member.id, post.id, draft, visibility=Visibility(form.visibility))
     await describe_pictures(ctx, member, form.pictures)
     return f"/@{member.name}/{post.id}"
 
 
 def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | None:
-    """Return the edited poll, or None if it does not change. Without a new duration, its closing time is kept."""
+    """Return the edited poll; None if it does not change. If the form has no duration, the poll closes when it did before."""
     if asked is None or old is None:
         return asked
     seconds = asked.seconds or max(1, (old.expires_at - now) // 1_000)
@@ -228,17 +230,16 @@ def _poll(old: Poll | None, asked: PollDraft | None, now: int) -> PollDraft | No
 
 
 async def history(ctx: PageContext, path: HistoryPath) -> Response:
-    """Show all revisions of a post, newest first, with their changes."""
     entry = await entry_with_id(ctx, path.id)
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
     former = await revisions(ctx.graph, ctx.viewer_id, entry.post.id)
-    # Read one revision more than is shown, to compare the oldest shown revision with it.
+    # Read one revision more than is shown, because the oldest shown revision is compared with it.
     compared = former[-MOST_WORDINGS:]
     ids = {id_ for media_ids in (*(version.media for version in compared), entry.post.media) for id_ in media_ids}
     nodes = await ctx.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
-    # Compare the texts in a thread, since this may take a tenth of a second and would block other requests.
+    # In a thread, because comparing the texts may take a tenth of a second and would block other requests.
     wordings = await asyncio.to_thread(wordings_of, ctx, entry, former, media)
     return await page(
         ctx,
@@ -262,7 +263,7 @@ async def delete(ctx: PageContext, asked: IdForm) -> Response:
     member = ctx.checked(asked)
     await posts.delete(ctx.writes, member.id, asked.id)
     mine = f"/@{member.name}"
-    # The page of the deleted post no longer exists.
+    # The page that the form names belongs to the deleted post, which no longer exists.
     return ctx.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else ctx.back(asked, mine)
 
 

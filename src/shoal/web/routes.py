@@ -109,7 +109,6 @@ def pages(settings: Settings) -> tuple[Route, ...]:
 
 
 async def no_page(app_context: AppContext, scope: Scope, receive: Receive, send: Send) -> None:
-    """Respond to a request for a path without a route."""
     request = Request(scope, receive)
     caller = await logged_in(app_context, request) or ANONYMOUS
     ctx = await ctx_of(Context(caller, request, app_context, {}))

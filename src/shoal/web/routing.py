@@ -47,8 +47,6 @@ _TAG_CHARACTERS = 24
 
 
 class _Uncacheable(Exception):
-    """The handler returned a response that cannot contain placeholders, such as a redirect or an Atom feed."""
-
     def __init__(self, response: Response) -> None:
         super().__init__()
         self.response = response
@@ -57,13 +55,13 @@ class _Uncacheable(Exception):
 async def _cached_page(
     ctx: PageContext, context: Context, handler: Callable[[PageContext], Awaitable[Response]]
 ) -> Response:
-    """Return a page from the cache, if current, or from its handler. Raises the handler's errors."""
+    """Return a page from the cache if the cached page is current, otherwise from its handler. Raises the handler's errors."""
     scope, caller, cache = context.request.scope, context.caller, context.app.response_cache
     if cache is None or len(scope["query_string"]) > MAX_QUERY or len(scope["path"]) > _MAX_PATH:
         return await handler(ctx)
 
     async def make() -> Reply:
-        # The viewer is part of the page, so read the member again.
+        # Read the member again, because the page depends on it.
         response = await handler(replace(await ctx_of(context), marked=True))
         if type(response) is not HTMLResponse or response.status_code != 200:
             raise _Uncacheable(response)
@@ -79,9 +77,8 @@ async def _cached_page(
 
 
 def _completed(ctx: PageContext, reply: Reply) -> Response:
-    """Fill in the placeholders of a cached page with the values of this response."""
     headers = dict(HEADERS)
-    # A logged-in browser must not cache pages.
+    # The browser of a logged-in member must not cache pages, so only visitors get a tag.
     if ctx.viewer is None and not ctx.browser.is_new and (tag := _tag(ctx, reply)):
         headers |= {"ETag": tag, "Cache-Control": "private, no-cache"}
         if tag in ctx.request.headers.get("if-none-match", ""):
@@ -94,16 +91,18 @@ def _completed(ctx: PageContext, reply: Reply) -> Response:
 
 
 def _tag(ctx: PageContext, reply: Reply) -> str:
-    """Return a weak ETag that is valid in this browser only, because of the form token; empty for an uncached page."""
+    """Return a weak ETag for this browser only; empty for a page that is not cached.
+
+    It differs between browsers because each browser has its own form token.
+    """
     tag = dict(reply.headers).get("ETag", "")
     digest = sha256(f"{tag} {ctx.browser.name}".encode()).hexdigest()
     return f'W/"{digest[:_TAG_CHARACTERS]}"' if tag else ""
 
 
 FORM_BYTES = 1 << 16
-"""Maximum size of a form without its files."""
 _SECRET = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Robots-Tag": "noindex"}
-"""Headers of responses that are not stored and do not leak their URL to other sites, errors included."""
+"""Headers of responses that must not be stored, and whose URL must not reach other sites. Errors get these headers too."""
 _ALWAYS_OPEN = frozenset(
     {
         "",
@@ -126,7 +125,7 @@ _ALWAYS_OPEN = frozenset(
         "worker.js",
     }
 )
-"""First path segments of pages that anonymous viewers may see even on a closed network (`public_pages`)."""
+"""First segments of the paths that anonymous viewers may open even on a closed network (`public_pages`)."""
 
 
 def page(
@@ -192,7 +191,7 @@ def form(
 
 
 def _page_of(ctx: PageContext, params: object) -> str:
-    """Return the path of the page that sent the form or, for a request for a page, of that page; empty if unknown."""
+    """Return the path of the requested page, or of the page that sent the form; empty if it is unknown."""
     if ctx.request.method == "GET" and not ctx.partial:
         return ctx.path
     if isinstance(params, Form) and is_local(params.to):
@@ -205,7 +204,7 @@ def _page_of(ctx: PageContext, params: object) -> str:
 def _answering(
     path: str, handler: PageHandler[P], *, cached: bool = False, secret: bool
 ) -> Callable[[Context, P], Awaitable[Response]]:
-    """Wrap a handler for the dispatcher: errors are rendered as pages, and visitors redirected to the login page."""
+    """Wrap a handler for the dispatcher. Errors become pages, and visitors are redirected to the login page."""
     open_to_all = path.split("/")[1] in _ALWAYS_OPEN
 
     async def handled(ctx: PageContext, params: P) -> Response:
@@ -234,7 +233,6 @@ def _answering(
         ctx = await ctx_of(context)
         response = await answered(ctx, context, params)
         language = asked_language(context.request)
-        # A shared cache would hand the cookie to other visitors.
         if language and "public" not in response.headers.get("Cache-Control", ""):
             ctx.keep_choice(response, LANGUAGE_COOKIE, language)
         if secret:

@@ -1,4 +1,4 @@
-"""Scheduled posts: list, reschedule and cancel; a post that could not be published shows the reason."""
+"""Scheduled posts: list, reschedule and cancel. A post that could not be published is listed with the reason."""
 
 from __future__ import annotations
 
@@ -36,14 +36,12 @@ class Planned(msgspec.Struct, frozen=True):
     visible_to: str
     options: tuple[str, ...]
     refused: str
-    """Why it could not be published; empty if it was not refused."""
+    """Why the post could not be published; empty if publishing it has not failed."""
     wrong: str
     again: str
-    """The URL of the compose form with the post."""
 
 
 def refusal_of(ctx: PageContext, plan: ScheduledPost) -> str:
-    """Return why a scheduled post could not be published; empty if it has not been refused."""
     field = plan.refused.partition(" ")[0].rstrip(":")
     text = bare(plan.refused, field if field in Draft.__struct_fields__ else "")
     return sentence(complaint(ctx.words, text)) if text else ""
@@ -79,7 +77,7 @@ _NO_ERRORS: Mapping[int, str] = MappingProxyType({})
 
 
 async def show(ctx: PageContext, query: BeforeQuery, wrong: Mapping[int, str] = _NO_ERRORS) -> Response:
-    """List scheduled posts. `wrong` has the error of a post that was not rescheduled, by its id."""
+    """List scheduled posts. `wrong` contains the errors of posts that could not be rescheduled, by post id."""
     graph, member = ctx.graph, ctx.member
     found = await waiting(graph, member.id, query.cursor(_SIZE))
     drafts = [scheduled_posts.draft_of(post) for post in found.posts]

@@ -45,7 +45,6 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 async def offer(ctx: PageContext, query: WordQuery) -> Response:
-    """Suggest completions of a tag or handle; none while the index is unavailable."""
     reads, viewer, limit = ctx.reads, ctx.member.id, ResultRange(_COMPLETIONS)
     try:
         if query.q.startswith("@"):
@@ -66,7 +65,7 @@ class FoundTag(NamedTuple):
 
 
 class SearchOffer(NamedTuple):
-    """A suggestion of the search box: a member or a tag."""
+    """A suggestion of the search box: a member, a tag, or text for the box."""
 
     shown: str
     detail: str
@@ -74,17 +73,15 @@ class SearchOffer(NamedTuple):
     avatar: str = ""
     icon: str = "hash"
     typed: str = ""
-    """Text to put into the box instead of opening `path`; empty otherwise."""
+    """Text that the suggestion puts into the search box; empty if the suggestion opens `path`."""
 
 
 class TownQuery(msgspec.Struct, frozen=True, kw_only=True):
     q: Annotated[str, Meta(max_length=MOST_TYPED)] = ""
-    """The beginning of a name, or coordinates whose town is requested."""
     countries: bool = False
 
 
 async def towns(ctx: PageContext, query: TownQuery) -> Response:
-    """Suggest towns, and optionally countries, for the script of a form."""
     offers = [SearchOffer(label, "", "", icon="map-pin", typed=label) for label in await _town_labels(ctx.words, query)]
     return part(ctx, "offers", offers=offers, q="")
 
@@ -109,15 +106,12 @@ class SearchResults(msgspec.Struct, frozen=True):
     people: Sequence[PersonView] = ()
     tags: Sequence[FoundTag] = ()
     grid: PhotoGrid = PhotoGrid()
-    """The posts with photos."""
     posts: Sequence[PostView] = ()
     next: str = ""
     misread: tuple[str, ...] = ()
-    """Messages about operators with invalid values."""
     elsewhere: str = ""
-    """The domain of another network that the query names."""
+    """The domain in the query if it is an address on another network."""
     away: bool = False
-    """Whether the index is unavailable."""
 
     @property
     def anything(self) -> bool:
@@ -125,16 +119,14 @@ class SearchResults(msgspec.Struct, frozen=True):
 
     @property
     def more_part(self) -> str:
-        """Return the template part that renders more results."""
         return {"people": "people", "tags": "found_tags", "photos": "photo_rows"}.get(self.kind, "posts")
 
     def views(self) -> dict[str, Any]:
-        """Return the variables of the list templates."""
         return {"people": self.people, "grid": self.grid, "posts": self.posts, "next": self.next, "end": ""}
 
 
 async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
-    """Return tags with their number of uses, with one read."""
+    """Return tags with their number of uses. Costs one read."""
     counts = await ctx.reads.tags.counted(names) if names else {}
     rows = []
     for name in names:
@@ -145,7 +137,7 @@ async def _tag_rows(ctx: PageContext, names: Sequence[str]) -> list[FoundTag]:
 
 
 def _hint(ctx: PageContext, part: str) -> str:
-    """Return a message about a part of the query whose operator has an invalid value."""
+    """Return a message about a part of the query in which an operator has an invalid value."""
     _ = ctx.words.text
     match part.removeprefix("-").partition(":")[0].lower():
         case "before" | "after" | "during":
@@ -157,7 +149,7 @@ def _hint(ctx: PageContext, part: str) -> str:
 
 _PEOPLE, _TAGS, _POSTS = 20, 40, 20
 _FEW_PEOPLE, _FEW_TAGS = 4, 8
-"""Maximum numbers of members and of tags on the page that shows all kinds of results."""
+"""Maximum numbers of members and of tags on the page with results of all kinds."""
 _OFFERED = 5
 _HANDLE = re.compile(r"@?([A-Za-z0-9_]+)@([^\s@/]+)")
 _OURS = re.compile(r"/(?:@\w+(?:/\d{1,19})?|tags/[^/?#\s]+)/?(?:[?#]\S*)?")
@@ -176,7 +168,6 @@ class OfferQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def search(ctx: PageContext, query: SearchQuery) -> Response:
-    """Show search results. A script that sends the query as it is typed gets only the results."""
     text = query.q.strip()
     address = _local_path(ctx, text)
     if address and not ctx.partial:
@@ -196,7 +187,10 @@ async def listing(ctx: PageContext, query: SearchQuery) -> Listing:
 
 
 def _local_path(ctx: PageContext, text: str) -> str:
-    """Return the path of a local member, post or tag given as URL or `@name@domain`; empty for any other text."""
+    """Return the path of a member, post or tag of this network.
+
+    The text names it by URL or as `@name@domain`. For any other text, the result is empty.
+    """
     at = ctx.app.at
     domains = {at.domain.lower(), at.netloc.lower()}
     match = _HANDLE.fullmatch(text)
@@ -211,7 +205,6 @@ def _local_path(ctx: PageContext, text: str) -> str:
 
 
 async def _found(ctx: PageContext, query: SearchQuery, text: str) -> SearchResults:
-    """Return the search results; none for an empty query or an address on another network."""
     found = SearchResults(text, query.type, ctx.viewer is not None)
     if not text:
         return found
@@ -256,7 +249,7 @@ async def _tags(ctx: PageContext, query: SearchQuery, text: str) -> list[str]:
 
 
 async def _posts(ctx: PageContext, query: SearchQuery, text: str) -> tuple[Sequence[Entry], int]:
-    """Return posts and the cursor of the next page (0 at the end). Only members can search posts."""
+    """Return posts and the cursor of the next page, which is 0 on the last page. Only members can search posts."""
     if query.type not in {"", "photos", "posts"} or ctx.viewer_id is None or text.startswith("@"):
         return [], 0
     reads = ctx.reads

@@ -23,20 +23,20 @@ class SessionRow(NamedTuple):
     icon: str
     words: str
     program: str
-    """The browser, or the program that an app claims to be; empty if unknown."""
+    """The name of the browser, or the name that the app claims; empty if unknown."""
     site: str
     """The app's website; empty if it has none."""
     since: When
     used: str
-    """The day of the last use; empty if none was recorded yet."""
+    """The day of the last use; empty if no use was recorded yet."""
     place: str
-    """The IP address of the last use, or else of the login."""
+    """The IP address of the last use; if no use was recorded, of the login."""
     may: tuple[str, ...]
     here: bool
 
 
 def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
-    """Return a session as a row of the list. `here` is the token id of this browser, whose row is marked."""
+    """Return a session as a row of the list. The row whose token id is `here` is marked as this browser."""
     token, app, _ = session.token, session.app, ctx.words.text
     browser, use = not token.app_id, session.token.use
     program, here_now = program_of(ctx, use), token.id == here
@@ -62,7 +62,6 @@ def _row(ctx: PageContext, session: Session, here: int) -> SessionRow:
 
 
 def program_of(ctx: PageContext, use: TokenUse) -> str:
-    """Return the program and operating system of a token's last use; empty if both are unknown."""
     if use.program and use.system:
         return ctx.words.text("%(program)s on %(system)s") % {"program": use.program, "system": use.system}
     return use.program or use.system
@@ -102,7 +101,6 @@ async def end_others(ctx: PageContext, asked: Form) -> Response:
 
 
 async def _here(ctx: PageContext) -> int:
-    """Return the id of this browser's token; 0 if it is not logged in."""
     found = await sessions.of_browser(ctx.writes, ctx.browser.login)
     return found.token.id if found else 0
 

@@ -31,7 +31,6 @@ from shoal.web.view_models import face_of
 
 class OverviewQuery(msgspec.Struct, frozen=True, kw_only=True):
     q: Annotated[str, Meta(max_length=200)] = ""
-    """Words to find in the settings."""
 
 
 async def show_overview(ctx: PageContext, query: OverviewQuery) -> Response:
@@ -71,7 +70,6 @@ async def show_appearance(ctx: PageContext, query: SettingsQuery) -> Response:
 
 
 async def save_appearance(ctx: PageContext, asked: AppearanceForm) -> Response:
-    """Store the appearance in cookies of this browser."""
     ctx.check_sent(asked)
     flags = [flag for flag in ("contrast", "dense", "still") if getattr(asked, flag)]
     look = "-".join([asked.scheme if asked.scheme != "system" else "", *flags]).strip("-")
@@ -127,7 +125,7 @@ async def save_posting(ctx: PageContext, asked: PostingForm) -> Response:
 
 
 class PrivacyForm(Form, frozen=True, kw_only=True):
-    """Who can see and find the member. Browsers do not send unchecked boxes, so these are False by default."""
+    """Who can see and find the member. The defaults are False, because browsers do not send unchecked boxes."""
 
     locked: bool = False
     hides_connections: bool = False
@@ -141,15 +139,15 @@ class PrivacyForm(Form, frozen=True, kw_only=True):
 async def show_privacy(
     ctx: PageContext, query: SettingsQuery = NOT_SAVED, wrong: Wrong = RIGHT, typed: PrivacyForm | None = None
 ) -> Response:
-    """Show the settings as they are or, after an error, as typed."""
+    """Show the stored settings; after an error, show the settings as typed."""
     _, member = ctx.words.text, ctx.member
     town = (PlacePrecision.CITY, _("Town"), _("The coordinates of the town"))
     places = (
         (PlacePrecision.NONE, _("Don't store"), ""),
         *((town,) if gazetteer.installed() is not None or member.place_precision is PlacePrecision.CITY else ()),
-        (PlacePrecision.KM10, _("To 10 kilometers"), _("Region")),
-        (PlacePrecision.KM, _("To 1 kilometer"), _("Neighborhood")),
-        (PlacePrecision.M100, _("To 100 meters"), _("Street")),
+        (PlacePrecision.KM10, _("Rounded to 10 kilometers"), _("Region")),
+        (PlacePrecision.KM, _("Rounded to 1 kilometer"), _("Neighborhood")),
+        (PlacePrecision.M100, _("Rounded to 100 meters"), _("Street")),
         (PlacePrecision.EXACT, _("Exactly"), _("Exact position, including your home")),
     )
     return await settings_page(ctx, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)

@@ -29,7 +29,7 @@ class SettingsGroup(NamedTuple):
 
 
 def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
-    """Return the groups of settings that the viewer can open; anonymous viewers have only the appearance."""
+    """Return the groups of settings that the viewer can open. Anonymous viewers can open only the appearance."""
     _, writes, archives = ctx.words.text, ctx.writes, ctx.app.archives
     browser = SettingsGroup(
         _("This browser"),
@@ -91,7 +91,7 @@ _LONGEST_LABEL = 60
 
 @cache
 def _labels(key: str) -> tuple[str, ...]:
-    """Return the messages of a section's template that are labels: the short ones that are not sentences."""
+    """Return the labels in the template of a section: its short messages that are not sentences."""
     parsed = templates("en", "").parse(
         files("shoal.web").joinpath(f"templates/pages/settings/{key}.html").read_text("utf-8")
     )
@@ -101,7 +101,10 @@ def _labels(key: str) -> tuple[str, ...]:
 
 
 def found_sections(ctx: PageContext, query: str) -> list[Section]:
-    """Return the sections with all words of a query in one text, titles first. If only a label matches, it becomes the hint."""
+    """Return the sections in which one text contains all words of the query; matches in titles come first.
+
+    If only a label matches, the label is shown as the hint of the section.
+    """
     terms = query.casefold().split()
 
     def matches(text: str) -> bool:
@@ -119,8 +122,6 @@ def found_sections(ctx: PageContext, query: str) -> list[Section]:
 
 
 class SettingsQuery(msgspec.Struct, frozen=True):
-    """The query of a settings page: whether its form was just saved."""
-
     saved: bool = False
 
 
@@ -162,5 +163,4 @@ async def settings_page(
 
 
 def saved_at(ctx: PageContext, key: str) -> Response:
-    """Redirect to a section with a message that it was saved."""
     return ctx.go(f"/settings/{key}", saved=1)

@@ -32,16 +32,14 @@ class SignUpForm(Form, frozen=True, kw_only=True):
     agreement: bool = False
     reason: Text = ""
     invite_code: Line = ""
-    """The code of the invitation link that opened the form."""
     proof: Line = ""
     """The proof of work found by a script."""
     homepage: Line = ""
-    """A honeypot: the field is hidden, so only bots fill it in."""
 
 
 class SignUpQuery(msgspec.Struct, frozen=True, kw_only=True):
     to: Line = ""
-    """The page to return to after signing up, instead of the onboarding."""
+    """The path of the page to return to after the sign-up; if empty, the onboarding follows."""
 
 
 class InvitePath(SignUpQuery, frozen=True, kw_only=True):
@@ -49,16 +47,15 @@ class InvitePath(SignUpQuery, frozen=True, kw_only=True):
 
 
 class AskedWork(NamedTuple):
-    """The proof of work that the browser has to compute: see `shoal.core.signup`."""
+    """The proof of work that the browser must compute: see `shoal.core.signup`."""
 
     bits: int
     since: int
-    """When it was issued, in Unix seconds."""
+    """The time at which the server issued the task, in Unix seconds."""
     domain: str
 
 
 _PHOTOS = 8
-"""Photos next to the form."""
 
 
 async def form(ctx: PageContext, path: SignUpQuery | InvitePath) -> Response:
@@ -103,12 +100,10 @@ async def sign_up(ctx: PageContext, asked: SignUpForm) -> Response:
 
 
 async def waiting(ctx: PageContext, _params: None) -> Response:
-    """Show the page for members who wait for approval."""
     return await page(ctx, "signup_waiting", title=ctx.words.text("Thank you"))
 
 
 async def unconfirmed(ctx: PageContext, _params: None) -> Response:
-    """Show the page for members who must confirm their email address."""
     return await page(ctx, "signup_confirm", title=ctx.words.text("Check your e-mail"))
 
 
@@ -144,7 +139,7 @@ async def _form(ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT) -> Re
 
 
 def _work(ctx: PageContext) -> AskedWork | None:
-    """Return the proof of work to compute, or None if the server requires none."""
+    """Return the proof of work that the browser must compute; None if the server requires none."""
     if not ctx.app.settings.signup_work:
         return None
     return AskedWork(ctx.app.settings.signup_work, time.time_ns() // 1_000_000_000, ctx.app.at.netloc)

@@ -1,4 +1,4 @@
-"""The event stream of an open page: HTML of the parts that change."""
+"""The event stream of an open page: the HTML of the parts that change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from shoal.web.view_models import answered, post_of
 
 
 async def live(context: Context, _params: None) -> Response:
-    """Stream the events of the member's home to the browser."""
     app_context, request = context.app, context.request
     if context.caller.member_id is None:
         raise Unauthenticated("log in first")
@@ -43,7 +42,7 @@ async def live(context: Context, _params: None) -> Response:
 
 
 async def _event(ctx: PageContext, update: News | OfViewer) -> bytes:
-    """Return an event in the `text/event-stream` format; empty for an event that no page shows."""
+    """Return an event in the `text/event-stream` format; empty if no page shows it."""
     if isinstance(update, Arrived) and update.entry.post.visibility is Visibility.DIRECT:
         return b""
     match update:

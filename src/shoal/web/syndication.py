@@ -41,9 +41,7 @@ _TITLE = 80
 
 class AtomChannel(NamedTuple):
     address: str
-    """URL of the feed."""
     page: str
-    """URL of the page that the feed belongs to, which is also its id."""
     title: str
     subtitle: str = ""
     icon: str = ""
@@ -95,7 +93,7 @@ def _title(ctx: PageContext, post: Post, author: Member) -> str:
 
 
 def _content(ctx: PageContext, entry: Entry, shown: Iterable[Media]) -> str:
-    """Return a post as HTML. For a post with a content warning it is only the warning, because feed readers show everything."""
+    """Return a post as HTML. For a post with a content warning, return only the warning, because feed readers do not hide text."""
     post, at = entry.post, ctx.app.at
     if post.spoiler:
         return f"<p>{escape(post.spoiler)}</p>"
@@ -139,11 +137,11 @@ def _moment(ms: int) -> str:
 
 _ENTRIES = 20
 _OURS, _COMMON = "atom", "rss"
-"""The path ending of Atom feeds, and another ending that feed readers try, which redirects to the first."""
+"""The ending of a feed's path, and another ending that feed readers try, which redirects to the first."""
 
 
 def ending_of(name: str) -> tuple[str, str]:
-    """Split a name into the name and the ending of a feed, such as `.atom`, which is empty if there is none."""
+    """Split the end of a path into the name and the ending of a feed, such as `.atom`. The ending is empty if there is none."""
     stem, dot, ending = name.rpartition(".")
     return (stem, ending.lower()) if dot and ending.lower() in {_OURS, _COMMON} else (name, "")
 
@@ -162,7 +160,6 @@ async def of_member(ctx: PageContext, member: Member, ending: str) -> Response:
 
 
 async def of_tag(ctx: PageContext, tag: str, ending: str) -> Response:
-    """Return a feed of the newest public posts with a tag."""
     if ending == _COMMON:
         return ctx.go(f"/tags/{tag}.{_OURS}")
     query = public_timelines.TagQuery(frozenset((tag,)))
@@ -181,7 +178,6 @@ def _feed(ctx: PageContext, channel: AtomChannel, found: Page) -> Response:
 
 
 _WORDS = 300
-"""Maximum length of a description, in characters."""
 _CONTEXT = "https://schema.org"
 
 
@@ -190,14 +186,11 @@ class Card(msgspec.Struct, frozen=True):
     title: str
     words: str
     kind: str
-    """The `og:type`."""
     pictures: tuple[Photo, ...]
     large: bool
-    """Whether the pictures are the subject of the page, and not an avatar."""
+    """Whether the pictures are the subject of the page. If not, the picture is an avatar."""
     data: Markup
-    """JSON-LD."""
     index: bool
-    """Whether search engines may index the page."""
     made: str = ""
     author: str = ""
     oembed: str = ""

@@ -30,16 +30,16 @@ from shoal.web.timelines import home_tabs
 from shoal.web.view_models import tag_path
 
 _HIGH = 60
-"""Height of the highest bar."""
+"""Height of the highest bar, in the units of `DayBar.height`."""
 _LEAST = 1.5
 _LARGE = 0.4
-"""Fraction of a tag's recent uses by a single member from which the page mentions it."""
+"""If one member wrote at least this fraction of a tag's recent uses, the page says so."""
 _TRENDS = {
     Trend.UP: ("trending-up", "Trending"),
-    Trend.MORE: ("trending-up", "Slightly busier than usual"),
-    Trend.STEADY: ("chart-no-axes-column", "As busy as usual"),
-    Trend.LESS: ("chart-no-axes-column", "Slightly quieter than usual"),
-    Trend.DOWN: ("chart-no-axes-column", "Quieter than usual"),
+    Trend.MORE: ("trending-up", "Used slightly more often than usual"),
+    Trend.STEADY: ("chart-no-axes-column", "Used as often as usual"),
+    Trend.LESS: ("chart-no-axes-column", "Used slightly less often than usual"),
+    Trend.DOWN: ("chart-no-axes-column", "Used less often than usual"),
 }
 
 
@@ -48,24 +48,20 @@ class DayBar(NamedTuple):
     """The abbreviated weekday."""
     uses: str
     height: float
-    """0 to 60."""
 
 
 class TagView(msgspec.Struct, frozen=True):
     name: str
     form: str
-    """The most used spelling."""
     path: str
     following: bool
     uses: str
     trend: str
     icon: str
     days: tuple[DayBar, ...]
-    """The last seven days, oldest first."""
     reasons: tuple[str, ...]
     merged: tuple[str, ...]
     alike: tuple[tuple[str, str], ...]
-    """Related tags, each with its URL."""
 
 
 def _tag_view(
@@ -106,7 +102,7 @@ def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
             by=words.counted("by %(n)s person", "by %(n)s people", tag.members),
         )
     else:
-        yield _("Not used since yesterday.")
+        yield _("This tag has not been used since yesterday.")
     if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LARGE:
         yield _("One person accounts for %(n)s %% of these uses, which count less.") % {"n": round(100 * tag.loudest)}
     if tag.rising:
@@ -166,7 +162,6 @@ async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool
 
 
 async def follow(ctx: PageContext, asked: TagForm) -> Response:
-    """Follow or unfollow a tag. A script gets the updated button."""
     name = _checked(asked.name)
     member = ctx.checked(asked, PendingAction("follow_tag", text=name).at if asked.do == "follow" else None)
     verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
@@ -178,7 +173,7 @@ async def follow(ctx: PageContext, asked: TagForm) -> Response:
 
 async def _shown(ctx: PageContext, name: str) -> TagView:
     found, alike, following = await asyncio.gather(_summary(ctx, name), _alike(ctx, name), _follows(ctx, name))
-    # A denied tag is not in the cloud, so show neither its numbers nor its related tags.
+    # A denied tag is not in the cloud, so neither its number of uses nor related tags are shown.
     return _tag_view(ctx, name, found, alike if found else (), following=following)
 
 

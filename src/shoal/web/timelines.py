@@ -46,12 +46,10 @@ from shoal.web.view_models import PostView, answered, face_of, post_of, suggeste
 
 
 async def saved(ctx: PageContext, query: BeforeQuery) -> Response:
-    """List the member's saved posts, last saved first."""
     return await _saved_or_liked(ctx, query, BOOKMARKS, "saved", ctx.words.text("Saved"))
 
 
 async def liked(ctx: PageContext, query: BeforeQuery) -> Response:
-    """List the posts that the member likes, last liked first."""
     return await _saved_or_liked(ctx, query, LIKES, "liked", ctx.words.text("Liked"))
 
 
@@ -67,7 +65,7 @@ _TAGS = 8
 
 
 async def sidebar(ctx: PageContext, _params: None) -> Response:
-    """Return suggested members and trending tags (or the most used tags), which a script loads into the sidebar."""
+    """Return the sidebar for a script: suggested members, and trending tags or, if there are none, the most used tags."""
     member = ctx.member
     people, rising = await asyncio.gather(
         suggestions(ctx.reads, member.id, _SIDEBAR_PEOPLE), cloud_of(ctx, _TAGS, "rising")
@@ -89,7 +87,7 @@ class Tab(NamedTuple):
 async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
     """Return the tabs of the home page, with at most five lists and five tags, oldest first. Costs three reads.
 
-    `own` is the key of the open tab, which is always included.
+    `own` is the key of the selected tab, which is always included.
     """
     _, member = ctx.words.text, ctx.member
     fixed = [
@@ -112,12 +110,11 @@ async def home_tabs(ctx: PageContext, own: str = "") -> list[Tab]:
 
 
 _FRONT_PHOTOS = 24
-"""Photos shown to an anonymous visitor."""
 _IN_A_BEGINNING = 12
-"""Photos below each heading of an empty home page."""
+"""Number of photos below each heading of an empty home page."""
 _IN_THE_CLOUD = 24
 _PEOPLE = 4
-"""Members suggested on an empty home page."""
+"""Number of members suggested on an empty home page."""
 
 
 class Beginning(NamedTuple):
@@ -163,7 +160,7 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
 
 
 async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bool) -> Page:
-    """Return a page of the home timeline, with photos only or without replies by others."""
+    """Return a page of the home timeline: only entries with photos (`photos`), or all entries except replies by others."""
 
     def admits(entry: Entry) -> bool:
         post = entry.post
@@ -178,8 +175,8 @@ async def _home_page(ctx: PageContext, viewer: Member, at: Cursor, *, photos: bo
 
 
 async def _beginning(ctx: PageContext, viewer: Member) -> Beginning:
-    """Return what a new member sees at home: photos by interest, popular photos, and suggested members."""
-    # Do not cache the page, because suggestions change without a cache invalidation.
+    """Return the content of the home page of a new member: photos by interest, popular photos, and suggested members."""
+    # Suggestions change without an invalidation of the response cache, so do not cache the page.
     do_not_cache()
     reads, _ = ctx.reads, ctx.words.text
     picked = frozenset((await personalization_of(reads.graph, viewer.id)).feedback.picked)
@@ -242,7 +239,7 @@ class RankedQuery(msgspec.Struct, frozen=True):
 
 
 class SeenForm(Form, frozen=True, kw_only=True):
-    """The ids of posts that were visible on the screen."""
+    """The ids of posts that have been visible on the screen."""
 
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
@@ -274,7 +271,7 @@ async def for_you(ctx: PageContext, query: RankedQuery) -> Response:
 
 
 async def caught_up(ctx: PageContext, _params: None) -> Response:
-    """Show the best posts since the last visit, first those by friends who rarely post. The list ends."""
+    """Show the best posts since the member's last visit, first the posts of followees who rarely post. The list is finite."""
     member, words = ctx.member, ctx.words
     found = await catch_up(ctx.reads, member.id, explain=True)
     quiet, best = [await _ranked(ctx, part_) for part_ in (found.quiet, found.best)]

@@ -23,7 +23,6 @@ from shoal.web.settings_layout import saved_at, settings_page
 
 _Answer = Annotated[str, Meta(max_length=MOST_CHARACTERS)]
 _PIXELS = 5
-"""Pixels per module of the QR code."""
 
 
 class SecondFactorQuery(msgspec.Struct, frozen=True):
@@ -59,7 +58,10 @@ _NOT_SAVED = SecondFactorQuery()
 async def show(
     ctx: PageContext, query: SecondFactorQuery = _NOT_SAVED, wrong: Wrong = RIGHT, key: str = ""
 ) -> Response:
-    """Show the settings. After an error, the secret `key` is kept, because the authenticator app already has it."""
+    """Show the settings.
+
+    After an error, the page shows the secret `key` again, because the authenticator app already contains it.
+    """
     member, app_context = ctx.member, ctx.app
     state = await second_factor.state(app_context.writes, member.id)
     offered = key if key_of(key) else new_key()
@@ -93,7 +95,6 @@ async def turn_on(ctx: PageContext, asked: TurnOn) -> Response:
 
 
 async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
-    """Turn on two-factor authentication by passkey, and show the recovery codes."""
     member = ctx.checked(asked)
     try:
         _check_not_lent(ctx)
@@ -105,8 +106,8 @@ async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
 
 async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Response:
     response = await _codes(ctx, codes)
-    # Turning on two-factor authentication ends the sessions of moderators and admins. Log this browser in again, because its user
-    # has just verified the second factor.
+    # Turning on two-factor authentication ends the sessions of moderators and admins. Log this browser in again,
+    # because its user has just verified the second factor.
     now = (await ctx.graph.obj_get((member.id,))).get(member.id)
     if isinstance(now, Member) and now.generation != member.generation:
         await log_in(ctx, response, await sessions.begin(ctx.writes, now, proved=True, origin=ctx.origin))
@@ -114,7 +115,6 @@ async def _turned_on(ctx: PageContext, member: Member, codes: list[str]) -> Resp
 
 
 async def other_codes(ctx: PageContext, asked: OtherCodes) -> Response:
-    """Replace the recovery codes and show them. The previous codes become invalid."""
     member = ctx.checked(asked)
     try:
         codes = await login_attempts.new_codes(ctx.anonymous, member.id, asked.renewal_code)

@@ -33,18 +33,18 @@ from shoal.web.request_context import PageContext
 
 
 class Face(msgspec.Struct, frozen=True):
-    """A member as shown on one line: name, link and avatar."""
+    """A member on one line: name, link and avatar."""
 
     id: int
     name: str
     shown: str
-    """The display name, or else the user name."""
+    """The display name; if it is empty, the user name."""
     path: str
     avatar: str
 
 
 class Relationship(msgspec.Struct, frozen=True):
-    """The relationship between the viewer and a member, as the buttons on pages show it."""
+    """The relationship between the viewer and a member, with the texts that buttons need."""
 
     self: bool = False
     following: bool = False
@@ -62,7 +62,6 @@ class PersonView(msgspec.Struct, frozen=True):
     posts: str
     relationship: Relationship
     reason: str = ""
-    """Why the member is suggested."""
 
 
 def face_of(ctx: PageContext, member: Member) -> Face:
@@ -83,7 +82,7 @@ def relationship_of(ctx: PageContext, member: Member, relation: Relation) -> Rel
 
 
 async def people_of(ctx: PageContext, profiles: Sequence[Profile]) -> list[PersonView]:
-    """Return members with the viewer's relationship to each. Costs two reads for a logged-in viewer."""
+    """Return members with the viewer's relationship to each. Costs two reads if a member is logged in."""
     relations: dict[int, Relation] = {}
     if ctx.viewer_id is not None and profiles:
         relations = await full_relations(ctx.graph, ctx.viewer_id, [profile.member.id for profile in profiles])
@@ -109,13 +108,12 @@ def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: st
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
 BASE83 = {digit: value for value, digit in enumerate(_DIGITS)}
-"""Values of the digits of a blurhash."""
 _NO_TINT = "#808080"
 
 
 @lru_cache(50_000)
 def tint_of(blurhash: str) -> str:
-    """Return the average color of a blurhash as `#rrggbb`, which its characters 2 to 5 contain in base 83.
+    """Return the average color of a blurhash as `#rrggbb`. Characters 2 to 5 of the blurhash contain it in base 83.
 
     Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
     """
@@ -127,7 +125,7 @@ def tint_of(blurhash: str) -> str:
 
 _GRID = 5
 MANY = 5
-"""Photos of a post from which they are arranged in rows."""
+"""If a post has at least this number of photos, they are arranged in rows."""
 
 
 class Photo(msgspec.Struct, frozen=True):
@@ -136,26 +134,24 @@ class Photo(msgspec.Struct, frozen=True):
     preview: str
     """URL of the preview; empty if there is none."""
     large: str
-    """URL of the large copy that the photo page shows, or of the video."""
+    """URL of the video, or of the large copy of a picture that the photo page shows."""
     original: str
-    """URL of a picture in full resolution, if it is kept and the post allows downloads."""
+    """URL of the picture in full resolution; empty unless it is stored and the author allows downloads."""
     width: int
     height: int
     alt: str
     ratio: str
     focus: str
-    """CSS class of the focal point."""
     tint: str
     blurhash: str
     ready: bool = True
     failed: bool = False
     failure: str = ""
-    """Why the processing failed, if known."""
     length: str = ""
     first: bool = False
-    """Whether it is the first photo of the page, which browsers load at once."""
+    """Whether the browser should load this photo at once, because it is the first on the page."""
     breaks: str = ""
-    """CSS classes of the widths at which a row ends after this photo, in a post of many."""
+    """CSS classes of the widths at which a row ends after this photo. They are set if photos are arranged in rows."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -171,7 +167,6 @@ class ShownPoll(msgspec.Struct, frozen=True):
     options: tuple[Option, ...]
     multiple: bool
     open: bool
-    """Whether the viewer may vote now."""
     words: str
 
 
@@ -179,12 +174,10 @@ class Button(msgspec.Struct, frozen=True):
     on: bool
     count: str
     words: str
-    """Label for screen readers: the action and its count."""
 
 
 class AnsweredPost(NamedTuple):
     author: str
-    """The user name."""
     excerpt: str = ""
 
 
@@ -193,7 +186,7 @@ class PostView(msgspec.Struct, frozen=True):
 
     id: int
     entry_id: int
-    """Id of the entry in its list: for a share, the id of the share."""
+    """Id of the entry in its list. For a share, it is the id of the share, not of the post."""
     path: str
     author: Face
     when: When
@@ -210,32 +203,29 @@ class PostView(msgspec.Struct, frozen=True):
     visibility: str = "public"
     spoiler: str = ""
     covered: bool = False
-    """Whether the photos are hidden until revealed."""
     shared_by: str = ""
     sharer: Face | None = None
     answers: AnsweredPost | None = None
-    """The post by another author that is answered."""
+    """The post by another author that this post replies to."""
     edited: When | None = None
     poll: ShownPoll | None = None
     folded: tuple[str, ...] = ()
-    """Titles of the viewer's filters that collapse the post."""
+    """Titles of the viewer's filters because of which the post is collapsed."""
     place: str = ""
-    """The coordinates, for a nearby search."""
     place_name: str = ""
     mine: bool = False
     pinned: bool = False
     why: object = None
-    """Why the post has its rank in a ranked feed: see `web.ranking`."""
+    """The reasons for the position of the post in a ranked feed: see `web.ranking`."""
     depth: int = -1
-    """Depth of a comment below the post of the page; -1 elsewhere."""
+    """Depth of a comment on the page of a post; -1 on other pages."""
     answer: str = ""
-    """URL of the form to reply to a comment in place; empty elsewhere."""
+    """URL of the form with which a script lets the viewer reply below a comment; empty on other pages."""
     emoji: tuple[tuple[str, str, bool], ...] = ()
-    """Emoji reactions: emoji, count, and whether the viewer reacted with it."""
 
 
 async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
-    """Return a post or share. Raises `NotFound` if the viewer may not see it."""
+    """Return the post or share with this id. Raises `NotFound` if the viewer may not see it."""
     found = await hydrate(ctx.reads.graph, ctx.viewer_id, (id_,), unasked=False)
     if not found:
         raise NotFound("There is no such post")
@@ -243,13 +233,13 @@ async def entry_with_id(ctx: PageContext, id_: int) -> Entry:
 
 
 async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]:
-    """Return the entries of a feed as view models. Costs two reads if some are comments."""
+    """Return the view models of entries of a feed. Costs two reads if some entries are comments."""
     parents = await answered(ctx, entries)
     return with_first_photo([post_of(ctx, entry, parents) for entry in entries])
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the first two posts, if they show any, so that the browser loads it before the others."""
+    """Mark the first photo of the first two posts so that the browser loads it before others."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -258,10 +248,10 @@ def with_first_photo(posts: list[PostView]) -> list[PostView]:
 
 
 async def answered(ctx: PageContext, entries: Sequence[Entry]) -> dict[int, AnsweredPost]:
-    """Return the posts by other authors to which these entries reply, by id. Costs a hydration if there are any.
+    """Return the posts by other authors to which these entries reply, by id. Costs one hydration if there are any.
 
-    An excerpt is shown only if the list could show the post to the viewer: its author is not muted or silenced, and the viewer
-    has not reported it, no filter matches it and moderators do not hold it.
+    The excerpt of such a post is empty if a list would not show the post to the viewer. This is so if its author is
+    muted or silenced, the viewer has reported it, a filter matches it, or moderators hold it.
     """
     parents = {
         entry.post.parent_id: entry.post.parent_author_id
@@ -294,15 +284,15 @@ def post_of(
     why: object = None,
     known: Collection[str] = (),
 ) -> PostView:
-    """Return an entry of a feed as a view model.
+    """Return the view model of an entry of a feed.
 
-    `parents` are the answered posts by id; `known` are members whom the page already shows as participants of the answered post.
-    Mentions of the answered author and of these members at the start of the text are not shown.
+    `parents` are the posts that entries reply to, by id. `known` are the participants of the answered post whom the
+    page already shows. Mentions of these members and of the answered author are removed from the start of the text.
     """
     post, author, words = entry.post, entry.author.member, ctx.words
     answers = parents.get(post.parent_id)
     text = unaddressed(post.text, {*known, answers.author} if answers else known)
-    # Show the mentions if the comment contains nothing else.
+    # Show the mentions if the comment has no other text.
     text = text if text or entry.media else post.text
     return PostView(
         id=post.id,
@@ -338,7 +328,7 @@ def post_of(
 
 
 def _photos(ctx: PageContext, media: Sequence[Media], *, downloads: bool) -> tuple[Photo, ...]:
-    """Return the photos of a post. More than four are arranged in rows; the style sheet arranges fewer by itself."""
+    """Return the photos of a post. More than four photos are arranged in rows; the style sheet arranges up to four."""
     photos = [photo_of(ctx, file, downloads=downloads) for file in media]
     if len(photos) >= MANY:
         breaks = row_breaks([ratio_of(photo.ratio) for photo in photos])
@@ -370,7 +360,6 @@ def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Phot
 
 
 def _focus_class(focus: tuple[float, float]) -> str:
-    """Return the CSS class of a focal point: `f00` is the top left corner, `f22` the center."""
     across, down = ((focus[0] + 1) / 2, (1 - focus[1]) / 2)
     x, y = (min(_GRID - 1, max(0, int(part * _GRID))) for part in (across, down))
     return f"f{x}{y}"

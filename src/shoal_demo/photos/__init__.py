@@ -14,21 +14,17 @@ _HERE = Path(__file__).parent
 
 
 class Photo(NamedTuple):
-    """A photograph: a row of the table in `CREDITS.md`."""
-
     file: str
     title: str
     author: str
     license: str
     source: str
-    """The address where it was found."""
+    """The address where the photograph was found."""
     description: str
-    """The alternative text."""
 
 
 @cache
 def photos() -> dict[str, Photo]:
-    """Return all photographs by file name, without the ending."""
     rows = (line.strip("| ").split(" | ") for line in (_HERE / "CREDITS.md").read_text("utf-8").splitlines())
     return {row[0].removesuffix(".webp"): Photo(*row) for row in rows if row[0].endswith(".webp")}
 

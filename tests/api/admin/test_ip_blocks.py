@@ -141,7 +141,7 @@ def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: NetworkFix
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
 
 
-def test_ip_block_sign_up_block_refuses_only_sign_up(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_block_with_severity_sign_up_block_refuses_only_sign_ups(w: NetworkFixture, boss: Someone) -> None:
     made = block(w, boss, severity="sign_up_block")
     assert ask(w, OUTSIDE, "GET", "/api/v1/instance").status_code == 200
     before = w.state().objects

@@ -104,7 +104,7 @@ def _differs(folder: Path, seed: int) -> str:
         return repr(error)
 
 
-def test_reader_process_without_owner_disables_cache_and_pulls_timelines(
+def test_reader_process_without_owner_process_disables_cache_and_pulls_timelines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with beside(tmp_path) as (here, read, fresh):

@@ -35,7 +35,7 @@ def test_form_token_is_valid_only_for_its_browser_login_and_site() -> None:
 
 
 @given(st.text(max_size=200))
-def test_form_token_of_random_text_is_invalid(text: str) -> None:
+def test_form_token_that_is_random_text_is_invalid(text: str) -> None:
     assert not browser().sent(text)
 
 

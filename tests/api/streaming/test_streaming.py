@@ -191,7 +191,7 @@ async def test_notification_events_reach_user_and_notification_streams_according
 
 
 @in_loop
-async def test_notification_event_from_account_blocked_since_is_not_streamed() -> None:
+async def test_notification_event_from_account_blocked_after_event_is_not_streamed() -> None:
     async with stream_server() as server:
         ann, ben, cyd = [await server.join(name) for name in ("ann", "ben", "cyd")]
         async with server.ear(ann, "user/notification") as ear:

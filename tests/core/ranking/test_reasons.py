@@ -15,21 +15,21 @@ FACTS = ReasonFacts(BALANCED)
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("friends", 1 - 2**-0.5, "someone you follow follows its author"),
-        ("friends", 0.5, "people you follow like it or follow its author"),
-        ("friends", 1.0, "people you follow like it or follow its author"),
-        ("seen", 0.5, "you have seen it once"),
-        ("seen", 0.875, "you have seen it 3 times"),
-        ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to it"),
+        ("friends", 1 - 2**-0.5, "someone you follow follows the post's author"),
+        ("friends", 0.5, "people you follow like the post or follow its author"),
+        ("friends", 1.0, "people you follow like the post or follow its author"),
+        ("seen", 0.5, "you have seen the post once"),
+        ("seen", 0.875, "you have seen the post 3 times"),
+        ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to the post"),
         ("freshness", 0.5, "posted 24 hours ago"),
         ("freshness", 2**-3, "posted 3 days ago"),
         ("freshness", 1.0, "posted within the hour"),
         ("nearby", 0.5, "about 25 km from where you post"),
-        ("rising", 0.5, "one of its tags is trending"),
+        ("rising", 0.5, "one of the post's tags is trending"),
         ("velocity", 0.5, "more reactions than usual for its author"),
         ("common", 0.125, "followers or followed accounts in common"),
-        ("tags", -0.2, "you asked to see less of its tags or reported posts with them"),
-        ("author", 0.4, "you follow its author"),
+        ("tags", -0.2, "you asked to see less of the post's tags or reported posts with them"),
+        ("author", 0.4, "you follow the post's author"),
     ],
 )
 def test_ranking_reason_text_claims_only_facts_proven_by_value(name: str, value: float, words: str) -> None:
@@ -52,12 +52,12 @@ def test_ranking_reason_text_names_where_the_member_lives(name: str, value: floa
 @pytest.mark.parametrize(
     ("described", "words", "reason"),
     [
-        (math.nan, 1, "it has text"),
-        (0.0, 8, "it has text"),
-        (1 / 3, 0, "some of its media have descriptions"),
-        (0.5, 4, "some of its media have descriptions, and it has text"),
-        (1.0, 0, "its media have descriptions"),
-        (1.0, 8, "its media have descriptions, and it has text"),
+        (math.nan, 1, "the post has text"),
+        (0.0, 8, "the post has text"),
+        (1 / 3, 0, "some of the post's media have descriptions"),
+        (0.5, 4, "some of the post's media have descriptions, and it has text"),
+        (1.0, 0, "the post's media have descriptions"),
+        (1.0, 8, "the post's media have descriptions, and it has text"),
         (0.0, 0, ""),
     ],
 )
@@ -70,7 +70,7 @@ def test_ranking_reason_for_quality_mentions_media_descriptions_and_post_text(
 def test_ranking_reason_for_picked_tag_names_tag_only_if_it_raises_the_post() -> None:
     facts = ReasonFacts(BALANCED, picked="desert")
     assert words_of("tags", 0.2, facts) == "you picked #desert"
-    assert "less of its tags" in words_of("tags", -0.2, facts)
+    assert "less of the post's tags" in words_of("tags", -0.2, facts)
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "one like or share"), (13, "13 likes and shares")])

@@ -386,7 +386,7 @@ async def test_ranked_feed_reason_of_quality_states_which_pictures_are_described
         (one,) = await ranked(ann, only(quality=1.0))
         assert one.why is not None
         facts = one.why.facts(one.entry, "en")
-        assert words_of("quality", one.why.terms[-1].value, facts) == "some of its media have descriptions"
+        assert words_of("quality", one.why.terms[-1].value, facts) == "some of the post's media have descriptions"
 
 
 @in_loop

@@ -68,7 +68,7 @@ def test_compose_photos_reordered_described_rotated_and_focused_are_posted(at: L
         before = ids(page)
         edit(page, 1)
         description(page, 1).fill("A tall one")
-        page.get_by_role("button", name="Move forward").click()
+        page.get_by_role("button", name="Move earlier").click()
         assert ids(page) == before[::-1]
         page.get_by_role("button", name="Crop and rotate").click()
         page.get_by_role("button", name="Turn right").click()
@@ -271,7 +271,7 @@ def test_compose_form_without_scripts_uploads_describes_moves_and_posts_photos(
         first, second = ids(page)
         edit(page, 1)
         description(page, 1).fill("A tall one")
-        page.get_by_role("button", name="Move forward").click()
+        page.get_by_role("button", name="Move earlier").click()
         expect(cards(page).first).to_have_attribute("data-picture", second)
         assert ids(page) == [second, first]
         expect(description(page, 0)).to_have_value("A tall one")

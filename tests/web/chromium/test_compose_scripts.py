@@ -43,7 +43,7 @@ def test_compose_script_uploads_orders_crops_and_restores_files_with_draft(at: L
         words = page.get_by_label("Picture: description")
         edit(page, 0)
         words.nth(0).fill("A wide one")
-        page.get_by_role("button", name="Move back").press("Enter")
+        page.get_by_role("button", name="Move later").press("Enter")
         expect(words.nth(1)).to_have_value("A wide one")
         page.get_by_label("Text").press_sequentially("Low tide at the #har")
         page.get_by_role("option", name="#harbour").click()

@@ -127,7 +127,7 @@ def test_passkey_without_user_verification_is_accepted_only_as_second_factor(
     with owner(here, chromium, "cat", verifies=False) as (window, _):
         page = window.open("/settings/second_factor")
         page.get_by_label("Your password").first.fill(PASSWORD)
-        page.get_by_role("button", name="Turn on with a passkey").click()
+        page.get_by_role("button", name="Turn on two-factor authentication with a passkey").click()
         expect(page.locator(".recovery-codes code")).to_have_count(10)
         logged_out(window)
         page = pressed(window)

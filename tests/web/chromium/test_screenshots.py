@@ -16,7 +16,7 @@ def test_stored_screenshots_exist_for_exactly_all_pages_and_appearances() -> Non
     assert len({*shots.pages("stranger"), *shots.pages("member"), *shots.pages("newcomer")}) == 60
 
 
-def test_screenshot_with_other_colors_or_layout_differs_and_with_other_words_does_not(tmp_path: Path) -> None:
+def test_screenshot_comparison_detects_changed_colors_and_layout_but_not_changed_words(tmp_path: Path) -> None:
     def drawn(name: str, paper: str, ink: str, top: int) -> str:
         picture = Image.new("RGB", (1_280, 900), paper)
         picture.paste(ink, (240, top, 900, top + 500))

@@ -21,11 +21,9 @@ from typing import IO, NamedTuple, Protocol
 from shoal.core.errors import InvalidInput, TooLarge
 
 MAX_ENTRIES = 100_000
-"""Maximum number of files in an archive."""
 MAX_UNPACKED = 16 << 30
 """Maximum bytes of an unpacked tar, and of all documents read from an archive."""
 _MAX_DIRECTORY = 16 << 20
-"""Maximum bytes of the central directory of a ZIP."""
 _MAX_HEADERS = 4 << 20
 """Maximum bytes of a tar between the contents of two files: names, and maps of sparse files."""
 _MAX_NAME = 4_096
@@ -46,19 +44,17 @@ _FAULTS = (
     RuntimeError,
     UnicodeDecodeError,
 )
-"""Exceptions for a file that is damaged or encrypted, has names that are not UTF-8, or uses an unknown compression method."""
+"""Exceptions of a file that is damaged or encrypted, has names that are not UTF-8, or uses an unknown compression method."""
 
 
 class Readable(Protocol):
-    """A file that is read sequentially."""
-
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, at most `size`; empty at the end."""
+        """Return the next bytes, at most `size`; empty at the end of the file."""
         ...
 
 
 class Root(NamedTuple):
-    """The file by which an archive format was recognized, and the folder in the archive that contains all files of that format."""
+    """The file by which the format of an archive was recognized, and the folder that contains all files of this format."""
 
     found: str
     prefix: str
@@ -78,7 +74,6 @@ class Entries:
 
     @property
     def single(self) -> bool:
-        """Whether the upload is a single file rather than an archive."""
         return self._archive is None
 
     @property
@@ -89,7 +84,7 @@ class Entries:
         return name in self._infos
 
     def root(self, *markers: str) -> Root | None:
-        """Return the outermost file whose path equals or ends with one of the `markers`; None if there is no such file."""
+        """Return the outermost file whose path equals or ends with one of the `markers`; None without such a file."""
         found = [
             Root(name, name.removesuffix(marker))
             for marker in markers
@@ -104,15 +99,19 @@ class Entries:
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Readable]:
-        """Open a document for sequential reading. `name` is ignored for a single file.
+        """Open a document for sequential reading. If the archive is a single file, `name` is ignored.
 
-        Raises `InvalidInput` if the document is damaged, and `TooLarge` if all documents read so far exceed the limit.
+        Raises `InvalidInput` if the document is damaged, and `TooLarge` if the documents read so far exceed their limit
+        together.
         """
         with _faults(), self._open(name) as file:
             yield _Document(file, self._count)
 
     def read(self, name: str, most: int) -> bytes:
-        """Return a whole file. Raises `TooLarge` if it has more than `most` bytes, `InvalidInput` if it is damaged."""
+        """Return the contents of a file.
+
+        Raises `TooLarge` if it has more than `most` bytes, and `InvalidInput` if it is damaged.
+        """
         with _faults(), self._open(name) as file:
             data = bytearray()
             while piece := file.read(min(_PIECE, most + 1 - len(data))):
@@ -122,11 +121,13 @@ class Entries:
         return bytes(data)
 
     def _count(self, size: int) -> None:
-        """Count bytes that were read from documents. Raises `TooLarge` if all together exceed the limit."""
+        """Count bytes that were read from documents. Raises `TooLarge` if the total exceeds the limit."""
         self._going_on()
         self._left -= size
         if self._left < 0:
-            raise TooLarge(f"file: at most {self._most} bytes of documents in an archive", field="file")
+            raise TooLarge(
+                f"file: the documents of an archive may have at most {self._most} bytes together", field="file"
+            )
 
     def _open(self, name: str) -> IO[bytes]:
         if self._archive is None:
@@ -144,9 +145,9 @@ def opened(
 ) -> Iterator[Entries]:
     """Open an archive. A tar is repacked into `folder`, which the caller removes afterwards.
 
-    `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece that is
-    read, and stops the work if it raises an exception. Raises `InvalidInput` for a damaged archive, and `TooLarge` for an
-    archive with too many files or bytes.
+    `most` limits the bytes of an unpacked tar, and of all documents that are read. `going_on` is called for each piece
+    that is read; it may raise an exception to stop the work. Raises `InvalidInput` for a damaged archive, and
+    `TooLarge` for an archive with too many files or bytes.
     """
     with _faults(), path.open("rb") as file:
         head = file.read(512)
@@ -163,7 +164,8 @@ def opened(
         return
     with _Directory(packed) as file:
         with _faults():
-            # `zipfile` reads the central directory at once, in the size that the archive declares; `_Directory` limits it.
+            # `zipfile` reads the whole central directory at once, in the size that the archive declares. `_Directory`
+            # limits this read.
             archive = zipfile.ZipFile(file)
         with archive:
             if len(archive.infolist()) > MAX_ENTRIES:
@@ -182,11 +184,11 @@ def _faults() -> Iterator[None]:
 
 
 def _too_many() -> TooLarge:
-    return TooLarge(f"file: at most {MAX_ENTRIES} files in an archive", field="file")
+    return TooLarge(f"file: an archive may contain at most {MAX_ENTRIES} files", field="file")
 
 
 class _Directory(io.FileIO):
-    """A ZIP file that limits the size of a read, because a hostile file can declare a huge central directory."""
+    """A ZIP file that limits the size of each read, because a hostile archive can declare a huge central directory."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()
@@ -222,14 +224,14 @@ class _Tar(io.BufferedIOBase):
 
 
 def _checked(size: int | None) -> int:
-    """Return a read size that comes from the archive itself. Raises `TooLarge` above 16 MiB."""
+    """Return a read size that the archive itself declares. Raises `TooLarge` above 16 MiB."""
     if size is None or not 0 <= size <= _MAX_DIRECTORY:
         raise _too_many()
     return size
 
 
 class _Document:
-    """A file that is read in pieces. The size of each piece is passed to `count`."""
+    """A file that is read in pieces. `count` is called with the size of each piece."""
 
     def __init__(self, file: IO[bytes], count: Callable[[int], None]) -> None:
         self._file = file
@@ -242,7 +244,7 @@ class _Document:
 
 
 def _convert_to_zip(path: Path, to: Path, most: int, going_on: Callable[[], None], *, zipped: bool) -> None:
-    """Copy the files of a tar into a ZIP. A tar has no index: to find a file, all files before it would have to be read."""
+    """Copy the files of a tar into a ZIP, which has an index. To find a file in a tar, all files before it must be read."""
     try:
         with (
             gzip.open(path) if zipped else path.open("rb") as packed,
@@ -268,7 +270,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
             if number > MAX_ENTRIES or names < 0:
                 raise _too_many()
             if left < 0:
-                raise TooLarge(f"file: at most {most} bytes in a tar", field="file")
+                raise TooLarge(f"file: a tar may contain at most {most} bytes", field="file")
             source = tar.extractfile(member) if name and member.isreg() else None
             file.since = 0
             if source is not None:
@@ -277,7 +279,7 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
                         going_on()
                         target.write(piece)
                         file.since = 0
-            # `tarfile` would keep all members in memory, and apply the headers of a member to all later ones.
+            # `tarfile` would keep all members in memory, and apply the headers of one member to all later ones.
             tar.members = []  # type: ignore[attr-defined]  # public, but missing in the stubs
             tar.pax_headers = {}
 
@@ -285,6 +287,6 @@ def _copy(file: _Tar, archive: zipfile.ZipFile, most: int, going_on: Callable[[]
 def _name_of(member: tarfile.TarInfo) -> str:
     """Return the name of a file in a tar; empty if it is not UTF-8, or too long."""
     name = member.name.removeprefix("./")
-    # Bytes that are not UTF-8 were decoded to surrogates.
+    # `tarfile` has decoded bytes that are not UTF-8 to surrogates.
     fits = len(name) <= _MAX_NAME and not any("\ud800" <= letter <= "\udfff" for letter in name)
     return name if fits else ""

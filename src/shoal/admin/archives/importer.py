@@ -50,11 +50,6 @@ _SEQUENCES = 1 << SEQUENCE_BITS
 
 
 class Slots:
-    """Ids, on one shard, that are assigned in advance to the posts and photos of an archive.
-
-    A post with more than `most` photos is stored in parts: the post itself, and comments with the remaining photos.
-    """
-
     def __init__(self, plan: ArchivePlan, shard: int, most: int) -> None:
         self._ids = array("q")
         self._first = array("q", [0]) * len(plan)
@@ -67,19 +62,19 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return the number of parts of a post with `photos` photos."""
+        """Return the number of parts in which a post with `photos` photos is stored."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position`, which has `parts` parts."""
+        """Return the id of photo `number` of the post at `position`, which is stored in `parts` parts."""
         return self._ids[self._first[position] + parts + number]
 
 
 def near(id_: int) -> Iterator[int]:
-    """Yield an id, then alternatives within the same millisecond, in case a post of another archive has the first id."""
+    """Yield an id, then alternatives within the same millisecond. They are needed if a post of another archive has the id."""
     yield id_
     step = 1
     while step < _SEQUENCES:
@@ -90,11 +85,11 @@ def near(id_: int) -> Iterator[int]:
 T = TypeVar("T")
 
 _FOLLOWS_AT_ONCE = 400
-"""Accounts that are looked up at once: fewer than the maximum number of results."""
+"""Accounts that are looked up together. The number is below the maximum number of results."""
 
 
 async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report: ArchiveReport) -> list[int]:
-    """Return the members whom the archive's owner follows, and count unmatched accounts in the report."""
+    """Return the members whom the archive's owner follows. Accounts without a member are counted in the report."""
     found = dict.fromkeys(await _exported_members(network, member_id, plan, report))
     ours = [handle for handle in plan.handles if handle.site == network.writes.domain]
     others = [handle for handle in plan.handles if handle.site != network.writes.domain]
@@ -107,7 +102,7 @@ async def matched(network: AnyNetwork, member_id: int, plan: ArchivePlan, report
 
 
 async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[int], report: ArchiveReport) -> None:
-    """Follow members as usual: a member who approves followers receives a follow request."""
+    """Follow members as in the app: a member who approves followers gets a follow request."""
     new: list[int] = []
     for part in _batches(followees):
         existing = await network.writes.graph.assoc_get(member_id, (FOLLOWS, REQUESTS), part)
@@ -119,7 +114,7 @@ async def follow_all(network: AnyNetwork, member_id: int, followees: Sequence[in
         try:
             await relationships.follow(network.writes, member_id, followee)
         except InvalidInput as error:
-            # The member has reached the limit of follows.
+            # The member has reached the maximum number of follows.
             report.omit("follows", Omission.REFUSED, str(error), len(new) - done)
             return
         except (Gone, NotAllowed, NotFound) as error:
@@ -144,7 +139,7 @@ async def _exported_members(network: AnyNetwork, member_id: int, plan: ArchivePl
 async def _local_members(
     network: AnyNetwork, member_id: int, handles: Sequence[ForeignHandle], report: ArchiveReport
 ) -> list[int]:
-    """Return the local members whom these handles of this network identify."""
+    """Return the members of this network whom these handles name. All handles have this network's address."""
     keys = {handle: user_name_key(handle.name) for handle in handles}
     owners: dict[Key, int] = {}
     for part in _batches(list(keys.values())):
@@ -166,7 +161,7 @@ def _batches(all_: Sequence[T]) -> Iterator[Sequence[T]]:
 def _linked_members(
     handles: Sequence[ForeignHandle], matches: Sequence[ContactMatch], report: ArchiveReport
 ) -> list[int]:
-    """Return the members who declare one of these accounts as theirs by a link in their profile."""
+    """Return the members whose profile links to one of these accounts."""
     sure = {match.given: match.profile.member.id for match in matches if match.match == "link"}
     like = {match.given for match in matches} - sure.keys()
     for handle in map(str, handles):
@@ -176,23 +171,22 @@ def _linked_members(
 
 
 _CHUNK = 200
-"""Posts that are looked up together, and then created."""
+"""Number of posts that are looked up together and then created."""
 _POSTS_AT_ONCE = 16
 _PHOTOS_AT_ONCE = 2
 _TRIES = 3
-"""Number of unique keys tried for a photo: if an earlier run imported the photo and it was deleted since, its key is taken."""
+"""Number of unique keys that are tried for a photo. If an imported photo was deleted since, its key is still taken."""
 _BEHIND_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
 _LANGUAGE = 35
-"""Maximum length of a language name."""
 _ID = re.compile(r"[0-9]{1,18}")
 _NO_PARENT = -1
 _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to create. `begun` is true if its first part exists already."""
+    """A post to create. `begun` is true if the first part of the post exists."""
 
     position: int
     record: ArchivedPost
@@ -200,7 +194,7 @@ class _Job(NamedTuple):
 
 
 class _Counts:
-    """Counts for one post, which are added to the report when its outcome is known, so that a retry is not counted twice."""
+    """Counts for one post. They are added to the report when the outcome is known, so that a retry does not count twice."""
 
     def __init__(self) -> None:
         self._omitted: list[tuple[str, Omission, str]] = []
@@ -208,11 +202,11 @@ class _Counts:
         self.continued = False
 
     def omit(self, kind: str, reason: Omission, example: str) -> None:
-        """Count a record that is not imported, by kind and reason, with an example."""
+        """Count a record that is not imported, by its kind and the reason. `example` identifies the record."""
         self._omitted.append((kind, reason, example))
 
     def cut_to(self, whole: str, shortened: str) -> str:
-        """Return the shortened text, and count a shortening if it differs from the whole text."""
+        """Return `shortened`, and count a shortening if it differs from `whole`."""
         self._cut += shortened != whole
         return shortened
 
@@ -233,7 +227,6 @@ class ArchiveImport:
     slots: Slots
     widest: Visibility
     ids: dict[int, int] = field(default_factory=dict)
-    """Ids of imported posts that have replies in the archive, by position in the plan."""
 
     def __post_init__(self) -> None:
         self.writes = self.network.writes
@@ -241,7 +234,10 @@ class ArchiveImport:
         self.photo_limit = asyncio.Semaphore(_PHOTOS_AT_ONCE)
 
     async def run(self, progress: Progress) -> None:
-        """Import posts that do not exist yet. Raises `Unavailable` if the store stays down, `Gone` if the member was deleted."""
+        """Import the posts that do not exist yet.
+
+        Raises `Unavailable` if the store stays unavailable, and `Gone` if the member was deleted.
+        """
         total, done = len(self.plan.order), 0
 
         def report_progress(finished: int) -> None:
@@ -257,7 +253,7 @@ class ArchiveImport:
                 await self._wait_for_events()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
-        """Return the posts that do not exist yet or are incomplete; count the existing and the deleted ones in the report."""
+        """Return the posts that do not exist yet or lack a part. Existing and deleted posts are counted in the report."""
         records = await asyncio.to_thread(self.plan.read, chunk)
         firsts = [self._key(record, 0) for record in records]
         lasts = [self._key(record, self.slots.parts(len(record.photos)) - 1) for record in records]
@@ -265,7 +261,7 @@ class ArchiveImport:
         made = {record.id: known[key] for key, record in zip(firsts, records, strict=True) if key in known}
         whole = {record.id for key, record in zip(lasts, records, strict=True) if key in known}
         if self.report.kind is ArchiveKind.SHOAL:
-            # The export may be of this very account, which already has its posts.
+            # If the archive is an export of this account, the account already has its posts.
             own = {
                 record.id: int(record.id) for record in records if _ID.fullmatch(record.id) and record.id not in made
             }
@@ -297,7 +293,7 @@ class ArchiveImport:
             self._note(self.report.there if job.begun else self.report.taken, position, photos, made)
 
     async def _make(self, position: int, record: ArchivedPost, parent_id: int, counted: _Counts) -> tuple[int, int]:
-        """Create a post with all its parts; return its id and number of photos, or zeros if it was not imported."""
+        """Create a post with all its parts. Return its id and number of photos; both are 0 if the post was not imported."""
         try:
             photos = await self._photos(position, record, counted)
             drafts = self._drafts(record, photos, parent_id, counted)
@@ -317,7 +313,6 @@ class ArchiveImport:
         return made, len(photos)
 
     def _note(self, amounts: Amounts, position: int, photos: int, id_: int) -> None:
-        """Count an existing post, and remember its id for replies."""
         if self.plan.answered[position]:
             self.ids[position] = id_
         if self.plan.parents[position] == _NO_PARENT:
@@ -342,7 +337,8 @@ class ArchiveImport:
         if is_blank(text) and not (record.data is not None or 0 in media):
             if not media:
                 return {}
-            # A post without text needs photos: move the photos of the first part that has any to the post itself.
+            # A post without text needs photos, so move the photos of the first part that has photos into the post
+            # itself.
             media[0] = media.pop(min(media))
         first = Draft(
             text=text,
@@ -364,7 +360,7 @@ class ArchiveImport:
         return {0: first} | {part: replace(bare, media=media[part]) for part in sorted(media)}
 
     async def _create(self, position: int, record: ArchivedPost, part: int, draft: Draft) -> int:
-        """Create a part of a post, and return its id; 0 if the part was deleted since an earlier run."""
+        """Create a part of a post. Return its id; 0 if the part was deleted after an earlier run."""
         name = self._name("post", record, part)
         for id_ in near(self.slots.part(position, part)):
             dated = 0 if milliseconds_of(id_) == record.written else record.written
@@ -373,14 +369,15 @@ class ArchiveImport:
             except Conflict:
                 continue
             except Gone:
-                # If the author was deleted, this call raises and ends the import. Otherwise the part was deleted.
+                # If the author was deleted, this call raises an error, which ends the import. Otherwise the part was
+                # deleted.
                 await access_member(self.writes.graph, self.member_id)
                 return 0
             return made.id
         raise Conflict("no free id found; try again")
 
     async def _photos(self, position: int, record: ArchivedPost, counted: _Counts) -> dict[int, int]:
-        """Store the photos of a post that can be stored; return their ids by position in the archived post."""
+        """Store the photos of a post, if possible. Return the ids of the stored photos by their position in the archived post."""
         stored: dict[int, int] = {}
         for number, photo in enumerate(record.photos):
             async with self.photo_limit:
@@ -431,12 +428,12 @@ class ArchiveImport:
         return import_key(self.shard, self._name("post", record, part))
 
     def _name(self, what: str, record: ArchivedPost, number: int) -> str:
-        """Return the unique name by which later imports recognize a post or photo; it has a fixed length."""
+        """Return the unique name of a post or photo, by which later imports recognize it. All names have equal lengths."""
         whole = f"{self.report.kind}\n{record.id}\n{number}"
         return f"archive:{what}:{self.member_id}:{blake2b(whole.encode(), digest_size=16).hexdigest()}"
 
     async def _wait_for_events(self) -> None:
-        """Wait while event processing is behind, because members' own actions have priority."""
+        """Wait while event processing is delayed, because the actions of members have priority."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _LONGEST_WAIT_SECONDS
         while self.network.runner.behind() > _BEHIND_SECONDS and loop.time() < until:  # noqa: ASYNC110  # no event to wait for
@@ -444,10 +441,10 @@ class ArchiveImport:
 
 
 class Space(NamedTuple):
-    """Where to unpack archives, and how much disk space that may take."""
+    """The folder in which archives are unpacked, and the disk space that they may take."""
 
     folder: Path | None = None
-    """None: the system's temporary directory."""
+    """None means the system's temporary directory."""
     most_bytes: int = MAX_UNPACKED
 
 
@@ -466,9 +463,10 @@ async def import_archive(
 ) -> ArchiveReport:
     """Import the archive at `path` into a member's account, and return the report. A dry run changes nothing.
 
-    Posts get at most the visibility `widest`, whatever the archive says. An import can be repeated, because existing posts and
-    photos are recognized. Raises `InvalidInput` for a file that is no archive, is damaged or too large, `OSError` for a file that
-    cannot be read, `StorageFull` if there is no disk space to unpack it, and `Gone` or `NotFound` for an unknown member.
+    A post gets at most the visibility `widest`, even if the archive names a wider one. An import can be repeated,
+    because existing posts and photos are recognized. Raises `InvalidInput` for a file that is no archive, is damaged or
+    too large, `OSError` for a file that cannot be read, `StorageFull` if there is no disk space to unpack it, and
+    `Gone` or `NotFound` for an unknown member.
     """
     await access_member(network.writes.graph, member_id)
     with tempfile.TemporaryDirectory(prefix=WORK_PREFIX, dir=space.folder) as name:
@@ -488,11 +486,10 @@ async def import_archive(
 
 
 _PATIENCE_SECONDS = 600.0
-"""Seconds to wait for event processing."""
 
 
 class ImportArchive(Operation[ArchiveReport]):
-    """Import an archive, a local file given by its absolute path. A dry run only reports what would be imported."""
+    """Import an archive, a local file given by its absolute path. A dry run only returns the report."""
 
     alone = True
     background = True

@@ -1,7 +1,7 @@
-"""The plan of an import: the posts of an archive, ordered so that each comes after the post that it replies to.
+"""The plan of an import: the posts of an archive, ordered so that a post comes after the post that it replies to.
 
-Posts are in a file; memory holds a digest of each id and a few numbers. The process that reads the archive creates and saves the
-plan, and the server loads and checks it. Reading an archive again results in an identical plan.
+The posts are in a file. Memory contains a digest of each id and a few numbers. The process that reads the archive
+creates and saves the plan, and the server loads and checks it. Reading an archive again results in an identical plan.
 """
 
 from __future__ import annotations
@@ -32,27 +32,23 @@ from shoal.core.handles import MOST_HANDLES, FollowList, ForeignHandle
 from shoal.core.text import as_text
 
 MOST_POSTS = 500_000
-"""Maximum number of posts, and of skipped posts whose ids are remembered."""
+"""Maximum number of posts. It is also the maximum number of ids of skipped posts."""
 MOST_PHOTOS = 1_000
-"""Maximum photos per post. All posts together have at most as many as an archive has files."""
+"""Maximum photos per post. The maximum for all posts together is the maximum number of files in an archive."""
 _MOST_ID = 2_000
-"""Maximum characters of a post id."""
 _MOST_TEXT = 100_000
-"""Maximum characters kept of a text, a content warning or all descriptions of a post; the server's limits are lower."""
+"""Maximum characters of a text, of a content warning, and of all descriptions of a post. The server's limits are lower."""
 _MOST_PLAN = 128 << 20
-"""Maximum bytes of a saved plan."""
 _MOST_RECORD = 32 << 20
-"""Maximum bytes of a saved post."""
 _MOST_ACCOUNT = 200
-"""Maximum characters of the account name."""
 _CHUNK_POSTS = 500
 _NONE = -1
 _UNKNOWN, _DROPPED, _IN_FLIGHT = -2, -1, -3
-"""Depths of a post that is not visited yet, that is left out, and whose thread is being followed."""
+"""Depths of posts without a known depth: not visited yet, left out, and on the path that is being followed."""
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """A plan as it is saved in a file, with each array encoded as bytes."""
+    """A saved plan. Each array is encoded as bytes."""
 
     at: bytes
     written: bytes
@@ -67,7 +63,7 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DamagedPlan(Exception):
-    """A saved plan is damaged or forged: its values cannot result from reading an archive."""
+    """A saved plan is damaged or forged: its values cannot come from reading an archive."""
 
 
 class ArchivePlan:
@@ -84,19 +80,18 @@ class ArchivePlan:
         self._ordinals: dict[bytes, int] = {}
         self._answers: dict[int, tuple[bytes, bool]] = {}
         self.parents = array("i")
-        """Position of the parent of each post, or -1."""
+        """For each post, the position of the post that it replies to, or -1."""
         self._depths = array("i")
         self.order = array("i")
         """Positions of the posts to import, by date."""
         self._by_depth = array("i")
         self.photos = array("H")
-        """Number of photos by post."""
         self._photos_left = MAX_ENTRIES
         self.answered = bytearray()
-        """Whether each post has replies (0 or 1)."""
+        """For each post, 1 if it has replies, otherwise 0."""
         self.handles: dict[ForeignHandle, None] = {}
         self.followees: dict[int, str] = {}
-        """Names of the followed members, by id."""
+        """Names at the time of the export of the followed members, by id."""
 
     def save(self) -> None:
         self._saved.write_bytes(
@@ -118,7 +113,7 @@ class ArchivePlan:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Load the plan saved in a folder. Raises `DamagedPlan` if the plan exceeds the limits of an archive."""
+        """Load the plan that is saved in a folder. Raises `DamagedPlan` if it exceeds the limits of an archive."""
         plan = cls(folder)
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)
@@ -139,7 +134,6 @@ class ArchivePlan:
         return plan
 
     def _check(self) -> None:
-        """Check all positions, offsets and amounts: the process that saved the plan is not trusted."""
         posts = range(len(self))
         parts = (self.parents, self._depths, self.photos, self.answered)
         sizes = map(operator.sub, self._at[1:], self._at)
@@ -193,7 +187,10 @@ class ArchivePlan:
         return len(self.written)
 
     def levels(self) -> Iterator[list[int]]:
-        """Yield positions of posts by thread level: posts by date, then the comments on these posts, then the replies to those."""
+        """Yield positions of posts by level: posts, then comments on these posts, then replies to these comments.
+
+        A level is ordered by date.
+        """
         for _, level in groupby(self._by_depth, key=self._depths.__getitem__):
             yield list(level)
 
@@ -204,12 +201,12 @@ class ArchivePlan:
                 file.seek(self._at[position])
                 post = self._decoder.decode(file.read(self._at[position + 1] - self._at[position]))
                 if (post.written, len(post.photos)) != (self.written[position], self.photos[position]):
-                    raise DamagedPlan("a post differs from its plan")
+                    raise DamagedPlan("a saved post differs from the plan")
                 found.append(post)
         return found
 
     def _within(self, post: ArchivedPost, report: ArchiveReport) -> ArchivedPost:
-        """Return a post without the photos that exceed the limits per post and per archive."""
+        """Return a post without the photos beyond the limits per post and per archive."""
         retained = post.photos[: min(MOST_PHOTOS, self._photos_left)]
         report.omit("photos", Omission.TOO_MANY, post.id, len(post.photos) - len(retained))
         return msgspec.structs.replace(post, photos=retained)
@@ -236,7 +233,7 @@ class ArchivePlan:
         self._photos_left -= len(post.photos)
 
     def _arrange(self, left: set[bytes], report: ArchiveReport) -> None:
-        """Find the depth of each post in its thread, and omit replies to posts that are not imported."""
+        """Set the depth of each post in its thread. Replies to posts that are not imported are omitted."""
         self.parents = array("i", [_NONE]) * len(self)
         self._depths = array("i", [_UNKNOWN]) * len(self)
         self.answered = bytearray(len(self))
@@ -256,8 +253,8 @@ class ArchivePlan:
             answered, own = self._answers.get(position, (b"", True))
             parent = self._ordinals.get(answered, _NONE)
             if parent in (_NONE, position) or self._depths[parent] == _IN_FLIGHT:
-                # No imported post can be the parent of this post: the parent is by another author, not in the archive, or part of
-                # a cycle.
+                # The parent of this post is not imported: it is by another author, is missing in the archive, or is
+                # part of a cycle.
                 taken = parent != _NONE or (own and answered not in left)
                 self._depths[position] = 0 if taken else _DROPPED
                 if not taken:
@@ -301,12 +298,12 @@ def _regular(path: Path) -> IO[bytes]:
 
 
 def _digest(id_: str) -> bytes:
-    """Return a digest of fixed size, which is kept in memory instead of an id of any length."""
+    """Return a digest of fixed size. It is kept in memory instead of the id, which may have any length."""
     return blake2b(id_.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _cleaned(post: ArchivedPost) -> ArchivedPost:
-    """Return a post with its texts cleaned (`as_text`) and shortened to the limits."""
+    """Return a post whose texts are cleaned (`as_text`) and shortened to the limits."""
     each = _MOST_TEXT // max(1, len(post.photos))
     return msgspec.structs.replace(
         post,

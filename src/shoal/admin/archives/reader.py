@@ -75,13 +75,13 @@ def _of_several(entries: Entries, folder: Path) -> ArchiveReader:
 
 
 _NICENESS = 10
-"""Niceness of this process: requests to the server have priority."""
+"""Niceness of this process. The server's requests have priority."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_TRACEBACK = 10_000
 
 
 class Job(msgspec.Struct, frozen=True):
-    """An archive to read, with limits: processor seconds, bytes of memory, bytes of the documents."""
+    """An archive to read, and its limits: processor seconds, bytes of memory, bytes of documents."""
 
     path: bytes
     folder: bytes
@@ -98,8 +98,6 @@ class PhotoRequest(msgspec.Struct, frozen=True):
 
 
 class PostsRead(msgspec.Struct, frozen=True, tag=True):
-    """A progress report: the number of posts read so far."""
-
     count: int
 
 
@@ -125,15 +123,15 @@ Message = PostsRead | Planned | PhotoData | Refusal
 
 
 def main() -> None:
-    """Read the archive and save its plan, then send photos on request until the server closes the pipe."""
-    # Send the answers over a copy of the descriptor, because libraries may print to stdout.
+    """Read the archive and save its plan. Then send photos that are requested, until the server closes the pipe."""
+    # Send the answers over a copy of the descriptor, because a library may print to stdout.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     server = os.getppid()
     job = msgspec.msgpack.decode(read_frame(sys.stdin.buffer), type=Job)
-    # Disk space is twice the allowed bytes, because a repacked tar is slightly larger than its files.
+    # Allow twice `most_bytes` on disk, because a repacked tar is slightly larger than its files.
     confine(job.seconds, job.memory, 2 * job.most_bytes)
-    # The reader process starts no other processes. The limit has no effect if it runs as root.
+    # This process must not start others. The limit has no effect if the process runs as root.
     resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
     os.nice(_NICENESS)
 

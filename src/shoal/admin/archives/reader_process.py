@@ -1,4 +1,4 @@
-"""Server side of the confined process that reads an archive: start it, request the plan and photos, kill it."""
+"""Server side of the confined process that reads an archive: start the process, request the plan and photos, kill it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from shoal.core.errors import InvalidInput, ShoalError, StorageFull, TooLarge, U
 from shoal.multiprocess.child_process import ChildDied, ChildProcess
 
 _BYTES_PER_SECOND: Final = 1 << 20
-"""Archive bytes per additional processor second; one core reads several times as much."""
+"""Bytes of an archive for which the process gets an additional processor second. A core reads several times as much."""
 _WALL: Final = 5
-"""Allowed wall-clock seconds per allowed processor second."""
+"""Allowed seconds of real time for each allowed second of processor time."""
 _PHOTO_SECONDS: Final = 60.0
 _MAX_REPORT: Final = 1 << 20
 """Maximum size of a message without a photo."""
@@ -38,16 +38,16 @@ _log = logging.getLogger(__name__)
 
 
 class ArchiveProcessError(Exception):
-    """A bug in the code that reads archives, with the traceback from the reader process."""
+    """A bug in the code that reads archives. The error contains the traceback from the reader process."""
 
 
 class ArchiveLimitsExceeded(ShoalError):
-    """Reading the archive exceeded the limits of the reader process, or killed it."""
+    pass
 
 
 class ProcessLimits(NamedTuple):
     seconds: int = 120
-    """Processor seconds, to which an allowance for the size of the archive is added."""
+    """Processor seconds for an empty archive. More seconds are added for the size of the archive."""
     memory: int = 1 << 30
 
 
@@ -55,7 +55,7 @@ DEFAULT_LIMITS: Final = ProcessLimits()
 
 
 class ArchiveProcess:
-    """A process that reads one archive. It is killed when the block of `started` ends."""
+    """A process that reads one archive. `started` kills it at the end of its block."""
 
     def __init__(self, process: ChildProcess, job: Job) -> None:
         self._process = process
@@ -83,8 +83,8 @@ class ArchiveProcess:
     async def plan(self, progress: Callable[[int], None]) -> ArchiveReport:
         """Read the archive, save its plan, and return the report. `progress` is called with the number of posts read so far.
 
-        Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded` if the process takes too much
-        time or memory, and `StorageFull` if the disk is full.
+        Raises `InvalidInput` for a file that is no archive or is damaged, `ArchiveLimitsExceeded` if the process takes
+        too much time or memory, and `StorageFull` if the disk is full.
         """
         async with self._limited(_WALL * self._job.seconds):
             await self._process.send(self._job)
@@ -117,7 +117,7 @@ class ArchiveProcess:
             async with asyncio.timeout(seconds):
                 yield
         except (TimeoutError, ChildDied) as error:
-            # A late answer would be mistaken for the answer to the next request, so end the process.
+            # Kill the process, because its late answer would be mistaken for the answer to the next request.
             self._process.kill()
             _log.warning("archive reader process exceeded its limits or died: %r", error)
             raise self._past_limits() from error

@@ -15,8 +15,6 @@ from shoal.core.photo_details import PhotoDetails
 
 
 class ArchiveKind(StrEnum):
-    """The services whose archives can be imported."""
-
     MASTODON = "mastodon"
     PIXELFED = "pixelfed"
     INSTAGRAM = "instagram"
@@ -30,65 +28,54 @@ class ArchiveKind(StrEnum):
 
 
 class Omission(StrEnum):
-    """The reason for which a record was not imported."""
-
     BOOST = "boost"
-    """Shares another account's post."""
+    """The post shares another account's post."""
     REPLY = "reply"
-    """Replies to another account."""
+    """The post replies to another account."""
     THREAD = "thread"
-    """Replies to a post that is left out."""
+    """The post replies to a post that is left out."""
     DIRECT = "direct"
     STORY = "story"
     ARCHIVED = "archived"
-    """Hidden from the profile by its author."""
+    """The author has hidden the post from the profile."""
     VIDEO = "video"
-    """A video or audio file."""
     MISSING = "missing"
-    """The archive does not contain the file."""
     UNREADABLE = "unreadable"
     OVER_QUOTA = "no_room"
-    """The member's media quota is used up."""
+    """The member has used up the quota for media."""
     EMPTY = "empty"
     FUTURE = "future"
     TWICE = "twice"
-    """Duplicate id."""
+    """Another record has the same id."""
     MALFORMED = "malformed"
-    """Does not have the expected format."""
     TOO_MANY = "too_many"
-    """Exceeds a limit of the import."""
+    """The record exceeds a limit of the import."""
     DELETED = "deleted"
-    """Imported before, and deleted since."""
+    """The record was imported before and has been deleted since."""
     ELSEWHERE = "elsewhere"
-    """The account is not known to be on this server."""
+    """No member of this network is known to be the account."""
     UNSURE = "unsure"
-    """A member here has this name, but may be another person."""
+    """A member of this network has the account's name, but may be another person."""
     UNMATCHED = "unmatched"
-    """The full text of a truncated post that is not in the archive."""
+    """A truncated post with this full text is not in the archive."""
     NO_ACCOUNT = "nobody"
-    """The entry names no account."""
     REFUSED = "refused"
-    """The server rejected it; the example has the reason."""
+    """The server refused the record. The example contains the reason."""
 
 
 class ArchivedPhoto(msgspec.Struct, frozen=True, array_like=True):
     file: str
-    """File name in the archive."""
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
-    """The point that a crop must keep: x and y in -1..1, y upwards."""
+    """The point that must remain visible when the photo is cropped: x and y from -1 to 1, y upwards."""
     details: PhotoDetails | None = None
-    """What the camera stored, unchecked; None for the details in the file."""
+    """Details that the archive names, unchecked. If it is None, the details in the photo's file are used."""
     shows_details: bool = False
 
 
 class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A post from an archive, as its author wrote it."""
-
     id: str
-    """Id of the post, unique in its network."""
     written: int
-    """Unix milliseconds."""
     text: str = ""
     spoiler: str = ""
     sensitive: bool = False
@@ -96,53 +83,48 @@ class ArchivedPost(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     language: str = ""
     photos: tuple[ArchivedPhoto, ...] = ()
     parent: str = ""
-    """Id of the post it replies to, or empty."""
+    """Id of the post that this post replies to; empty if it is no reply."""
     own_parent: bool = False
-    """Whether the parent is known to be by this author, even if it is not in the archive."""
+    """Whether this author is known to have written the parent, even if the archive lacks the parent."""
     poll: bool = False
     """Whether the text ends with the options of a poll."""
     place: tuple[float, float] | None = None
     data: Any = None
-    """Any JSON value."""
+    """Custom data: any JSON value."""
     license: License = License.RESERVED
     downloads: bool = False
 
 
 class SkippedRecord(NamedTuple):
-    """A record, or part of a record, that cannot be imported."""
-
     kind: str
-    """`posts`, `photos`, `follows`, or `parts` of posts that are imported without them."""
+    """`posts`, `photos` or `follows`; or `parts`, if only parts of a post are skipped."""
     id: str
     reason: Omission
 
 
 def odd_parts(id_: str, count: int) -> Iterator[SkippedRecord]:
-    """Yield a skipped record for each of `count` parts of a post that have an unexpected format."""
     for _ in range(count):
         yield SkippedRecord("parts", id_, Omission.MALFORMED)
 
 
 class KnownFollows(NamedTuple):
-    """Members followed by the owner of a Shoal export, with their ids and names at the time of the export."""
+    """Members whom the owner of a Shoal export follows: their ids, and their names at the time of the export."""
 
     members: tuple[tuple[int, str], ...]
     beyond: int = 0
-    """Number of follows beyond the limit."""
+    """Number of follows that exceed the limit."""
 
 
 ArchiveRecord = ArchivedPost | FollowList | KnownFollows | SkippedRecord
 
 
 class ArchiveReader(Protocol):
-    """Reads an archive of one format."""
-
     @property
     def kind(self) -> ArchiveKind: ...
 
     @property
     def account(self) -> str:
-        """The name or address of the account, as the service that created the archive writes it; empty if unknown."""
+        """The name or address of the account as the archive contains it; empty if unknown."""
         ...
 
     def records(self) -> Iterator[ArchiveRecord]:
@@ -155,17 +137,14 @@ class ArchiveReader(Protocol):
 
 EXAMPLES = 5
 _EXAMPLE = 200
-"""Maximum characters of an example."""
 
 
 def printable(name: str) -> str:
-    """Return a name without characters that could control a terminal or forge a line of a report."""
+    """Return a name without characters that could control a terminal or imitate a line of a report."""
     return "".join(filter(str.isprintable, name))
 
 
 class Amounts(msgspec.Struct):
-    """Numbers of items in an archive. A comment is a reply to a post of the archive's owner."""
-
     posts: int = 0
     comments: int = 0
     photos: int = 0
@@ -173,7 +152,10 @@ class Amounts(msgspec.Struct):
 
 
 class Omitted(msgspec.Struct):
-    """Items of a `kind` (`posts`, `photos`, `follows`, or `parts` of posts) left out for one reason, with examples."""
+    """Items of a `kind` (`posts`, `photos`, `follows`, `parts`) that are left out for one reason, with examples.
+
+    `parts` are parts of posts.
+    """
 
     kind: str
     reason: Omission
@@ -182,38 +164,37 @@ class Omitted(msgspec.Struct):
 
 
 class Sample(msgspec.Struct):
-    """An example of a post to be imported."""
-
     written: int
-    """Unix milliseconds."""
     text: str
     photos: int
 
 
 class ArchiveReport(msgspec.Struct):
-    """The items found in an archive and, after the import, the numbers of new (`taken`) and already existing (`there`) items."""
+    """The items found in an archive.
+
+    After the import, it also has the numbers of new items (`taken`) and existing items (`there`).
+    """
 
     kind: ArchiveKind
     account: str
     found: Amounts = msgspec.field(default_factory=Amounts)
-    """Items to import."""
+    """Numbers of items that can be imported."""
     with_photos: int = 0
-    """Posts and comments with photos."""
     first: int = 0
     last: int = 0
-    """Dates of the oldest and newest post, in Unix milliseconds; 0 if there is none."""
+    """`first` and `last`: dates of the oldest and the newest post, in Unix milliseconds; 0 without posts."""
     samples: list[Sample] = []
     omitted: list[Omitted] = []
     polls: int = 0
-    """Polls converted to text."""
+    """Number of polls that become text."""
     cut: int = 0
-    """Texts, content warnings and descriptions that are truncated."""
+    """Number of texts, content warnings and descriptions that are shortened."""
     continued: int = 0
-    """Posts with more photos than the server allows: the rest follow in comments."""
+    """Number of posts with more photos than the server allows. The remaining photos follow in comments."""
     taken: Amounts = msgspec.field(default_factory=Amounts)
     there: Amounts = msgspec.field(default_factory=Amounts)
     finished: bool = False
-    """Whether it was imported, not only previewed."""
+    """Whether the archive was imported. If not, the report is a preview."""
 
     def omit(self, kind: str, reason: Omission, example: str = "", count: int = 1) -> None:
         if not count:

@@ -28,68 +28,63 @@ from shoal.core.ids import now_ms
 from shoal.core.model import Visibility
 
 MOST = 50
-"""Maximum number of archives in the folder, not counting reports of finished imports."""
+"""Maximum number of archives in the folder. Reports of finished imports do not count."""
 RETENTION_MS = 7 * 86_400_000
-"""Milliseconds after which an idle archive, or the report of a finished import, is removed."""
+"""Milliseconds after which an unused archive, or the report of a finished import, is removed."""
 LOOKED_MS = 86_400_000
-"""Milliseconds after which a previewed archive may be evicted to make room for another."""
+"""Milliseconds after which a previewed archive may be removed to make room for another archive."""
 _LEFT_OVER_MS = 3_600_000
-"""Milliseconds after which the folder of an upload or removal by a killed process is removed."""
+"""Milliseconds after which a folder is removed that a killed process was creating or removing."""
 _RETRY_SECONDS = 600.0
 _ALREADY = "file: you have already uploaded an archive: discard it first"
 
 Phase = Literal["looking", "looked", "taking", "done", "failed"]
 WORK: tuple[Phase, ...] = ("looking", "taking")
-"""Phases with work to do."""
+"""Phases in which a worker must process the archive."""
 OVER: tuple[Phase, ...] = ("done", "failed")
-"""Phases in which the archive itself is not needed any more."""
+"""Phases in which the archive itself is no longer needed."""
 WORK_PREFIX = "work-"
-"""Prefix of folders for unpacked files."""
 
 
 class ArchiveState(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of an import."""
-
     phase: Phase
     token: str
-    """Distinguishes an archive from the member's next one."""
+    """An identifier of the archive, which the member's next archive does not have."""
     file: str
-    """File name of the upload."""
     size: int
-    """In bytes."""
     changed: int
-    """When the phase began, in Unix milliseconds."""
+    """Time when the phase began, in Unix milliseconds."""
     widest: Visibility = Visibility.PUBLIC
     step: str = ""
     """The current step: `reading` or `posts`."""
     done: int = 0
     total: int = 0
-    """Progress of the step, and its total (0: unknown)."""
+    """`done` and `total`: progress of the step. A total of 0 is unknown."""
     furthest: int = 0
-    """Highest number of finished posts so far."""
+    """Highest number of finished posts in any attempt so far."""
     attempts: int = 0
-    """Attempts without progress."""
+    """Number of successive attempts without progress."""
     report: ArchiveReport | None = None
     error: str = ""
-    """Message of the error that ended the import."""
+    """Message of the error that ended the import; empty if there was none."""
 
 
 class Discarded(NotFound):
-    """The member has discarded the archive."""
+    pass
 
 
 class ArchiveStorage:
-    """The folder in which uploaded archives are stored, each of at most `most_bytes`; 0 disables uploads. Methods block on I/O."""
+    """The folder of uploaded archives, each of at most `most_bytes`; 0 disables uploads. All methods block on the disk."""
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._folder = folder
 
     def put(self, member_id: int, file: str, size: int, copy_to: Callable[[IO[bytes]], None]) -> None:
-        """Store an archive to be previewed.
+        """Store an archive, of which a worker will create a preview.
 
-        Raises `InvalidInput` if the member already has one, `Unavailable` if the folder has too many archives, and `StorageFull`
-        if the disk is full.
+        Raises `InvalidInput` if the member already has an archive, `Unavailable` if the folder has too many archives,
+        and `StorageFull` if the disk is full.
         """
         token = secrets.token_hex(8)
         arriving = self._folder / f"{member_id}.{token}"
@@ -119,7 +114,7 @@ class ArchiveStorage:
             _remove(arriving)
 
     def state(self, member_id: int) -> ArchiveState | None:
-        """Return the state of a member's import; None if there is none, or if another version of Shoal wrote it."""
+        """Return the state of a member's import; None if there is none, or if it was written by another version of Shoal."""
         try:
             return msgspec.json.decode((self._folder / str(member_id) / "state.json").read_bytes(), type=ArchiveState)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -129,14 +124,17 @@ class ArchiveStorage:
         return self._folder / str(member_id) / _file_of(token)
 
     def workplace(self, member_id: int) -> Path:
-        """Return a folder for unpacking, empty even after a crash. The caller must hold the lock of `claim`."""
+        """Return an empty folder for unpacking.
+
+        Files of a crashed worker are removed. The caller must hold the lock of `claim`.
+        """
         folder = self._folder / str(member_id)
         for left in folder.glob(f"{WORK_PREFIX}*"):
             _remove(left)
         return folder
 
     def begin(self, member_id: int, token: str, widest: Visibility) -> None:
-        """Start the import of a previewed archive. Do nothing in any other phase."""
+        """Start the import of a previewed archive. In any other phase, nothing changes."""
         with self._lock():
             state = self.state(member_id)
             if state is not None and (state.token, state.phase) == (token, "looked"):
@@ -146,7 +144,10 @@ class ArchiveStorage:
                 self._write(member_id, taking)
 
     def note(self, member_id: int, state: ArchiveState) -> None:
-        """Save the progress of an import. Raises `Discarded` if its archive was discarded, even if another was uploaded since."""
+        """Save the progress of an import.
+
+        Raises `Discarded` if its archive was discarded, even if the member has uploaded another.
+        """
         with self._lock():
             found = self.state(member_id)
             if found is None or found.token != state.token:
@@ -154,13 +155,13 @@ class ArchiveStorage:
             self._write(member_id, state)
 
     def empty(self, member_id: int, token: str) -> None:
-        """Delete the files of an archive, but keep the state of its import."""
+        """Delete the files of an archive. The state of its import remains."""
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
-        """Remove a member's archive and its state; if a token is given, only if it is the token of the archive.
+        """Remove a member's archive and the state of its import. A token limits this to the archive with the token.
 
-        A running import stops; imported posts remain.
+        A running import stops. Imported posts remain.
         """
         if not (self._folder / str(member_id)).is_dir():
             return
@@ -172,12 +173,14 @@ class ArchiveStorage:
         _remove(left)
 
     def waiting(self) -> list[int]:
-        """Return the members whose archives have to be read or imported."""
         states = ((member_id, self.state(member_id)) for member_id in self.members())
         return [member_id for member_id, state in states if state is not None and state.phase in WORK]
 
     def claim(self, member_id: int) -> IO[bytes] | None:
-        """Lock a member's archive until the returned file is closed or the process ends; return None if it is already locked."""
+        """Lock a member's archive until the returned file is closed or the process ends.
+
+        Return None if the archive is locked already.
+        """
         folder = self._folder / str(member_id)
         try:
             lock = os.fdopen(private_files.open_file(folder / "lock", os.O_RDWR), "rb")
@@ -206,7 +209,7 @@ class ArchiveStorage:
                 _remove(folder)
 
     def _has_capacity(self, now: int) -> bool:
-        """Return whether there is room for another archive, after removing the oldest expired preview if necessary."""
+        """Return whether the folder has room for another archive. If necessary, the oldest expired preview is removed."""
         states = [(member_id, state) for member_id in self.members() if (state := self.state(member_id)) is not None]
         unfinished = [entry for entry in states if entry[1].phase not in OVER]
         free = MOST - len(unfinished) - len(self._in_progress())
@@ -218,17 +221,15 @@ class ArchiveStorage:
         return free > 0
 
     def members(self) -> list[int]:
-        """Return the members with an archive or a report."""
         if not self._folder.is_dir():
             return []
         return sorted(int(folder.name) for folder in self._folder.iterdir() if folder.name.isdecimal())
 
     def _in_progress(self) -> list[Path]:
-        """Return the folders of uploads and removals in progress."""
         return list(self._folder.glob("[0-9]*.*"))
 
     def _detach(self, member_id: int) -> Path:
-        """Rename a member's folder, if it exists, so that it no longer counts as theirs; return the new path."""
+        """Rename a member's folder, so that it no longer counts as the member's. Return the new path."""
         leaving = self._folder / f"{member_id}.{secrets.token_hex(8)}"
         with contextlib.suppress(FileNotFoundError):
             (self._folder / str(member_id)).rename(leaving)
@@ -236,7 +237,7 @@ class ArchiveStorage:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the folder's lock, so that no other thread or process changes a state."""
+        """Hold the lock of the storage. While it is held, no other thread or process changes a state."""
         private_files.make_folder(self._folder)
         with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
-"""Background worker in a server process that reads and imports uploaded archives, one at a time.
+"""A background worker in a server process. It reads and imports uploaded archives, one at a time.
 
-An import that was interrupted because the server stopped or was killed is resumed by the next process that uses the folder. An
-archive fails if the server was killed while it read the archive for the first time, or if several attempts to import it made no
-progress.
+If an import was interrupted because the server stopped or was killed, the next process that uses the folder resumes it.
+An archive fails if the server was killed while it read the archive for the first time, or if several attempts to import
+the archive made no progress.
 """
 
 from __future__ import annotations
@@ -28,19 +28,17 @@ _log = logging.getLogger(__name__)
 _EVERY_SECONDS = 1.0
 _SAVE_SECONDS = 0.5
 _BACKOFF_SECONDS = 30.0
-"""Backoff of an import while the store is down."""
+"""Backoff of an import while the store is unavailable, in seconds."""
 _SWEEP_SECONDS = 3_600.0
 _MOST_ATTEMPTS = 5
 _UNPACKED = 4
-"""Maximum size of an unpacked archive, as a multiple of the maximum size of an upload."""
+"""Maximum bytes of an unpacked archive, as a multiple of the maximum bytes of an upload."""
 _INTERNAL = "an internal error occurred; see the server's log"
 _KILLED = "the server was stopped while it read this archive; discard the archive and upload it again"
 _TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
 
 
 class ArchiveWorker(BackgroundWorker):
-    """Background worker that reads and imports uploaded archives, and resumes interrupted imports."""
-
     task_name = "shoal-archives"
 
     def __init__(
@@ -52,7 +50,10 @@ class ArchiveWorker(BackgroundWorker):
         noted_every: float = _SAVE_SECONDS,
         backoff_seconds: float = _BACKOFF_SECONDS,
     ) -> None:
-        """Set the intervals in seconds between checks for work, between saves of the progress, and before a retry."""
+        """Create a worker.
+
+        The intervals in seconds are: between checks for work, between saves of the progress, and before a retry.
+        """
         self.archive_storage = archive_storage
         self._network = network
         self._every = every
@@ -67,7 +68,6 @@ class ArchiveWorker(BackgroundWorker):
                 await self._work(member_id)
 
     async def sweep(self) -> None:
-        """Discard expired archives, and archives of deleted members."""
         await asyncio.to_thread(self.archive_storage.sweep, now_ms())
         owners = await asyncio.to_thread(self.archive_storage.members)
         there = await members_by_id(self._network.writes.graph, owners) if owners else {}
@@ -102,7 +102,7 @@ class ArchiveWorker(BackgroundWorker):
 
     async def _carry_out(self, member_id: int, state: ArchiveState) -> None:
         if state.phase == "looking" and state.step == "reading":
-            # The archive may be the reason that the server was killed.
+            # The previous attempt was killed, possibly because of this archive.
             await self._fail(member_id, state, _KILLED)
             return
         if state.attempts >= _MOST_ATTEMPTS:
@@ -118,14 +118,14 @@ class ArchiveWorker(BackgroundWorker):
             raise
         except asyncio.CancelledError:
             if begun.phase == "looking":
-                # The server stops: the archive is read again after the next start.
+                # The server is stopping. The archive is read again after the next start.
                 with contextlib.suppress(Discarded):
                     self.archive_storage.note(member_id, state)
             raise
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
         except Exception as error:  # noqa: BLE001  # must not stop the archives of others
-            # An import that was discarded during the run fails on its missing files.
+            # If the archive was discarded during the import, this error is about its missing files.
             await self._fail(member_id, begun, _INTERNAL)
             _log.error("importing the archive of member %d failed", member_id, exc_info=error)
         else:
@@ -181,7 +181,7 @@ class ArchiveWorker(BackgroundWorker):
             await asyncio.wait((job,))
 
     async def _save(self, member_id: int, state: ArchiveState) -> None:
-        """Save a state. If canceled, wait until it is saved: it could otherwise overwrite a later state."""
+        """Save a state. If this call is cancelled, it first waits for the save, which could otherwise overwrite a later state."""
         saving = asyncio.ensure_future(asyncio.to_thread(self.archive_storage.note, member_id, state))
         try:
             await asyncio.shield(saving)

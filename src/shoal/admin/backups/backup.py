@@ -1,11 +1,11 @@
 """Create backups.
 
-A backup copies the existing media, then snapshots of all stores at a single moment, then new media that the rows of the snapshots
-name, and finally writes the manifest. It runs in its own process while other processes serve the network. Memory is bounded: a
-few megabytes of rows for each of four stores, and the names of a 64th of the media.
+A backup first copies the existing media. Then it copies snapshots of all stores at a single moment, and new media that
+the snapshots name. Last, it writes the manifest. It runs in its own process while other processes serve the network.
+Its memory is bounded: a few megabytes of rows for each of four stores, and the names of a 64th of the media.
 
-The snapshots are opened while no commit completes in any store. docs/decisions/0072-backups-are-a-consistent-cut.md explains why
-this is necessary and sufficient.
+The snapshots are opened while no commit completes in any store. docs/decisions/0072-backups-are-a-consistent-cut.md
+explains why this is necessary and sufficient.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LONGEST_PAUSE_SECONDS = 5.0
 
 
 class OneMoment(NamedTuple):
-    """The time of a set of snapshots (Unix ms), and for how many seconds commits were blocked to open them."""
+    """The time of a set of snapshots (Unix ms), and the seconds for which commits were blocked to open the snapshots."""
 
     at: int
     held: float
@@ -75,7 +75,7 @@ async def open_all(sources: Sequence[SnapshotSource]) -> OneMoment:
         except Unavailable:
             if attempt == _ATTEMPTS - 1:
                 raise
-        # Jitter: two backups that block each other do not collide again.
+        # A random delay, so that two backups that block each other do not collide again.
         pause = min(_LONGEST_PAUSE_SECONDS, _PAUSE_SECONDS * 2**attempt)
         await asyncio.sleep(random.uniform(pause / 2, pause))  # noqa: S311  # it guards nothing
     raise AssertionError
@@ -92,13 +92,14 @@ async def _blocked_at_once(sources: Sequence[SnapshotSource]) -> OneMoment:
             with suppress(ShoalError):
                 await source.release()
         raise
-    # `release` raises `Unavailable` if commits were not blocked all the time, so the snapshots may differ in time.
+    # `release` raises `Unavailable` if commits were not blocked all the time, because the snapshots may then differ in
+    # time.
     await _each(source.release() for source in sources)
     return OneMoment(at, time.monotonic() - began)
 
 
 async def _each(calls: Iterable[Awaitable[None]]) -> None:
-    """Await all calls, even if one fails, so that none is running when the caller resumes commits."""
+    """Await all calls, even if one fails. The caller then resumes commits, and no call may be running."""
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
@@ -106,7 +107,7 @@ async def _each(calls: Iterable[Awaitable[None]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackedNetwork:
-    """Everything that a backup reads: the snapshots, in the order of the stores in the shard map, and the media."""
+    """Everything that a backup reads: the snapshots, in the order of the shard map's stores, and the media."""
 
     map: ShardMap
     snapshots: Sequence[SnapshotSource]
@@ -116,9 +117,9 @@ class BackedNetwork:
 
 
 async def back_up(network: BackedNetwork, repository: BackupRepository, throttle: Throttle, tell: Progress) -> Manifest:
-    """Write a backup, and delete it again if it cannot be finished.
+    """Write a backup. If it cannot be finished, delete it again.
 
-    Raises `Conflict` while another backup is running, `Unavailable` if a part of the network cannot be read.
+    Raises `Conflict` while another backup is running, and `Unavailable` if a part of the network cannot be read.
     """
     async with repository.writing() as name:
         try:
@@ -132,7 +133,7 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, throttle
                 _log.warning("the incomplete generation %s stays until the next backup deletes it", name)
             raise
     try:
-        # This record is only for the metrics, so a failure to write it does not invalidate the backup.
+        # Only metrics read this record, so the backup is valid even if the record cannot be written.
         at = network.map.owners[backup_key().shard]
         await network.snapshots[at].note(receipt(manifest.moment))
     except ShoalError as error:
@@ -149,7 +150,6 @@ class _Backup:
     throttle: Throttle
     tell: Progress
     read: Counter[str] = field(default_factory=Counter)
-    """Number of rows read so far, by table."""
 
     def __post_init__(self) -> None:
         self.names = MediaNames(self.folder)
@@ -159,7 +159,8 @@ class _Backup:
         try:
             newest = await self.repository.manifest()
         except InvalidInput:
-            # There is no readable manifest with the hashes of earlier media, so all media are read and compared again.
+            # The newest backup has no readable manifest with the hashes of media, so all media are read and compared
+            # again.
             newest = None
         copier = MediaCopier(network.media, self.repository, newest, self.folder, self.throttle, self.tell)
         await copier.copy_all()
@@ -207,7 +208,7 @@ class _Backup:
                 return parts
 
         try:
-            # A task group cancels the other dumps on an error, so none reads a store that is being closed.
+            # After an error, a task group cancels the other dumps, so that none reads a store that is being closed.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self.network.snapshots)]
         except BaseExceptionGroup as failed:
@@ -233,7 +234,7 @@ class _Backup:
         data = await pack(rows)
         await self.throttle.spend(len(data))
         part = await self.repository.put_part(self.name, name, table.value, data, len(rows))
-        # Verify that the part can be restored before the manifest lists it.
+        # Check that the part can be restored before the manifest lists it.
         await asyncio.to_thread(decode_part, part, data)
         return part
 

@@ -1,11 +1,11 @@
-"""Contents of a backup: rows of a snapshot as files, and copies of media.
+"""Contents of a backup: the rows of snapshots in files, and copies of media.
 
-Rows are packed in MessagePack and gzip, a few megabytes at a time. They are the rows that `shoal move` moves and do not depend
-on the engine, so a network may be restored to another engine.
+Rows are packed in MessagePack and gzip, a few megabytes at a time. They have the format of `shoal move`, which does not
+depend on the engine, so a network can be restored to another engine.
 
-Only media that the repository lacks are copied. A file never changes under its key, so files with
-equal keys and sizes are identical in all backups. Data sources are processed one after the other, so memory holds a 64th of the
-names.
+Only media that the repository lacks are copied. The contents under a key never change, so files with equal keys and
+sizes are identical in all backups. Data sources are processed one after the other, so memory contains the names of a
+64th of the media.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from shoal.graph.schema import AnyNode, decode_node
 from shoal.media.store import MediaStore, type_of
 
 _PART_BYTES = 4 << 20
-"""Approximate size of the rows of a part in memory; exceeded by one page of rows at most."""
+"""Approximate bytes of a part's rows in memory. The last page of rows may exceed it."""
 _ROW_BYTES = 64
-"""Overhead of a row besides its values, in bytes."""
+"""Bytes of memory of a row in addition to its values."""
 _PAGE = 4_000
 _LEVEL = 3
-"""gzip level: output a third larger than at the best level, in a tenth of the time."""
+"""The gzip level. The output is a third larger than at the best level, and takes a tenth of the time."""
 
 
 class BackupFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -65,12 +65,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 async def pack(rows: Sequence[Any]) -> bytes:
-    """Pack rows in a thread: compression takes most of the time of a backup."""
+    """Pack rows in a thread, because compression takes most of a backup's time."""
     return await asyncio.to_thread(lambda: gzip.compress(_encode(rows), _LEVEL, mtime=0))
 
 
 def unpack(table: str, data: bytes) -> list[Any]:
-    """Return the rows in a file of a backup. Raises `BackupDamaged` if the rows cannot be decoded."""
     try:
         return _decoders[table].decode(gzip.decompress(data))
     except (OSError, EOFError, zlib.error, msgspec.DecodeError) as error:
@@ -80,7 +79,7 @@ def unpack(table: str, data: bytes) -> list[Any]:
 def decode_part(part: DumpPart, data: bytes) -> Sequence[object]:
     """Return the rows in `data`, the file of a backup that `part` describes.
 
-    Raises `BackupDamaged` if rows are missing or an object or event cannot be decoded.
+    Raises `BackupDamaged` if rows are missing, or an object or event cannot be decoded.
     """
     rows = unpack(part.table, data)
     if len(rows) != part.rows:
@@ -122,27 +121,27 @@ async def read_parts(
 def _is_own(table: SnapshotTable, row: Row, owns: Callable[[int], bool]) -> bool:
     if table is SnapshotTable.KEYS:
         return owns(KeyRow._make(row).shard)
-    # Events are processed in the store that holds them, so each store's backup includes all of its events.
+    # A store processes the events that it contains, so the backup of a store includes all of its events.
     return table in {SnapshotTable.EVENTS, SnapshotTable.PARKED} or owns(shard_of(row[0]))
 
 
 _AT_ONCE = 8
 _IN_MEMORY = 4 << 20
-"""Bytes of a file above which it is spooled to disk."""
+"""Maximum bytes of a file in memory. A larger file is on disk."""
 _PART_ROWS = 20_000
 _MAX_REPORTED = 1_000
 _ROUNDS = 2
-"""The second round copies files that arrived during the first, which may take hours."""
+"""Number of rounds. The second round copies files that arrived during the first, which may take hours."""
 _KEY_PARTS = 5
 
 
 class MediaNames:
-    """The names of the media files to which objects refer, spooled to disk by data source."""
+    """The names of the media files to which objects refer, stored on disk by data source."""
 
     def __init__(self, folder: Path) -> None:
         self._files = [folder / f"named-{source}" for source in range(DATA_SOURCES)]
         self.strangers = 0
-        """Names that are not valid media keys."""
+        """Number of names that are not valid media keys."""
 
     def take(self, nodes: Iterable[AnyNode]) -> None:
         found: dict[int, list[str]] = {}
@@ -157,7 +156,7 @@ class MediaNames:
                 file.writelines(lines)
 
     def of(self, source: int) -> dict[str, bool]:
-        """Return the media files of a data source, and whether each one is required."""
+        """Return the media files of a data source. A value is true if the file is required."""
         if not self._files[source].exists():
             return {}
         with self._files[source].open() as file:
@@ -173,8 +172,6 @@ def data_source_of(key: str) -> int | None:
 
 
 class BackupMedia(NamedTuple):
-    """The media of one backup: the files that list them, their totals, and the media that are missing."""
-
     parts: list[DumpPart]
     totals: MediaTotals
     lacking: list[str]
@@ -187,14 +184,13 @@ class MediaCopier:
     repository: BackupRepository
     newest: Manifest | None
     folder: Path
-    """For temporary files."""
     throttle: Throttle
     tell: Progress
     new_files: int = 0
     new_bytes: int = 0
 
     async def copy_all(self) -> None:
-        """Copy all current media in advance, so that little is left to copy while the snapshots are open."""
+        """Copy all current media in advance, so that few remain to be copied while the snapshots are open."""
         for _ in range(_ROUNDS):
             before = self.new_files
             for source in range(DATA_SOURCES):
@@ -204,7 +200,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy the media in `names` that the repository lacks, and list all those available for the backup `generation`."""
+        """Copy the media in `names` that the repository lacks. List all available media for the backup `generation`."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0
@@ -224,7 +220,7 @@ class MediaCopier:
         return BackupMedia(parts, MediaTotals(files, size, self.new_files, self.new_bytes), lacking, lacks)
 
     async def _sizes(self, source: int, named: Mapping[str, bool]) -> dict[str, int]:
-        """Return the sizes of those named files that exist in the network or in the repository."""
+        """Return the sizes of the named files that exist in the network or in the repository."""
         there = await media_sizes(self.repository, source)
         if named.keys() <= there.keys():
             return {key: there[key] for key in named}
@@ -241,9 +237,9 @@ class MediaCopier:
         return parts
 
     async def _bring(self, source: int, requested: Mapping[str, int]) -> dict[str, BackupFile]:
-        """Copy those requested media of a data source that the repository lacks, and return all requested media by key.
+        """Copy those requested media of a data source that the repository lacks. Return all requested media by key.
 
-        Files that were deleted before they could be copied are left out.
+        A file that was deleted before it could be copied is left out.
         """
         if not requested:
             return {}
@@ -257,7 +253,8 @@ class MediaCopier:
 
         async def bring(key: str) -> None:
             if there.get(key) == requested[key]:
-                # An unfinished backup copied the file, but no manifest has its hash: read the file again to compute the hash.
+                # An unfinished backup copied the file, but no manifest has its hash. Read the file again to compute the
+                # hash.
                 await self.throttle.spend(requested[key])
                 stored = await hash_file(self.repository, key)
             else:
@@ -270,7 +267,7 @@ class MediaCopier:
         return found
 
     async def _known(self, source: int) -> dict[str, BackupFile]:
-        """Return media with known hashes, from this run or from the newest backup, by key."""
+        """Return the media whose hashes are known from this run or from the newest backup, by key."""
         spool = self._spool(source)
         if spool.exists():
             rows = msgspec.msgpack.decode(await asyncio.to_thread(spool.read_bytes), type=list[BackupFile])
@@ -296,7 +293,6 @@ class MediaCopier:
 
 
 async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
-    """Return the sizes of media files below a prefix, by full key."""
     cut = len(MEDIA) + 1 if prefix.startswith(f"{MEDIA}/") else 0
     return {
         file.key: file.size
@@ -307,13 +303,13 @@ async def sizes_below(files: MediaStore, prefix: str) -> dict[str, int]:
 
 
 async def media_sizes(repository: BackupRepository, source: int) -> dict[str, int]:
-    """Return the sizes of the media of a data source in a repository, by their keys in the network."""
+    """Return the sizes of a repository's media that belong to a data source, by their keys in the network."""
     found = await sizes_below(repository.files, f"{MEDIA}/{source}")
     return {key.removeprefix(f"{MEDIA}/"): size for key, size in found.items()}
 
 
 async def media_list(repository: BackupRepository, manifest: Manifest, source: int) -> list[BackupFile]:
-    """Return the media of a backup that belong to one data source. Raises `BackupDamaged` if the list is damaged or missing."""
+    """Return a backup's media that belong to a data source. Raises `BackupDamaged` if the list of media is damaged or missing."""
     rows: list[BackupFile] = []
     for part in manifest.parts:
         if part.table == MEDIA_TABLE and part.key.startswith(f"media-{source:02}-"):

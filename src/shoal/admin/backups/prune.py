@@ -13,10 +13,10 @@ from shoal.core.placement import DATA_SOURCES
 
 
 class Keeping(msgspec.Struct, frozen=True):
-    """Retention policy: keep the `newest` backups, and the newest backup of each of the last `daily` days and `weekly` weeks.
+    """A retention policy: keep the `newest` backups, and the newest backup of each of the last `daily` days and `weekly` weeks.
 
-    Days and weeks are in UTC, and days or weeks without a backup do not count. A value of 0 disables a rule. A backup is kept if
-    any rule keeps it, and the newest backup is always kept.
+    Days and weeks are in UTC. Days and weeks without a backup do not count. A value of 0 disables a rule. A backup is
+    kept if any rule keeps it. The newest backup is always kept.
     """
 
     newest: int = 0
@@ -25,7 +25,6 @@ class Keeping(msgspec.Struct, frozen=True):
 
     @property
     def asks(self) -> bool:
-        """Whether at least one rule of the policy is enabled."""
         return bool(self.newest or self.daily or self.weekly)
 
 
@@ -36,7 +35,6 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 def generations_to_keep(manifests: Sequence[Manifest], keeping: Keeping) -> set[str]:
-    """Return the names of the backups that a retention policy keeps."""
     newest_first = sorted(manifests, key=lambda each: (each.moment, each.generation), reverse=True)
     days = {each.at.date(): each for each in reversed(newest_first)}
     weeks = {each.at.isocalendar()[:2]: each for each in reversed(newest_first)}

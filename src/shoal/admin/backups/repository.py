@@ -39,7 +39,7 @@ FORMAT = 1
 
 
 PUSH_KEY = "push-key"
-"""Name and table of the file of a backup that holds the web push key, if the key is in a file next to the store."""
+"""Name and table of the file that contains the web push key, if the network has the key in a file next to the store."""
 
 
 class DumpPart(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class DumpPart(msgspec.Struct, frozen=True):
 
 
 class SavedTagRule(msgspec.Struct, frozen=True):
-    """An admin's tag rule in a backup. It is stored there because it is not in the graph, and cannot be recomputed."""
+    """An admin's tag rule in a backup. It is stored because it is not in the graph, so it cannot be recomputed."""
 
     name: str
     denied: bool
@@ -59,7 +59,7 @@ class SavedTagRule(msgspec.Struct, frozen=True):
 
 
 class MediaTotals(msgspec.Struct, frozen=True):
-    """Number and bytes of all media files of a backup, and of those that this backup added to the repository."""
+    """Number and bytes of all media files of a backup, and of the media files that it added to the repository."""
 
     files: int = 0
     bytes: int = 0
@@ -71,20 +71,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     generation: str
     shoal: str
-    """Version of Shoal that wrote the backup."""
     moment: int
-    """Time of the snapshots, in Unix milliseconds."""
+    """The time of the snapshots, in Unix milliseconds."""
     finished: int
-    """In Unix milliseconds."""
     held_ms: float
-    """How long commits waited while the stores were opened; 0 for a single store."""
+    """Milliseconds for which commits waited while the stores were opened; 0 for a single store."""
     stores: Mapping[str, str]
-    """URL of the store, without user and password, by ranges of data sources."""
+    """URL of each store without user and password, by the ranges of its data sources."""
     parts: tuple[DumpPart, ...]
     tag_rules: tuple[SavedTagRule, ...] = ()
     media: MediaTotals = MediaTotals()
     lacking: tuple[str, ...] = ()
-    """Media files that were deleted before they could be copied; at most 1,000."""
+    """Media files that were deleted before they could be copied. At most 1,000 are listed."""
     lacks: int = 0
     """Number of all media files that were deleted before they could be copied."""
 
@@ -151,7 +149,7 @@ _RENEW_SECONDS = 60.0
 DEAD_SECONDS = 600.0
 """Seconds without a renewal after which other writers treat a lease in a bucket as expired."""
 _OWN_PART = 0.9
-"""Fraction of the expiry time after which the holder itself gives up its lease, since buckets date files in whole seconds."""
+"""The holder gives up its lease after this fraction of the expiry time, because buckets date files in whole seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -186,7 +184,7 @@ class BackupRepository:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[str]:
-        """Take the write lease, delete files of unfinished backups, and yield the name of a new backup.
+        """Take the write lease, delete the files of unfinished backups, and yield the name of a new backup.
 
         Raises `Conflict` while another backup is running.
         """
@@ -208,9 +206,9 @@ class BackupRepository:
                     _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
-        """Raise `Conflict` if the lease has expired: other writers may then have deleted files of this backup.
+        """Raise `Conflict` if the lease has expired, because another writer may then have deleted files of this backup.
 
-        In a directory, a lock takes the place of the lease; it never expires while the process runs.
+        A directory has a lock instead of a lease, which does not expire while the process runs.
         """
         if self._folder is None and self._renewed is not None and time.time() - self._renewed > self._dead * _OWN_PART:
             raise Conflict(
@@ -232,7 +230,7 @@ class BackupRepository:
             try:
                 await self._renew(name)
             except Conflict:
-                # The writer learns that the lease is lost from its next `check_lease`, which raises the same conflict.
+                # The writer's next `check_lease` raises the same conflict.
                 return
             except ShoalError as error:
                 _log.warning("the lease of %s could not be renewed: %s", name, error)
@@ -243,7 +241,7 @@ class BackupRepository:
         In a directory, the lock proves that no other backup is running.
         """
         markers = await self._lease_files()
-        # The lease was just renewed, so its date is the current time by the clock that dates all files.
+        # The lease was just renewed, so its date is the current time of the clock that dates all files.
         now = max(file.modified for file in markers[mine])
         for name, files in markers.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
@@ -257,7 +255,7 @@ class BackupRepository:
             await self.files.delete([file.key for file in files])
 
     async def _lease_files(self) -> dict[str, list[StoredFile]]:
-        """Return the files of every backup, finished or not, by the name of the backup."""
+        """Return the lease files of all backups, finished or not, by the name of the backup."""
         found: dict[str, list[StoredFile]] = {}
         for name in await self.files.folders():
             if _NAME.fullmatch(name):
@@ -292,18 +290,23 @@ class BackupRepository:
                 )
 
     async def abandon(self, name: str) -> None:
-        """Delete a backup, finished or not. The manifest is deleted first, so a partly deleted backup counts as unfinished."""
+        """Delete a backup, finished or not.
+
+        The manifest is deleted first, because a backup without a manifest counts as unfinished.
+        """
         await self.files.delete([f"{name}/{_MANIFEST}"])
         await self.files.delete([file.key async for page in self.files.files(name) for file in page])
 
     async def generations(self) -> list[str]:
-        """Return the names of all finished backups, oldest first."""
         names = sorted(filter(_NAME.fullmatch, await self.files.folders()))
         sizes = await asyncio.gather(*(self.files.size(f"{name}/{_MANIFEST}") for name in names))
         return [name for name, size in zip(names, sizes, strict=True) if size is not None]
 
     async def manifest(self, name: str = "") -> Manifest:
-        """Return the manifest of a backup (default: the newest). Raises `InvalidInput` if the manifest is missing or unreadable."""
+        """Return the manifest of a backup; without a name, of the newest one.
+
+        Raises `InvalidInput` if it is missing or unreadable.
+        """
         if not name:
             names = await self.generations()
             if not names:
@@ -326,7 +329,7 @@ class BackupRepository:
         return DumpPart(name, table, len(data), hashlib.sha256(data).hexdigest(), rows)
 
     async def part(self, generation: str, part: DumpPart) -> bytes:
-        """Return the contents of a file of a backup. Raises `BackupDamaged` if the file is missing or was modified."""
+        """Return the contents of a file of a backup. Raises `BackupDamaged` if the file is missing or was changed."""
         try:
             data, _ = await self.files.get(f"{generation}/{part.key}")
         except NotFound as error:
@@ -337,7 +340,7 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a unique name for a backup. Names sort by time, to the millisecond."""
+    """Return a unique name for a backup. Names in alphabetical order are in the order of time, to the millisecond."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 

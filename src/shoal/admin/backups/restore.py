@@ -41,7 +41,7 @@ _ROWS_AT_ONCE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RestoreTarget:
-    """The destination of a restore. No other process may have the store open."""
+    """The store and the media store that a restore fills. No other process may have the store open."""
 
     store: Store
     media: MediaStore
@@ -54,36 +54,34 @@ class RestoredNetwork(msgspec.Struct):
     parked: int = 0
     media_files: int = 0
     media_there: int = 0
-    """Files that already existed."""
     faults: list[str] = []
-    """Media files that are damaged or missing in the backup; everything else was restored."""
+    """Media files that the backup lacks, or contains damaged. Everything else was restored."""
 
 
 async def restore(
     repository: BackupRepository, manifest: Manifest, target: RestoreTarget, throttle: Throttle, tell: Progress
 ) -> RestoredNetwork:
-    """Restore the rows, events and media of a backup; the caller completes the restore with `finish`.
+    """Restore the rows, events and media of a backup. The caller must then call `finish`.
 
-    Damaged media files are skipped and reported. Raises `InvalidInput` if the store is not empty, and `BackupDamaged` if rows of
-    the backup are damaged. Nothing is written in either case.
+    A damaged media file is skipped and reported. Raises `InvalidInput` if the store is not empty, and `BackupDamaged`
+    if rows of the backup are damaged. After such an error, nothing has been written.
     """
     return await _Restore(repository, manifest, target, throttle, tell).run()
 
 
 async def restore_tag_rules(network: AnyNetwork, manifest: Manifest) -> None:
-    """Restore the admins' rules for tags, which are not in the graph."""
     if manifest.tag_rules:
         rules = [TagRule(rule.name, rule.denied, rule.target) for rule in manifest.tag_rules]
         await network.amend_tags(Amendment(rules=rules))
 
 
 async def make_whole(network: AnyNetwork, tell: Progress) -> CheckReport:
-    """Recompute the data that backups do not contain, such as tag counts, and complete operations that were in progress."""
+    """Recompute data that a backup does not contain, such as counts of tags, and complete operations that were in progress."""
     return await check(network, repair=True, progress=tell)
 
 
 async def finish(target: RestoreTarget, manifest: Manifest) -> None:
-    """Complete the restore: remove the key that marks the store as unfinished, so that servers may start."""
+    """Remove the key that marks the restore as unfinished, so that servers may start on the store."""
     await whole(target.store).remove_rows(Rows(keys=[mark_of(manifest.generation)]))
 
 
@@ -161,7 +159,7 @@ class _Restore:
             self.done.rows += put
 
     async def _put_events(self) -> None:
-        # An interrupted restore may have added events already.
+        # An earlier attempt to restore may have added events.
         await forget_events(self.store)
         async for rows in self._rows(SnapshotTable.PARKED):
             await park_events(self.store, [(events.decode(event), error) for _, event, error in rows])

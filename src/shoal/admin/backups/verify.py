@@ -32,7 +32,9 @@ class VerifiedBackup(msgspec.Struct):
 async def verify(
     repository: BackupRepository, name: str, throttle: Throttle, tell: Progress, *, quick: bool = False
 ) -> VerifiedBackup:
-    """Read and verify all files of a backup (default: the newest). `quick` compares only the sizes of media.
+    """Read and verify all files of a backup, or of the newest one if `name` is empty.
+
+    With `quick`, only the sizes of media are compared.
 
     Raises `InvalidInput` if the backup has no readable manifest.
     """

@@ -1,11 +1,11 @@
 """Consistency check of the invariants in `report.PROMISES`, for the whole network or a sample.
 
-The full check reads the whole store into packed arrays and compares these. On a network in use, they are not the state of a
-single moment, so a second pass follows if there are findings, and only findings of both passes are reported.
+The full check reads the whole store into packed arrays and compares these. While a network is in use, the arrays do not
+show a single moment. If there are findings, a second pass follows, and only findings of both passes are reported.
 
-The sampled check reads a few random members and all data around them: its cost does not depend on the size of the network. It
-cannot prove that the network is consistent, but a sample of some hundreds finds an error that affects one member in a hundred.
-It checks the newest entries of each list.
+The sampled check reads a few random members and all data around them, so its cost does not depend on the size of the
+network. It cannot prove that the network is consistent. A sample of some hundred members finds an error that affects
+one member in a hundred. It checks only the newest entries of each list.
 """
 
 from __future__ import annotations
@@ -85,12 +85,11 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     ChallengeKey: lambda _key: challenge_key_key(),
     SeenPosts: lambda seen: seen_key(seen.member_id),
 }
-"""For each type of object, its unique key, which must refer to the object; the key of a login refers to its member."""
+"""The unique key of each type of object. It must refer to the object; the key of a login refers to its member."""
 
 _PATIENCE_SECONDS = 3_600.0
-"""How long a check waits for pending events."""
 _ROUNDS = 4
-"""Rounds of a repair: a repair may reveal another fault."""
+"""Maximum rounds of a repair. A further round is needed if a repair reveals another error."""
 _KEYS_AT_ONCE = 256
 
 _REMEDIES = (
@@ -103,7 +102,7 @@ _REMEDIES = (
     renew_tickets,
     merge_histories,
 )
-"""Repair functions: each repairs the findings of its kind and ignores all others."""
+"""Repair functions. Each receives all findings and repairs only those of its kind."""
 
 Look = Mapping[str, Found]
 
@@ -137,7 +136,7 @@ async def check(
 
 
 async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
-    """Repair and check again until nothing is found, a few times at most; return the number of resolved findings."""
+    """Repair and check again until there are no findings, or a few times at most. Return the number of repaired findings."""
     before = sum(found.wrong for found in look.values())
     for _ in range(_ROUNDS):
         findings = [finding for found in look.values() for finding in found.findings]
@@ -152,7 +151,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
 async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
-    """Return the findings that occur in both of two passes. The timeline check confirms its findings itself."""
+    """Return the findings that occur in both of two passes. The check of timelines needs no second pass."""
     stored, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _check_once(network, progress, read_only=read_only, young=young)
@@ -202,7 +201,7 @@ async def _check_once(
     links = await scan.read_links(network.store, watch_links, progress)
     counts = await scan.read_counts(network.store, progress)
     blocks = await scan.read_blocks(network.store, progress)
-    # The comparison runs in a thread, because sorting a million rows would block requests.
+    # In a thread, because sorting a million rows would block requests.
     found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
@@ -229,7 +228,7 @@ def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blo
 
 
 class _Keys:
-    """Checks that each unique key of an object refers to that object. Remaining keys of deleted objects are not detected."""
+    """Checks that each unique key of an object refers to the object. Keys of deleted objects are not checked."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
@@ -286,13 +285,13 @@ def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
 
 
 NEWEST = 100
-"""Number of entries that are read of a list. In a longer list, a wrong count is detected only if it is too small."""
+"""Number of entries of a list that are read. If the list is longer, a wrong count is detected only if it is too small."""
 _OTHER_ENDS = 20
-"""Number of entries of a list whose inverse associations are checked."""
+"""Number of entries of a list for which the inverse association is checked."""
 _NEIGHBORS = 64
-"""Number of objects after a random id among which a member is searched."""
+"""Number of objects after a random id that are searched for a member."""
 _DRAWS = 200
-"""Maximum number of random ids that are tried: some are followed by posts only."""
+"""Maximum number of random ids that are tried. After some ids, there are only posts."""
 _LINES = ("I1", "I2", "I3", "search", "lists", "keys")
 _COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.aggregated]
 
@@ -300,7 +299,7 @@ Findings = dict[str, list[Finding]]
 
 
 async def check_sampled(network: AnyNetwork, members: int, progress: Progress = nothing) -> CheckReport:
-    """Check `members` random members. A finding counts only if it occurs in two passes, between which events are processed."""
+    """Check `members` random members. Events are processed between two passes, and only findings of both passes count."""
     began = time.monotonic()
     chance = random.Random()  # noqa: S311  # a sample guards nothing
     lines = {name: Found(0, 0, []) for name in _LINES}
@@ -326,10 +325,10 @@ async def check_sampled(network: AnyNetwork, members: int, progress: Progress = 
 
 
 async def random_member(store: Store, chance: random.Random) -> Member | None:
-    """Return a random member, or None if none was found.
+    """Return a random member; None if none was found.
 
-    The search bisects the id space and chooses a non-empty half at random each time. Therefore members who joined on a quiet day
-    are chosen more often than members who joined on a busy day.
+    The search bisects the range of ids, and chooses a half at random among those that are not empty. Therefore it finds
+    members who joined on a quiet day more often than members who joined on a busy day.
     """
     for _ in range(_DRAWS):
         low, high = -1, MAX_TIME
@@ -381,7 +380,7 @@ async def _check_home(network: AnyNetwork, member: int) -> list[Finding]:
     warm = await network.timelines.floor(member) is not None
     difference = await settled_difference(network, member)
     if not warm:
-        # The check must not leave a materialized timeline behind.
+        # Remove the timeline, which the check has materialized.
         await network.timelines.drop((member,))
     return [Finding(difference, (member,))] if difference else []
 

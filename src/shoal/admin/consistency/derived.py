@@ -39,7 +39,7 @@ _ALL = 1_000_000
 _PAGES = 3
 _TIMELINE_PAGE = 40
 _TIMELINE_LOOKS = 3
-"""A timeline is wrong if an entry differs in this many passes; all events are processed between passes."""
+"""Number of passes. A timeline is wrong if an entry differs in all of them. All events are processed between two passes."""
 
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
@@ -47,7 +47,10 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 async def check_homes(
     network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
 ) -> Found:
-    """Check `sample` random materialized timelines, or all; if there are none, the timelines of a sample of members."""
+    """Check `sample` random materialized timelines, or all of them.
+
+    If none is materialized, check the timelines of some members.
+    """
     warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
@@ -56,7 +59,7 @@ async def check_homes(
         if difference is not None:
             findings.append(Finding(difference, (member,), drop=member))
         if not warm:
-            # The check must not leave a materialized timeline behind.
+            # Remove the timeline, which the check has materialized.
             await network.timelines.drop((member,))
         progress("home timelines", at, len(chosen))
     return Found(len(chosen), len(findings), findings)
@@ -99,7 +102,10 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 
 
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
-    """Return the ids of entries that are only in a timeline or only in its definition; true marks ids that the timeline lacks."""
+    """Return the ids of the entries that only the timeline or only its definition has.
+
+    The value is true if the timeline lacks the entry.
+    """
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
     whole = Cursor(after=floor or 0, limit=200)
@@ -120,7 +126,7 @@ def _listed(ids: Sequence[int]) -> str:
 async def _ids(read: Read, reads: Reads, member: int, cursor: Cursor, most: int) -> list[int]:
     """Return the ids of the first `most` entries of a timeline, read page by page.
 
-    A page may be short, so that two timelines cannot be compared page by page.
+    A page may be short, so two timelines cannot be compared page by page.
     """
     ids: list[int] = []
     before: int | None = cursor.before
@@ -135,8 +141,6 @@ _SEARCH_PAGE = 2_000
 
 
 class SearchRows:
-    """Compares the rows of the search index with the objects."""
-
     def __init__(self, network: AnyNetwork) -> None:
         self._graph: Reader = network.effects.graph
         self._index = network.effects.search.index
@@ -145,7 +149,7 @@ class SearchRows:
         self.findings: list[Finding] = []
 
     async def is_filled(self) -> bool:
-        """Return whether the search index is complete. An index that is still being filled cannot be compared."""
+        """Return whether the search index is complete. An index that is being filled cannot be compared."""
         return self._index.keeps and (await self._index.state()).complete
 
     async def watch(self, page: Sequence[AnyNode]) -> None:
@@ -182,12 +186,12 @@ async def reindex(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 _TAG_PAGE = 1_000
 _TAGS_AT_ONCE = 200
 _RECHECKED = 1_000
-"""Maximum number of findings that are rechecked one by one: a larger number cannot be caused by races with writers."""
+"""Maximum number of findings that are checked again one by one. More findings cannot come from concurrent changes only."""
 _RECHECKS = 8
 
 
 def horizon() -> int:
-    """Return the first day for which the tag cloud has counts per day, as a number of days since 1970-01-01 UTC."""
+    """Return the first day for which the tag cloud has daily counts, in days since 1970-01-01 UTC."""
     return now_ms() // DAY_MS - DAYS
 
 
@@ -207,7 +211,7 @@ class TagCounts:
         self.authors.update(after)
 
     async def compared(self, store: CloudStore) -> Found:
-        """Return the tags whose counts in the cloud differ from the recomputed ones."""
+        """Return the tags whose counts in the tag cloud differ from the recomputed counts."""
         findings: list[Finding] = []
         seen: set[int] = set()
         checked, after = 0, FIRST
@@ -244,10 +248,11 @@ def _use(post: Post) -> Use | None:
 async def constant(
     found: Found, difference: Callable[[Finding], Awaitable[object]], settled: AnyNetwork | None = None
 ) -> Found:
-    """Return the findings whose `difference` is nonzero and equal in several measurements.
+    """Return the findings whose `difference` is not zero and has equal values in several measurements.
 
-    In a network in use, a single measurement may show a difference only because the value was changing. If `settled` is a network,
-    all its events are processed before each further measurement. More than `_RECHECKED` findings are returned without measurements.
+    A single measurement may differ only because the network was changing. If `settled` is a network, all its events are
+    processed before each further measurement. If there are more than `_RECHECKED` findings, all of them are returned
+    without measurements.
     """
     if found.wrong > _RECHECKED:
         return found
@@ -255,7 +260,7 @@ async def constant(
     for _ in range(_RECHECKS):
         differ = {finding: by for finding, by in differ.items() if by}
         if differ:
-            # Random, to avoid running in step with writers.
+            # A random pause, so that the measurements do not run in step with a writer.
             await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
             if settled is not None:
                 await settled.settle()
@@ -265,7 +270,7 @@ async def constant(
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return how a tag's counts in the cloud differ from a recount: uses, days and spellings; empty if they agree."""
+    """Return how a tag's counts in the cloud differ from a recount, by uses, days and spellings; empty if they are equal."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: counts for day, counts in stored.days.items() if day >= horizon()}
@@ -278,7 +283,6 @@ async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
 
 
 async def recount_tags(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Recount the tags of these findings from the graph."""
     names = [finding.tag for finding in findings if finding.tag]
     for start in range(0, len(names), _TAGS_AT_ONCE):
         counted = [await _recounted(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
@@ -289,7 +293,7 @@ async def recount_tags(network: AnyNetwork, findings: Sequence[Finding]) -> None
 
 
 async def count_all(network: AnyNetwork, progress: Progress) -> int:
-    """Count every tag from the posts into an empty cloud; return the number of tags. No other writer may be active."""
+    """Count all tags from the posts into an empty tag cloud. Return the number of tags. No other writer may be active."""
     await network.settle()
     counts, done, after = TagCounts(), 0, FIRST
     while page := await network.store.obj_scan(after, _TAG_PAGE):
@@ -307,9 +311,9 @@ async def count_all(network: AnyNetwork, progress: Progress) -> int:
 
 
 async def _recounted(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
-    """Recount a tag, and return its row in the tag cloud and its uses by day and author.
+    """Recount a tag. Return its row for the tag cloud, and its uses by day and author.
 
-    The number of uses is 0 for a day and author that are stored but do not occur in the recount.
+    A day and author that are stored and do not occur in the recount have 0 uses.
     """
     id_ = tag_id(name)
     counts = TagCounts()

@@ -1,4 +1,4 @@
-"""Invariants over a scanned store, without I/O. Each function returns the number of checked items and the findings.
+"""Invariants over a scanned store, without I/O. Each function returns the number of checked items, and the findings.
 
 Pairs are matched by sorting: two lists of pairs are concatenated and sorted, so that equal pairs become adjacent.
 """
@@ -30,11 +30,14 @@ from shoal.graph.schema import (
 )
 
 MOST = 50_000
-"""Maximum number of findings kept per kind and pass. Further ones are only counted; they are found again after a repair."""
+"""Maximum number of findings that are kept per kind and pass.
+
+Further findings are only counted. The next pass finds them after a repair.
+"""
 
 
 class Found(NamedTuple):
-    """The result of a check: how many items were checked, how many are wrong, and the first findings."""
+    """The result of a check: the number of checked items, the number of wrong items, and the first findings."""
 
     checked: int
     wrong: int
@@ -42,21 +45,18 @@ class Found(NamedTuple):
 
 
 class Match(NamedTuple):
-    """The result of `match`: indexes of pairs only in the first list, only in the second, and in both."""
-
     first: Column
     second: Column
     both: Pairs
 
 
 def match(first: Pairs, second: Pairs) -> Match:
-    """Match two lists of distinct pairs."""
     major, minor = np.concatenate((first[0], second[0])), np.concatenate((first[1], second[1]))
     order = np.lexsort((minor, major))
     major, minor = major[order], minor[order]
     equal = np.zeros(len(order) + 1, np.bool_)
     equal[1:-1] = (major[1:] == major[:-1]) & (minor[1:] == minor[:-1])
-    # The sort is stable, so of two equal pairs the one of the first list comes first.
+    # The sort is stable. Of two equal pairs, the first is from the first list.
     alone = order[~equal[:-1] & ~equal[1:]]
     ends = np.nonzero(equal)[0]
     size = len(first[0])
@@ -77,9 +77,10 @@ def inverses(links: Links) -> Found:
 
 
 def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Finding]:
-    """Yield associations that differ from their inverses.
+    """Yield the associations that differ from their inverses.
 
-    A tombstone without an inverse is legitimate, because old tombstones of the two directions are removed one after the other.
+    A tombstone without an inverse is valid, because old tombstones of the two directions are removed one after the
+    other.
     """
     one, other = (there.id1, there.id2), (back.id2, back.id1)
     matched = match(one, other)
@@ -142,7 +143,10 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check that each rank index block has the number of live list entries between the previous block's end and its own end."""
+    """Check the number in each rank index block.
+
+    It must be the number of live list entries between the end of the previous block and the block's own end.
+    """
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -154,7 +158,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return how many live entries there are up to each given position in the concatenation of all lists.
+    """Return, for each given position, the number of live entries up to it, in this list and in all lists before it.
 
     A position is a list (`id1` and `atype`) and a time.
     """
@@ -207,24 +211,24 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association derived from an object must have: the object's id, which is `id1` or `id2`."""
+    """Return the correct time of an association that an object implies: the id of this object, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """Check that live associations start and end at existing objects. Only one direction of each pair is checked."""
-    # A thread stays muted when its root is deleted, because its comments remain.
+    """Check that live associations start and end at existing objects. One direction of each pair is sufficient."""
+    # A thread stays muted after its root was deleted, because its comments remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
-    # The id of an emoji reaction of a post is no object: it exists as long as the post refers to it.
+    # The id of an emoji reaction is no object. It exists as long as the post refers to it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    # An entry of the audit log is no object either: it exists as long as it is in a public list.
+    # The id of an entry of the audit log is no object. It exists as long as a public list contains it.
     audited = links.of(AUDITED.number)
     entries = audited.only(np.isin(audited.id1, PUBLIC_LISTS)).id2
     there |= (live.atype == AUDITED.number) & np.isin(live.id2, entries)
-    # Lists of active posts and of the audit log belong to no object.
+    # The lists of active posts and of the audit log do not belong to an object.
     open_to_all = np.isin(live.atype, (ACTIVE.number, AUDITED.number)) & np.isin(live.id1, PUBLIC_LISTS)
     begins = objects.exist(live.id1) | open_to_all
     loose = np.nonzero(~(begins & there))[0]

@@ -1,6 +1,6 @@
 """Check and repair media: every media object has its files and correct metadata, and every file belongs to an object.
 
-Files are compared by hashes of their keys: about 60 bytes of memory per file, whatever the length of the key.
+Files are compared by the hashes of their keys, which takes about 60 bytes of memory per file.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ from shoal.graph.media import UNUSED_MS, charge, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 
 YOUNG_SECONDS = 3_600.0
-"""Minimum age of an orphaned file: a younger file may belong to an upload in progress."""
+"""Minimum age of an orphaned file. A younger file may belong to an upload in progress."""
 _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
-"""Parts of a media key: three numbers, the member, the file."""
+"""Number of parts of a media key: three numbers, the member, and the file."""
 
 
 class MediaFiles:
-    """Compares media objects, collected page by page, with the stored files."""
-
     def __init__(self, network: AnyNetwork, young: float = YOUNG_SECONDS) -> None:
         self._network = network
         self._young = young
@@ -70,7 +68,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Record the sizes of files that objects name, report the other files, and return the number of files."""
+        """Store the sizes of files that objects name, and report the other files. Return the number of files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -124,7 +122,7 @@ class MediaFiles:
 
 
 async def repair_media(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Repair the files and media of these findings, according to their current state."""
+    """Repair the files and media of these findings. The repair depends on their current state."""
     await network.media.remove([finding.file for finding in findings if finding.file])
     ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
     for start in range(0, len(ids), _AT_ONCE):
@@ -170,7 +168,7 @@ async def _repair_media(network: AnyNetwork, id_: int) -> None:
 
 
 def _with_files(media: Media, sizes: dict[str, int]) -> Media:
-    """Return the media object corrected to match its files: its state is `FAILED` if its main file is gone."""
+    """Return a media object that matches its files. If the main file is missing, its state is `FAILED`."""
     gone = {key for key in (media.key, media.preview_key, media.original_key) if key and key not in sizes}
     made_from_original = media.kind is not MediaKind.IMAGE
     main = media.original_key if media.state is MediaState.PROCESSING else media.key
@@ -208,7 +206,7 @@ async def _repair_profile(network: AnyNetwork, id_: int) -> None:
 
 
 async def _recount(network: AnyNetwork, owner_id: int) -> None:
-    """Recount the bytes of a member's media. A concurrent change increments the member's version, so the commit is retried."""
+    """Recount the bytes of a member's media. A concurrent change increases the member's version; the commit is then repeated."""
     graph = network.effects.graph
 
     async def attempt() -> None:
@@ -238,6 +236,6 @@ def _hash(key: str) -> int:
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether a key has the form of a media key: other files in a bucket are ignored."""
+    """Return whether a key has the form of a media key. A bucket may contain other files, which are ignored."""
     parts = key.split("/")
     return len(parts) == _PARTS and all(part.isdecimal() for part in parts[:3])

@@ -45,15 +45,18 @@ from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS
 
 _HISTORIES_AT_ONCE = 64
 _SLACK_MS = 2 * DAY_MS
-"""Time beyond the retention period for which histories may exist: they are deleted once a day, one store after the other."""
+"""Additional time for which a history may exist after the retention period.
+
+Histories are deleted once a day, one store after the other.
+"""
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
 }
-"""For each type of tombstone, the type of the follow that it belongs to: a follow has a type for each direction."""
+"""For each type of a follow's tombstone, the type of the follow: a follow has one type for each direction."""
 
 
 class FollowHistories:
-    """The follow histories in all tombstones, 56 bytes of memory each."""
+    """The follow histories in all tombstones. Each takes 56 bytes of memory."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -85,13 +88,11 @@ class _Histories(NamedTuple):
     atype: Column
     id2: Column
     begun: Column
-    """Last beginning of the follow."""
     ended: Column
-    """Last end of the follow."""
     n: Column
-    """Number of beginnings and ends."""
+    """The number of times at which the follow began or ended."""
     sums: Column
-    """Sum of the hashes of the beginnings and ends."""
+    """The sum of the hashes of these times."""
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
@@ -112,12 +113,12 @@ class _Histories(NamedTuple):
 
     @property
     def pairs(self) -> Pairs:
-        """The ids of the member for whom the history is stored, and of the other member."""
+        """For each history, the id of the member for whom it is stored, and the id of the other member."""
         return self.id1, self.id2
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield histories that lack the end of an ended follow, and histories that end although the follow still exists."""
+    """Yield histories that lack the end of an ended follow, and histories that end although the follow exists."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -131,7 +132,7 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Yield histories that differ between the two members, apart from entries dropped because of age or number."""
+    """Yield histories that differ between the two members. Differences by age or number of entries are ignored."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (
@@ -153,14 +154,15 @@ def _finding(words: str, histories: _Histories, at: int) -> Finding:
 
 
 def _digest(moments: frozenset[int]) -> int:
-    """Return the sum of 56-bit hashes of these times: the sums of two disjoint sets add up to that of their union."""
+    """Return the sum of 56-bit hashes of these times. The sums of two disjoint sets add up to the sum of their union."""
     return sum(hash((moment,)) >> 8 for moment in moments)
 
 
 async def merge_histories(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Give both members the union of their histories, and end a follow that began before the last end in the history.
+    """Store the union of both members' histories for both members.
 
-    A history without an end whose follow has ended is closed just after its last beginning.
+    If a follow exists and its history ends later than the follow began, the follow is ended. If a follow has ended and
+    its history lacks the end, the history gets an end just after its last beginning.
     """
     wrong = [finding.remember for finding in findings if finding.remember]
     for start in range(0, len(wrong), _HISTORIES_AT_ONCE):
@@ -181,7 +183,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # A tombstone with this time does not replace a follow that began later; such a follow only receives the history.
+    # A tombstone with this time does not replace a later follow, which only gets the history.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -199,16 +201,16 @@ async def _moments(network: AnyNetwork, id1: int, atype: AssocType, id2: int) ->
 _AT_ONCE = 16
 
 Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | ScheduledPost
-"""Kinds of objects that have an agenda ticket."""
+"""Types of objects that have a ticket in the schedule."""
 
 
 class FreshIds:
-    """Collects the tickets of objects and the ids of poll options and emoji, 16 bytes of memory each."""
+    """Collects the tickets of objects, and the ids of poll options and emoji. Each takes 16 bytes of memory."""
 
     def __init__(self) -> None:
-        # Alternating: owner, id.
+        # Both arrays contain owners and ids alternately.
         self._tickets, self._options = array("q"), array("q")
-        # For each ticket: 1 if another check detects that the ticket is missing from the schedule, otherwise 0.
+        # This array has, for each ticket, 1 if another check would find that the schedule lacks the ticket, otherwise 0.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:
@@ -224,7 +226,7 @@ class FreshIds:
         """Return the objects whose ticket is not in the schedule, or belongs to another object."""
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
-        # `due.mark` is the hash of the association's data, which is the id of the due object.
+        # `due.mark` is the hash of the association's data, and the data is the id of the due object.
         expected = np.fromiter((hash(int(id_).to_bytes(8)) for id_ in owners), np.int64, len(owners))
         at = np.minimum(np.searchsorted(due.id1, tickets), max(0, len(due.id1) - 1))
         is_planned = found_in(tickets, due.id1)
@@ -234,7 +236,10 @@ class FreshIds:
         return Found(len(owners), len(wrong), [Finding(words, (id_,), plan=id_) for id_ in wrong[:MOST].tolist()])
 
     def shared(self, links: Links) -> Found:
-        """Return ids of poll options that several polls use, and of emoji that several posts use. They cannot be repaired."""
+        """Return the ids of poll options that several polls use, and of emoji that several posts use.
+
+        These findings cannot be repaired.
+        """
         shown = links.of(SHOWS_EMOJI.number)
         findings = [
             *_shared(*_pairs(self._options), "{0} and {1} share an option id: votes for either count in both"),
@@ -256,9 +261,9 @@ def _shared(owners: Column, ids: Column, words: str) -> Iterator[Finding]:
 
 
 async def renew_tickets(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Put the objects of the findings into the schedule with new tickets, for the time at which each object is due.
+    """Add the objects of the findings to the schedule with new tickets, at the times at which the objects are due.
 
-    A scheduled post that is more than a day late is not published; its author is notified instead.
+    A scheduled post that is more than a day late is not published. Its author is notified instead.
     """
     ids = [finding.plan for finding in findings if finding.plan]
     for start in range(0, len(ids), _AT_ONCE):
@@ -277,7 +282,8 @@ async def _renew_ticket(network: AnyNetwork, id_: int) -> None:
             return
         now = now_ms()
         if isinstance(node, ScheduledPost) and now - node.at >= scheduled_posts.RETRIED_MS:
-            # The author may not want the post published this late. Its ticket is not deleted: it may belong to another object.
+            # The author may not want the post to be published this late. The ticket is not deleted, because it may
+            # belong to another object.
             missed = Unfit("This post was not published on schedule")
             await scheduled_posts.keep_refused(network.writes, replace(node, ticket_id=0), missed, now)
             return
@@ -305,8 +311,6 @@ def _due_at(node: Ticketed) -> int:
 
 
 class UnusedApps:
-    """Collects apps that may be deleted, and apps to which a token or an authorization code was issued."""
-
     def __init__(self) -> None:
         self._checked = 0
         self._apps, self._tickets, self._used = array("q"), array("q"), array("q")
@@ -334,7 +338,6 @@ class UnusedApps:
 
 
 async def schedule_app_deletions(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Schedule the apps of the findings for deletion after a day without use."""
     ids = [finding.app for finding in findings if finding.app]
     for start in range(0, len(ids), _AT_ONCE):
         await asyncio.gather(*(oauth.plan_end(network.writes, id_) for id_ in ids[start : start + _AT_ONCE]))

@@ -1,4 +1,4 @@
-"""Repair findings of a check. Each repair reads the store again, so a stale finding changes nothing.
+"""Repair the findings of a check. Each repair reads the store again, so an outdated finding changes nothing.
 
 Associations are written as plain operations, which keep the given time, so a later concurrent write takes precedence.
 """
@@ -34,20 +34,20 @@ from shoal.graph.schema import (
 
 _AT_ONCE = 64
 _TRIES = 5
-"""How often a count is recounted while it changes."""
+"""Maximum number of recounts of a count that is changing."""
 
 _KEEP_TIME = frozenset(
     {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD, DECLARED_BY)}
     | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
 )
-"""Association types whose time must not change, because it is the id of an object and defines the position in the list.
+"""Association types whose time must not change, because it is the id of an object and so the position in the list.
 
-Their data has no meaning of its own, so a repair changes the data in order to take precedence.
+The data of these associations has no meaning, so a repair changes the data to take precedence.
 """
 
 
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Repair findings in this order: associations, keys and timelines, counts (of lists, then of authors), rank indexes."""
+    """Repair findings in this order: associations, keys and timelines, counts of lists, counts of authors, rank indexes."""
     for remedy in (_agree, _begin, _end, _key):
         for start in range(0, len(findings), _AT_ONCE):
             await asyncio.gather(*(remedy(network, finding) for finding in findings[start : start + _AT_ONCE]))
@@ -59,7 +59,7 @@ async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Correct wrong counts. The counts of posts are corrected first, because an author's total is computed from them."""
+    """Correct wrong counts. Counts of posts are corrected first, because the total of an author is their sum."""
     pairs = [finding.recount for finding in findings if finding.recount]
     sums = [pair for pair in pairs if await _is_sum(network, *pair)]
     for id1, atype in [pair for pair in pairs if pair not in set(sums)] + sums:
@@ -67,22 +67,23 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def miscount(network: AnyNetwork, finding: Finding) -> int:
-    """Return how much too high a count is now; 0 if it is correct, or if it changed during the recount."""
+    """Return by how much a count is too high; 0 if it is correct, or if the list changed during the recount."""
     if finding.recount is None:
         return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
     stored = await _stored_count(network, id1, atype)
     counted = await count(network, id1, atype)
-    # A recount takes many reads, so it is only valid if nothing changed during the reads. An equal total does not prove that: a
-    # new post with a like and the deletion of another leave it unchanged, so the numbers of rows are compared too.
+    # A recount takes many reads and is valid only if nothing changed during them. An equal total is no proof of that:
+    # it is unchanged by a new post with a like and the deletion of another. Therefore the numbers of rows are compared
+    # too.
     if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
         return 0
     return stored - counted.n
 
 
 async def _agree(network: AnyNetwork, finding: Finding) -> None:
-    """Make an association and its inverse equal: overwrite the older one or, if both have equal times, the inverse."""
+    """Make an association and its inverse equal. The older one is overwritten; if their times are equal, the inverse is."""
     if finding.agree is None:
         return
     here, there = await _both_ends(network, finding.agree)
@@ -129,14 +130,14 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of a tombstone of a type with a history would be read as the history of a follow.
+        # The data of such a tombstone would be read as the history of a follow.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
 
 
 async def _key(network: AnyNetwork, finding: Finding) -> None:
-    """Make a unique key refer to its object, unless it refers to another object that exists."""
+    """Make a unique key refer to its object, unless it refers to another existing object."""
     if finding.key is None:
         return
     space, name, shard, owner, holder = finding.key
@@ -158,13 +159,12 @@ async def _both_ends(network: AnyNetwork, triple: Triple) -> tuple[AssocRow | No
 
 
 async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
-    """Return the row of one association, which may be a tombstone; None if there is no row."""
     rows = await network.store.assoc_scan((triple[0], triple[1], max(triple[2] - 1, FIRST)), 1)
     return rows[0] if rows and rows[0][:3] == triple else None
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return the operation with a later time or greater data, if necessary, so that it wins over the stored rows."""
+    """Return an operation that wins over the stored rows. If necessary, it gets a later time or greater data."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -174,7 +174,7 @@ def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
 
 
 async def _put_both(network: AnyNetwork, op: AssocOp) -> None:
-    """Write an association and its inverse in separate commits, because they may be in different stores."""
+    """Write an association and its inverse in two commits, because they may be in different stores."""
     inverse = ASSOC_TYPES[op.atype].inverse
     await _put(network, op)
     if inverse:
@@ -195,7 +195,7 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount a list until it does not change during a recount: members may be writing. Raises `Conflict` after some tries."""
+    """Recount a list, again and again until it did not change during a recount. Raises `Conflict` after some attempts."""
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):
@@ -208,11 +208,9 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
 
 
 class _Counted(NamedTuple):
-    """A recounted count, with numbers that show whether the list changed between two recounts."""
-
     n: int
     rows: int
-    """Rows of the list including tombstones: a new association increases it even if another one is deleted."""
+    """Number of rows of the list including tombstones. A new association increases it even if another is deleted."""
     alive: int
 
 
@@ -230,9 +228,9 @@ async def _length(network: AnyNetwork, id1: int, atype: int) -> _Counted:
 
 
 async def _sum(network: AnyNetwork, author: int, atype: int) -> _Counted:
-    """Return the sum of the stored (not cached) counts of everything the author posted.
+    """Return the sum of the stored counts, not the cached ones, of all items that the author posted.
 
-    Deleted posts are included: until their likes are removed, those likes count for the post and for the author.
+    Deleted posts are included: their likes count for the post and for the author until the likes are removed.
     """
     n = rows = alive = 0
     after = (author, POSTED.number, FIRST)

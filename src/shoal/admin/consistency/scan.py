@@ -1,6 +1,6 @@
-"""A whole store as packed arrays: about 33 bytes per association and 17 per object, so a million of each fit in 50 MB.
+"""A whole store in packed arrays: about 33 bytes per association and 17 per object, so 50 MB for a million of each.
 
-Objects also imply associations, which are collected too: a post is in its author's list and under its tags.
+Associations that objects imply are collected too: a post must be in its author's list and in the lists of its tags.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from shoal.graph.schema import (
 from shoal.graph.schema import tag_id as _tag_id
 
 FIRST_TYPE = -(2**15)
-"""A number below all type numbers, at which a scan begins."""
+"""A number below all association types, with which a scan begins."""
 
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
@@ -104,7 +104,7 @@ LISTED = (
     CELL_OF,
     DECLARED_BY,
 )
-"""Types of associations that are implied by objects, except tags."""
+"""Types of the associations that objects imply, except those of tags."""
 
 _OWNED: dict[type[AnyNode], AssocType] = {
     Media: OWNS,
@@ -123,7 +123,7 @@ tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
 
 
 class Links(NamedTuple):
-    """Associations in columns, in order of `id1`, `atype` and `id2`; `mark` is the hash of their data."""
+    """Associations in columns, sorted by `id1`, `atype` and `id2`. `mark` is the hash of their data."""
 
     id1: Column
     atype: Column
@@ -145,7 +145,7 @@ class Links(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Nonzero counts in columns, in order of `id1` and `atype`."""
+    """Counts other than 0 in columns, sorted by `id1` and `atype`."""
 
     id1: Column
     atype: Column
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Rank index blocks in columns. A block has the number of entries in a section of a list that is read by rank."""
+    """Rank index blocks in columns. A block counts the entries of a section of a list."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Ids of all objects in order, the authors of posts, and the associations that must exist because of the objects, by type."""
+    """All ids of objects in order, the authors of posts, and the associations that the objects imply, by type."""
 
     ids: Column
     members: Column
@@ -172,11 +172,14 @@ class Objects(NamedTuple):
     declared: dict[int, Pairs]
 
     def exist(self, ids: Column) -> NDArray[np.bool_]:
-        """Return a mask of the ids that exist. Negative ids, which are hashes of names such as tags, always count as existing."""
+        """Return a mask of the ids that exist.
+
+        A negative id, which is the hash of a name such as a tag, always counts as existing.
+        """
         return (ids < 0) | found_in(ids, self.ids)
 
     def authors_of(self, ids: Column) -> Column:
-        """Return the authors of these posts; 0 for ids of other objects."""
+        """Return the author of each post; 0 for an id that is not that of a post."""
         if not len(self.posts):
             return np.zeros(len(ids), np.int64)
         at = np.minimum(np.searchsorted(self.posts, ids), len(self.posts) - 1)
@@ -193,13 +196,12 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
 
 
 def implied_by(node: AnyNode) -> Iterator[Triple]:
-    """Yield the associations that must exist because of an object."""
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
             if node.published:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
-            # The ids of tags and map cells are hashes of their names.
+            # The ids of tags and of map cells are hashes of their names.
             yield from ((tag_id(tag), TAG_OF.number, node.id) for tag in node.tags)
             yield from ((cell, CELL_OF.number, node.id) for cell in cell_ids(node))
             if node.root_id:
@@ -226,7 +228,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:
-    # A session that has not passed the second factor yet is not logged in.
+    # A session that has not passed the second factor is not a login.
     if HALFWAY not in token.scopes:
         yield token.member_id or token.app_id, LOGGED_IN.number, token.id
     if not token.app_id:
@@ -238,7 +240,7 @@ def _listings(entry: Post | Share) -> Iterator[Triple]:
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
-    """Return the ids that an object contains for things that are not objects: its ticket, and the options of a poll."""
+    """Return the ids of those parts of an object that are not objects: its ticket, and the options of its poll."""
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
@@ -267,7 +269,7 @@ class _ObjectArrays:
 
     def objects(self) -> Objects:
         declared = {atype: (column(first), column(second)) for atype, (first, second) in self.declared.items()}
-        # A post and its earlier revision may both name a media object.
+        # A post and an earlier revision of the post may name the same media object.
         named = np.unique(np.stack(declared[ATTACHED.number]), axis=1)
         declared[ATTACHED.number] = (named[0], named[1])
         return Objects(
@@ -276,14 +278,13 @@ class _ObjectArrays:
 
 
 def column(values: array[int]) -> Column:
-    """Return the values as a column, without copying them."""
     return np.frombuffer(values, np.int64) if values else np.empty(0, np.int64)
 
 
 async def read_objects(
     store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
 ) -> Objects:
-    """Read all objects, passing each page to `watch`."""
+    """Read all objects. Each page is passed to `watch`."""
     arrays = _ObjectArrays()
     after = FIRST
     while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
@@ -298,7 +299,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Yield pages of the rows of a table. A row begins with its key, and a page starts after the last key of the previous one."""
+    """Yield the rows of a table in pages. A row begins with its key. A page begins after the last key of the previous page."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page
@@ -308,7 +309,7 @@ async def _pages(
 
 
 async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
-    """Read all associations, including tombstones, passing each page to `watch`."""
+    """Read all associations, including tombstones. Each page is passed to `watch`."""
     found: list[Links] = []
     async with aclosing(_pages(store.assoc_scan, (FIRST, FIRST, FIRST), progress, "associations")) as pages:
         async for page in pages:

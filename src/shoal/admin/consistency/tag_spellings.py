@@ -1,7 +1,7 @@
-"""Check that tags are stored in their canonical form, and convert tags that are not.
+"""Check that tags are stored in their canonical form, and convert the others.
 
 Shoal 0.2 and earlier did not fold the case of tags: `#Straße` and `#STRASSE` were different tags. Each conversion is a
-separate commit that leaves a consistent network, so a run after an interruption converts the remaining tags.
+separate commit after which the network is consistent. After an interruption, another run converts the remaining tags.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from shoal.tagcloud.contract import CloudStore
 _AT_ONCE = 16
 _PAGE = 1_000
 _BETWEEN_PAUSES = 50
-"""Objects that are checked between two pauses: a post with 40 tags takes half a millisecond."""
+"""Number of objects that are checked between two pauses. A post with 40 tags takes half a millisecond."""
 _PATIENCE_SECONDS = 3_600.0
 _LISTS = {atype.number for atype in TAG_LISTS}
 
@@ -46,7 +46,7 @@ class TagSpellings:
         self._findings: list[Finding] = []
 
     def take(self, page: Iterable[AnyNode]) -> None:
-        """Check the tags of the posts and of the feedback (more or less like this) on this page of objects."""
+        """Check the tags of the posts and of the feedback ("more like this", "less like this") on a page of objects."""
         for node in page:
             self._checked += isinstance(node, Post | FeedPreferences)
             if is_outdated(node):
@@ -54,7 +54,7 @@ class TagSpellings:
                 self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
-        """Check the followed and featured tags on this page of associations."""
+        """Check the followed and the featured tags on a page of associations."""
         for row in page:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings, including those in the admins' tag rules."""
+        """Return all findings. They include findings in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -76,14 +76,13 @@ class TagSpellings:
 
 
 def is_outdated(node: AnyNode) -> bool:
-    """Return whether an object has tags that are not in canonical form."""
     if isinstance(node, Post):
         return node.tags != tags_named(node.text)
     return isinstance(node, FeedPreferences) and bool(node.said) and node.feedback != folded_feedback(node.feedback)
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """Store all tags in canonical form if a finding requires it, and wait until they are counted."""
+    """If a finding requires it, store all tags in canonical form and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -135,9 +134,9 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Give a post the canonical tags of its text, or as many as fit into one commit, and return whether anything changed.
+    """Store the canonical tags of a post's text, or as many changes as fit into one commit. Return whether a tag changed.
 
-    The change is not an edit: it stores no revision and sends no notification.
+    This is no edit: there is no revision and no notification.
     """
     post = (await writes.graph.obj_get((post_id,))).get(post_id)
     if not isinstance(post, Post) or not is_outdated(post):
@@ -147,15 +146,15 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
     posts.change(batch, post, after, writes.new_id(batch.shard))
     added = {*map(tag_id, after.tags)} - {*map(tag_id, post.tags)}
     if added and post.visibility is Visibility.PUBLIC:
-        # As an imported post does, the post enters the timelines of the followers of these tags without notifications.
-        # Followers of its author already have it.
+        # Like an imported post, the post enters the timelines of the followers of these tags without a notification.
+        # Followers of its author already have the post.
         batch.emit(PostImported(post_id=post.id, author_id=0, visibility=post.visibility, tag_ids=tuple(added)))
     await writes.graph.commit(batch)
     return True
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return a post's tags after the next commit: those of its text, as far as their changes fit into one commit."""
+    """Return the tags of a post after the next commit: those of its text, or as many changes as fit into one commit."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

@@ -1,4 +1,4 @@
-"""Input files of an import, and spool files that keep records on disk between two passes to bound memory."""
+"""Input files of an import. Spool files keep records on disk between two passes, so that memory is bounded."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ PHOTO_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif"})
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """The files of an import, with its options."""
-
     members: Path | None = None
-    """None: follows and posts refer to existing members by name."""
+    """Without a file of members, follows and posts refer to existing members by name."""
     follows: Path | None = None
     mutual: bool = False
-    """Whether each row of the file of follows counts in both directions."""
+    """Whether each row of the file of follows is a follow in both directions."""
     posts: Path | None = None
     authors: str = MATCH
-    """`match`: authors are members by id or name; `best-connected`: the most active author is the best-connected member, and so
-    on.
+    """`match`: authors are members by id or name.
+
+    `best-connected`: the most active author is the best-connected member, and so on.
     """
     photos: Path | None = None
-    """A directory of pictures, attached to the newest posts in rotation, in order of their names."""
+    """A directory of pictures.
+
+    They are attached to the newest posts in the order of their names, and from the first again after the last.
+    """
     photos_newest: int = 500
     bulk: bool | None = None
-    """Whether to write rows directly into the store, which requires an empty network; None: whenever possible."""
+    """Whether to write rows directly into the store, which requires an empty network. None: whenever that is possible."""
     columns: Mapping[str, str] = {}
-    """Column names by field, such as `posts.title`, if they differ from the usual ones."""
+    """Names of columns that are not the usual ones, by field, such as `posts.title`."""
     patience: float = PATIENCE_SECONDS
-    """Seconds to retry an unavailable store before the import fails."""
+    """Seconds for which an unavailable store is retried before the import fails."""
 
 
 def in_directory(folder: Path) -> Sources:
     """Return the files of a directory with `graph/nodes.csv`, `graph/edges.csv`, `posts/*.jsonl.gz` and `photos/`.
 
-    Each of them may be missing. Raises `InvalidInput` if members, follows and posts are all missing.
+    Each of them may be missing. Raises `InvalidInput` if the files of members, follows and posts are all missing.
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a directory")
@@ -81,7 +83,7 @@ _AT_ONCE = 1_000
 
 
 class RecordSpool(Generic[R]):
-    """Records of one type, spooled to a file in blocks of 1,000; `count` is their number."""
+    """Records of one type, stored in a file in blocks of 1,000. `count` is the number of records."""
 
     def __init__(self, path: Path, record: type[R]) -> None:
         self.count = 0
@@ -99,7 +101,7 @@ class RecordSpool(Generic[R]):
                 self.count += len(block)
 
     def blocks(self, size: int) -> Iterator[list[R]]:
-        """Iterate over the records in order, in blocks of at least `size` except the last."""
+        """Iterate over the records in order, in blocks. All blocks but the last have at least `size` records."""
         if not self.count:
             return
         block: list[R] = []
@@ -114,7 +116,7 @@ class RecordSpool(Generic[R]):
 
 
 def number_of(sources: Sources) -> int:
-    """Return a 40-bit fingerprint of an import: its options, and the size, beginning and end of each file."""
+    """Return a 40-bit fingerprint of an import. It depends on the options, and on the size, beginning and end of each file."""
     digest = md5(usedforsecurity=False)
     inputs = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
     digest.update(repr(inputs).encode())

@@ -63,14 +63,14 @@ class FollowBlock(NamedTuple):
     followees: Sequence[str]
     moments: NDArray[np.int64]
     dated: bool = False
-    """Whether the file has dates: two rows may then have equal times."""
+    """Whether the file has dates. If so, two rows may have equal times."""
 
 
 def row_moment(since: str, number: int, latest: int) -> int:
-    """Return the time of a row in ticks (1,024 per millisecond), from its date or, if it has none, from its number.
+    """Return the time of a row in ticks (1,024 per millisecond), from its date or, without a date, from its number.
 
-    Rows with equal dates are a tick apart, since the usual resolution of files is a second. Raises `InvalidInput` for a date
-    that is invalid or later than `latest` (Unix milliseconds).
+    Rows with equal dates are a tick apart, because dates in files are usually in whole seconds. Raises `InvalidInput`
+    for a date that is invalid or later than `latest` (Unix milliseconds).
     """
     if not since:
         return (1 + number) * TICKS
@@ -81,9 +81,9 @@ def row_moment(since: str, number: int, latest: int) -> int:
 
 
 def follow_blocks(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[FollowBlock]:
-    """Yield the rows of a file of follows in blocks; unreadable rows are rejected.
+    """Yield the rows of a file of follows in blocks. Unreadable rows are rejected.
 
-    Raises `OSError`, and `InvalidInput` for an unsupported kind of file or missing columns.
+    Raises `OSError`, and `InvalidInput` for an unsupported kind of file and for missing columns.
     """
     if written_as_csv(path):
         yield from _of_csv(path, named, summary)
@@ -111,9 +111,9 @@ def _of_csv(path: Path, named: Mapping[str, str], summary: Summary) -> Iterator[
 
 
 def _columns(head: list[str], named: Mapping[str, str]) -> tuple[itemgetter[int], ...]:
-    """Return functions that get the follower, the followee and, if there is such a column, the date from a row."""
+    """Return functions that get the follower, the followee and, if there is such a column, the date of a row."""
     fields = Fields("follows", dict.fromkeys(head), named)
-    # If several columns have one name, the last one is used, as in the other files of an import.
+    # If several columns have one name, the last of them is used, as in other files of an import.
     last = {name: at for at, name in enumerate(head)}
     expected = ("follower", "followee", "since") if fields.has("since") else ("follower", "followee")
     return tuple(itemgetter(last[fields.column(field)]) for field in expected)
@@ -127,7 +127,7 @@ def _block(
     *,
     summary: Summary,
 ) -> FollowBlock:
-    """Return rows with their times; rows with an invalid date are rejected."""
+    """Return these follows with their times. Follows with an invalid date are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(row_numbers, np.int64) + 1) * TICKS)
     latest = now_ms()
@@ -148,7 +148,7 @@ def _block(
 def _complete_rows(
     rows: list[list[str]], width: int, number: int, row_number: int, summary: Summary
 ) -> tuple[list[list[str]], Sequence[int]]:
-    """Return the rows that have `width` columns, each with its number; others are rejected, and empty lines ignored.
+    """Return the rows that have `width` columns, each with its number. Other rows are rejected; empty lines are ignored.
 
     `number` is the number of lines before these rows, and `row_number` the number of the first row.
     """
@@ -186,14 +186,11 @@ def _of_lines(path: Path, named: Mapping[str, str], summary: Summary) -> Iterato
 
 
 OPERATIONS = 1_000
-"""Maximum number of follows in a batch."""
 _AT_ONCE = 1_024
-"""Number of concurrent batches: the store groups concurrent commits, which saves writes of pages that they have in common."""
+"""Number of concurrent batches. The store groups concurrent commits, which then write fewer pages."""
 
 
 class _Job(NamedTuple):
-    """Follows by a member, with a distinct time for each."""
-
     follower: int
     followees: list[int]
     moments: list[int]
@@ -209,8 +206,8 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows within one millisecond stay in file order. Their ticks do not determine the order, because ticks start again after
-    1,024 rows.
+    Follows within one millisecond stay in file order. Their ticks do not determine the order, because ticks start again
+    after 1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -220,7 +217,7 @@ def distinct_times(moments: Column) -> Column:
 
 
 async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
-    """Create follows of one member. A single read finds the follows that exist and the blocks between members."""
+    """Create follows of one member. One read finds the existing follows, and the blocks between members."""
     relations = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
     batch = Batch(shard)
@@ -234,7 +231,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
             batch.assoc_add(job.follower, FOLLOWS, followee, at)
     if batch.assocs:
         await _commit(network, batch)
-    # Count only after the commit, because the whole job is retried if the store is busy.
+    # Count after the commit, because the whole job is retried if the store is unavailable.
     summary["follows"].there += len(there)
     summary["follows"].taken += len(batch.assocs)
     for followee in blocked:
@@ -242,7 +239,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
 
 
 async def _commit(network: AnyNetwork, batch: Batch) -> None:
-    """Commit a batch, split as far as necessary: some stores limit the number of changes in a commit."""
+    """Commit a batch. It is split if necessary, because some stores limit the number of changes in a commit."""
     try:
         await network.store.commit(batch)
     except TooLarge:
@@ -256,9 +253,9 @@ async def _commit(network: AnyNetwork, batch: Batch) -> None:
 
 
 ENTRIES = 400_000
-"""Maximum number of entries in a part, unless a single list has more."""
+"""Maximum number of list entries in a part. A single longer list is a part by itself."""
 _MOST_PARTS = 500
-"""Maximum number of parts, whose files are open concurrently."""
+"""Maximum number of parts. The files of all parts are open concurrently."""
 _ROWS_AT_ONCE = 1_000_000
 _BULK_CONCURRENCY = 64
 _SHARD_MASK = (1 << SHARD_BITS) - 1
@@ -270,7 +267,10 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """A chunk of list entries to store, the number of entries in its file, the number of duplicates, and the rejected follows."""
+    """List entries that are ready to be stored, with counts.
+
+    The counts are those of the entries in their file, of duplicates, and of rejected follows.
+    """
 
     part: LoadPart
     entries: int
@@ -279,7 +279,7 @@ class Prepared(NamedTuple):
 
 
 class ImportedFollows:
-    """The follows of a file, spooled to disk as pairs of member positions (row numbers in the file of members)."""
+    """The follows of a file, stored on disk as pairs of member positions (row numbers in the file of members)."""
 
     def __init__(self, folder: Path, people: ImportedMembers) -> None:
         self._folder = folder
@@ -287,7 +287,7 @@ class ImportedFollows:
         self._rows = folder / "follows"
         self._dated = False
         self.following, self.followers = (np.zeros(len(people), np.int64) for _ in range(2))
-        """Number of follows in the file by each member, and of each member."""
+        """`following`: number of follows in the file by each member. `followers`: number of follows in the file of each member."""
 
     def degrees(self) -> NDArray[np.int64]:
         return self.following + self.followers
@@ -315,9 +315,9 @@ class ImportedFollows:
         return rows
 
     async def create(self, network: AnyNetwork, summary: Summary, progress: Progress, patience: float) -> None:
-        """Create follows that do not exist yet, one by one. An unavailable store is retried for `patience` seconds."""
+        """Create missing follows one by one. An unavailable store is retried for `patience` seconds."""
         rows = await asyncio.to_thread(np.fromfile, self._rows, _ROW)
-        # Keep the first of equal follows, grouped by follower and in file order.
+        # Of equal follows, keep the first. Group the follows by follower, in file order.
         pairs = rows["follower"].astype(np.int64) * len(self._people) + rows["followee"]
         _, first = np.unique(pairs, return_index=True)
         once = rows[first[np.lexsort((first, rows["follower"][first]))]]
@@ -355,7 +355,7 @@ class ImportedFollows:
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Write lists that do not exist yet directly into the store. An unavailable store is retried for `patience` seconds."""
+        """Write missing lists directly into the store. An unavailable store is retried for `patience` seconds."""
         paths = await asyncio.to_thread(self._partitioned)
         total, seen = int(self.following.sum()), 0
         for path in paths:
@@ -375,7 +375,6 @@ class ImportedFollows:
         summary.refuse("follows", absent.get(follower) or absent[followee], f"the {end} was refused")
 
     def _partitioned(self) -> list[Path]:
-        """Distribute the list entries over files by list owner."""
         if self._dated:
             self._make_times_distinct()
         entries = (
@@ -387,7 +386,7 @@ class ImportedFollows:
         return paths
 
     def _make_times_distinct(self) -> None:
-        """Give each of a follower's follows a distinct time, equal in both lists; duplicate rows get the time of the first."""
+        """Give each follow of a follower a distinct time, equal in both lists. A duplicate row gets the time of the first."""
         paths = _partition(_read_blocks(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
         with self._rows.open("wb") as file:
             for path in paths:
@@ -407,7 +406,7 @@ class ImportedFollows:
         times = milliseconds << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS | ticks
         links = np.column_stack((of, entries["atype"].astype(np.int64), other, times))[there]
         links = links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
-        # Keep the first of equal follows.
+        # Of equal follows, keep the first.
         first = np.ones(len(links), np.bool_)
         first[1:] = (links[1:, :3] != links[:-1, :3]).any(axis=1)
         twice = int((~first & (links[:, 1] == FOLLOWS.number)).sum())
@@ -429,7 +428,7 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _with_distinct_times(rows: Rows) -> Rows:
-    """Give the follows of each follower distinct times. The rows are all follows of some members, in file order."""
+    """Give the follows of each follower distinct times. The rows contain all follows of their followers, in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
@@ -441,7 +440,7 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Distribute rows over one file for each part, keeping their order. `parts` has the part of each member in the column `by`."""
+    """Distribute rows over one file for each part, in their order. `parts` is the part of each member in the column `by`."""
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -462,20 +461,21 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 
 
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide members, by position, into parts with similar numbers of list entries; return the part of each.
+    """Divide members, by position, into parts with similar numbers of list entries. Return the part of each member.
 
-    Members whose ids are of one millisecond are in one part, because their ids are not in the order of their positions.
+    Members whose ids have the same millisecond are in one part, because the order of their ids is not that of their
+    positions.
     """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # A list that is longer than a part would skip part numbers, so number the parts consecutively.
+    # A list that is longer than a part would leave a gap in the numbers, so number the parts consecutively.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 
 
 def _lengths(links: Table) -> Table:
-    """Return the id, type and length of each list, from sorted list entries."""
+    """Return the id, type and length of each list. The list entries must be sorted."""
     if not len(links):
         return np.empty((0, 3), np.int64)
     begins = np.nonzero(np.concatenate(([True], (links[1:, :2] != links[:-1, :2]).any(axis=1))))[0]
@@ -506,7 +506,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Divide the lists of a chunk into those that do not exist in the store and those that are incomplete there."""
+    """Divide lists into those that the store lacks and those that it contains incompletely."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
@@ -519,7 +519,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Complete lists that have only some of their entries, by adding every entry, which is idempotent."""
+    """Complete lists that lack some of their entries. Adding an entry is idempotent, so all entries are added."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

@@ -39,12 +39,11 @@ _REGISTERED_AT_ONCE = 256
 
 
 def as_name(reference: str) -> str:
-    """Return the user name for a reference that is not an id."""
     return reference.lower().replace("-", "_")
 
 
 def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[MemberRecord]:
-    """Iterate over the records with valid names, in file order; names may repeat."""
+    """Iterate over the records with valid names, in file order. Names may occur repeatedly."""
     for fields, line in readable_rows("members", lines, named, summary):
         try:
             record = member_record(fields, line)
@@ -72,10 +71,13 @@ class _Index(NamedTuple):
     positions: NDArray[np.int32]
 
     def find(self, candidates: NDArray[np.int64]) -> Positions:
-        """Return the position of the member with each hash; -1 for an unknown hash. Of several members, the last one is found."""
+        """Return the position of the member with each hash; -1 for an unknown hash.
+
+        Of several members with one hash, the last is found.
+        """
         found = np.full(len(candidates), -1, np.int64)
         if len(self.hashes):
-            # Sorted lookups access nearby memory, which takes a third of the time.
+            # Look the hashes up in order: accesses to nearby memory take a third of the time.
             order = np.argsort(candidates)
             ascending = candidates[order]
             at = np.maximum(np.searchsorted(self.hashes, ascending, side="right") - 1, 0)
@@ -84,12 +86,12 @@ class _Index(NamedTuple):
 
 
 class References:
-    """Finds the positions of members by their id in the file or by user name. First `add` all members, then call `settle`."""
+    """Finds the positions of members by their id in the file or their user name. First `add` all members, then call `settle`."""
 
     def __init__(self) -> None:
         self._added = (array("q"), array("q"))
         self.twice: NDArray[np.bool_] = np.empty(0, np.bool_)
-        """Whether the record at each position is ignored, because an earlier record has an equal name."""
+        """For each position, whether the record is ignored because an earlier record has the same name."""
 
     def __len__(self) -> int:
         return len(self.twice)
@@ -128,14 +130,14 @@ def _hashes(texts: Sequence[str]) -> NDArray[np.int64]:
 
 
 PER_MS = 512
-"""Members per millisecond of ids: each member takes two of the 1,024 ids that a shard has in a millisecond."""
+"""Number of members that get ids of the same millisecond. Each takes two of the 1,024 ids that a shard has in a millisecond."""
 _AT_ONCE = 20_000
 _TAKEN = "Username has already been taken"
 _SAME_ID = "an earlier record has this id"
 
 
 class _Job(NamedTuple):
-    """A member to register: the record, its position, and the unique name by which later imports recognize it."""
+    """A member to register: the record, its position, and the unique name by which later imports recognize the record."""
 
     at: int
     record: MemberRecord
@@ -143,22 +145,18 @@ class _Job(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to write into the store, the login, and the unique name by which later imports recognize the record."""
-
     member: Member
     login: Login
     record: str
 
 
 class ImportedMembers:
-    """The members of the import, by position in the file."""
-
     def __init__(self, spool: RecordSpool[MemberRecord]) -> None:
         self.references = References()
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
-        """The member id at each position, or 0."""
+        """The member id at each position; 0 without a member."""
         self.names: list[str] = []
-        """The name at each position, if members are registered one by one."""
+        """The user name at each position, if members are registered one by one."""
         self.absent: dict[int, str] = {}
         """Names of rejected records, by position."""
         self._spool = spool
@@ -177,7 +175,7 @@ class ImportedMembers:
             yield record
 
     async def find_existing(self, network: AnyNetwork, names: Iterable[str]) -> None:
-        """Use the members of the network with these names, for an import without a file of members."""
+        """Use members of the network, for an import without a file of members. `names` are their user names."""
         keys = list(dict.fromkeys(user_name_key(as_name(name)) for name in names))
         owners = await bulk_keys(network, keys)
         existing = [key for key in keys if key in owners]
@@ -195,7 +193,7 @@ class ImportedMembers:
         progress: Progress,
         patience: float,
     ) -> None:
-        """Create missing members one by one. `first_posts` has the time of each member's first post (Unix ms), or 0.
+        """Create missing members one by one. `first_posts` has the time of each member's first post (Unix ms); 0 without a post.
 
         An unavailable store is retried for `patience` seconds.
         """
@@ -216,7 +214,7 @@ class ImportedMembers:
     async def _missing(
         self, network: AnyNetwork, records: Sequence[MemberRecord], start: int, origin: str, summary: Summary
     ) -> list[_Job]:
-        """Return the records whose members do not exist yet; `start` is the position of the first record."""
+        """Return the records whose members do not exist. `start` is the position of the first record."""
         self.names += [record.name for record in records]
         jobs = [
             _Job(at, record, f"member:{origin}/{record.id}")
@@ -232,13 +230,12 @@ class ImportedMembers:
         return missing
 
     def _refuse_duplicate(self, at: int, record: MemberRecord, summary: Summary) -> bool:
-        """Return whether an earlier record has the name of this record, and reject this one if so."""
+        """Return whether an earlier record has the same name. If so, reject this record."""
         if self.references.twice[at]:
             self._refuse(at, record.name, TWICE, summary)
         return bool(self.references.twice[at])
 
     async def _create(self, network: AnyNetwork, job: _Job, summary: Summary) -> None:
-        """Register a member, or record why it is rejected."""
         record, limits = job.record, network.writes.limits
         try:
             member = await members.register(
@@ -251,7 +248,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # The record did not cause this error. The import ends here, and the next run continues.
+            # This record did not cause the error. The import ends here, and the next run continues.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -269,7 +266,10 @@ class ImportedMembers:
         summary: Summary,
         progress: Progress,
     ) -> None:
-        """Write missing members directly into the store. `first_posts` has the time of each member's first post (Unix ms), or 0."""
+        """Write missing members directly into the store.
+
+        `first_posts` has the time of each member's first post (Unix ms); 0 without a post.
+        """
         start = 0
         for records in self._spool.blocks(_AT_ONCE):
             candidates = await asyncio.to_thread(
@@ -318,7 +318,8 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # The file contains two records with one id, or a member is joining concurrently.
+                    # The file contains two records with one id, or a member has the id already because they joined
+                    # concurrently.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)
@@ -331,7 +332,6 @@ class ImportedMembers:
             self.ids[at] = new.member.id
 
     async def _existing(self, network: AnyNetwork, candidates: Mapping[int, NewMember], summary: Summary) -> set[int]:
-        """Return the positions of records that exist already or must be rejected."""
         names = {at: user_name_key(new.member.name) for at, new in candidates.items()}
         records = {at: import_key(key.shard, candidates[at].record) for at, key in names.items()}
         owners = await bulk_keys(network, [*names.values(), *records.values()])
@@ -350,7 +350,7 @@ class ImportedMembers:
 
 
 def _joined(record: MemberRecord, first_post: int) -> int:
-    """Return the date at which a member joined, which is not later than the first post; 0 if unknown."""
+    """Return the time at which a member joined, which is not later than the first post; 0 if it is unknown."""
     return min((moment for moment in (record.created_at, first_post) if moment > 0), default=0)
 
 

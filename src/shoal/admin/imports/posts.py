@@ -1,11 +1,11 @@
 """Posts of an import, with their photos, created through `shoal.commands` or in bulk.
 
-Each post is recognized by a unique name in the store, however often the import is interrupted and restarted. Each photo is
-decoded once however many posts show it; each post has its own media object and files. The import decodes several photos
-concurrently, while a server decodes one at a time next to its requests.
+A post has a unique name in the store, by which it is recognized after an interruption. A photo is decoded once, even if
+several posts show it; each post has its own media object and files. An import decodes several photos concurrently. A
+server decodes one at a time, next to its requests.
 
-A post takes 200 bytes of memory: its id in the file, its time, its author and its new id. Its text is spooled to disk. A bulk
-import into an empty network commits posts as usual but looks nothing up first.
+A post takes 200 bytes of memory: its id in the file, its time, its author and its new id. Its text is stored on disk. A
+bulk import into an empty network commits posts as usual, but looks nothing up before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Rendering
 
 _AT_ONCE = 512
-"""Concurrent posts: their commits are grouped."""
+"""Number of posts that are created concurrently. The store groups their commits."""
 _PICTURES_AT_ONCE = 32
 NO_AUTHOR = "the author is not a member"
 _ID_TRIES = 8
@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that caches its results within one run, as far as they fit into bounded memory."""
+    """A decoder that caches its results for one run, within bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -78,7 +78,6 @@ class CachingDecoder(Decoder):
 class PostJob(NamedTuple):
     record: PostRecord
     name: str
-    """Unique name in the store by which later runs recognize the post."""
     author: int
     id: int
     photo: Path | None
@@ -86,7 +85,7 @@ class PostJob(NamedTuple):
 
 
 def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[PostRecord]:
-    """Iterate over the records in file order; duplicate ids are rejected."""
+    """Iterate over the records in file order. A record whose id occurred before is rejected."""
     seen: set[str] = set()
     latest = now_ms()
     for fields, line in readable_rows("posts", lines, named, summary):
@@ -107,7 +106,7 @@ def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
 async def _create_posts(
     network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, patience: float
 ) -> None:
-    """Create posts that do not exist yet. `writes` are the network's write resources with the import's own media library.
+    """Create the posts that do not exist. `writes` uses the import's own media library.
 
     An unavailable store is retried for `patience` seconds.
     """
@@ -125,13 +124,13 @@ async def _create_posts(
                 picture = await _picture(writes, job, job.photo, summary)
         await imported_post(writes, job, picture, summary)
 
-    # Begin with posts that have pictures, because decoding runs in other processes, concurrently with the rest.
+    # Begin with posts that have pictures, because other processes decode the pictures while the rest is created.
     missing.sort(key=lambda job: job.photo is None)
     await run_bounded(missing, make, _AT_ONCE, patience=patience)
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Count the pictures of existing posts, and report missing ones: they were rejected before, or added to the files later."""
+    """Count the pictures of existing posts. A missing picture is reported: it was rejected before, or added to the files later."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)
@@ -141,17 +140,17 @@ async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: 
 
 
 def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
-    """Return the draft of a record with the given text and picture (0: none)."""
+    """Return the draft of a record with the given text. `picture` is the id of its media object; 0 for none."""
     return Draft(text=text, sensitive=record.sensitive, language=record.language, media=(picture,) if picture else ())
 
 
 async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
-    """Create a post through `shoal.commands`, or record why it is rejected."""
+    """Create a post through `shoal.commands`. If that fails, record the reason of the rejection."""
     wording = worded(job.record, writes.limits.text)
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # The record did not cause this error. The import ends here, and the next run continues.
+        # This record did not cause the error. The import ends here, and the next run continues.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -160,7 +159,6 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
 
 
 def note_wording(wording: Wording, summary: Summary) -> None:
-    """Count an imported post, its tags, and the changes that were made to its text."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:
@@ -172,7 +170,7 @@ def note_wording(wording: Wording, summary: Summary) -> None:
 
 
 async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
-    """Create a post. If its id belongs to a post of another import, try the next id."""
+    """Create a post. If a post of another import has its id, the next id is tried."""
     record = f"post:{job.name}"
     for step in range(_ID_TRIES):
         id_ = job.id + step
@@ -184,14 +182,14 @@ async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
             if step == _ID_TRIES - 1:
                 raise
         except Gone:
-            # The author has deleted the post since an earlier import.
+            # The author has deleted the post after an earlier import.
             return
         else:
             return
 
 
 async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) -> int:
-    """Return the media object of the post; 0 for a file that is no picture."""
+    """Return the id of the post's media object; 0 for a file that is no picture."""
     data = await asyncio.to_thread(photo.read_bytes)
     try:
         found = await media.upload(writes, job.author, data, id_=job.photo_id, record=f"photo:{job.name}")
@@ -204,19 +202,17 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Yield the network's write resources, with media decoded by one process per core."""
+    """Yield the network's write resources. Media are decoded by one process per core."""
     async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
 
 _BLOCK = 5_000
 _BULK_CONCURRENCY = 1_024
-"""Concurrent posts: their commits are grouped."""
+"""Number of posts that are created concurrently. The store groups their commits."""
 
 
 class ImportedPosts:
-    """The posts of a file, by position."""
-
     def __init__(self, spool: RecordSpool[PostRecord]) -> None:
         self._spool = spool
         self._ids: list[str] = []
@@ -235,7 +231,7 @@ class ImportedPosts:
             yield record
 
     def authors(self, sources: Sources, people: ImportedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the position of each post's author among the members, or -1."""
+        """Return, for each post, the position of its author among the members; -1 if the author is unknown."""
         if not self._ids:
             return np.empty(0, np.int64)
         names = list(self._authors)
@@ -250,7 +246,7 @@ class ImportedPosts:
         return found[self._author]
 
     def firsts(self, authors: NDArray[np.int64], people: int) -> NDArray[np.int64]:
-        """Return when each member first posted (Unix ms), or 0."""
+        """Return the time of each member's first post (Unix ms); 0 without a post."""
         never = np.iinfo(np.int64).max
         first = np.full(people, never, np.int64)
         known = authors >= 0
@@ -271,9 +267,9 @@ class ImportedPosts:
         bulk: bool,
         resumed: bool,
     ) -> None:
-        """Create posts that do not exist yet. In a bulk import that is not `resumed`, none of them exists."""
+        """Create the posts that do not exist. In a bulk import that is not `resumed`, no post exists."""
         origin = sources.posts.name if sources.posts else ""
-        # These lookups create the counts, so that posts and photos are reported even if there are none.
+        # Create both counts, so that the report lists posts and photos even if there are none.
         summary["posts"], summary["photos"]
         plan = await asyncio.to_thread(self._plan, sources, authors, people)
         start = 0
@@ -306,21 +302,21 @@ class ImportedPosts:
         first = max(0, len(known) - sources.photos_newest) if photos else len(known)
         for index in range(first, len(known)):
             at = known[index]
-            # Photos are assigned from the newest post to the oldest, so the newest post gets the first photo.
+            # Assign the photos from the newest post to the oldest, so that the newest post has the first photo.
             photo = photos[(len(known) - 1 - index) % len(photos)]
             pictures[at] = photo, ids.after(int(post_ids[at]), shard_of(int(members[at])))
         return _Plan(members, post_ids, pictures)
 
 
 class _Plan(NamedTuple):
-    """The author, id and picture of every post, which are equal in every run over the same files."""
+    """The author, id and picture of every post. Every run over the same files yields the same plan."""
 
     members: NDArray[np.int64]
     post_ids: NDArray[np.int64]
     pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """Yield the posts to create from these records; `start` is the position of the first record."""
+        """Yield the posts to create from these records. `start` is the position of the first record."""
         for at, record in enumerate(records, start):
             photo, photo_id = self.pictures.get(at, (None, 0))
             author, id_ = int(self.members[at]), int(self.post_ids[at])
@@ -330,7 +326,7 @@ class _Plan(NamedTuple):
 async def _commit_posts(
     network: AnyNetwork, writes: Writes, jobs: Sequence[PostJob], summary: Summary, patience: float, *, resumed: bool
 ) -> None:
-    """Commit new posts. Only a `resumed` import looks up which of them exist."""
+    """Commit new posts. Only a `resumed` import looks up whether they exist."""
     missing = jobs
     if resumed:
         keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
@@ -349,7 +345,7 @@ async def _commit_posts(
                 await posts.imported(writes, job.author, draft, id_=job.id, created_at=explicit_time, record=record)
             )
         except Conflict:
-            # The post exists already, or another post has its id; `imported_post` handles both cases.
+            # The post exists already, or another post has its id. `imported_post` handles both cases.
             await imported_post(writes, job, 0, summary)
         except InvalidInput as error:
             summary.refuse("posts", job.record.id, str(error))

@@ -1,14 +1,14 @@
 """Records of an import (members, follows and posts), the ids and texts of posts made from them, and the import's summary.
 
-Rows are CSV or JSON lines (`.gz` too), with named columns. A column is found by its usual names, or by a given name
-(`posts.title=name`). A row that cannot be read is counted as rejected and does not end the import. The text of a post is its
-title, its description and its tags as `#tags`, within the limit.
+Rows are CSV or JSON lines (also `.gz`) with named columns. A column is found by its usual names, or by a given name
+(`posts.title=name`). A row that cannot be read counts as rejected and does not end the import. The text of a post is
+its title, its description and its tags as `#tags`, within the limit.
 
-Ids depend only on the record, so a second run makes identical ids. Ids begin in 2024, so the id of an older post cannot
-carry its time. Times before 2024 are mapped, in order, into the ten days after the epoch of ids: all times before 2004 into the
-first day, and the following twenty years into the other nine, where a second becomes 1.2 milliseconds. So times a second apart
-keep their order across authors. A post of 2024 or later has the id of its millisecond. The exact time is stored in the post
-(`created_at`).
+An id depends only on its record, so a second run computes identical ids. Ids begin in 2024, so the id of an older post
+cannot contain its time. Times before 2024 are mapped, in order, into the ten days after the epoch of ids. All times
+before 2004 are in the first day. The following twenty years are in the other nine, where a second becomes 1.2
+milliseconds, so times a second apart stay in order. A post of 2024 or later has the id of its millisecond. The exact
+time is stored in the post (`created_at`).
 """
 
 from __future__ import annotations
@@ -57,23 +57,19 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "language": ("language", "lang"),
     },
 }
-"""Column names to try, by kind of record and field."""
+"""Names of the column of each field, by kind of record. They are tried in order."""
 
 UNEVEN = "the row has a different number of columns than the header"
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
 class NumberedRow(NamedTuple):
-    """A row and its number in the file, or an error if the row is unreadable."""
-
     number: int
     row: Row
     error: str = ""
 
 
 class MemberRecord(NamedTuple):
-    """A member to create. The other files refer to the member by `id`."""
-
     id: str
     name: str
     display_name: str
@@ -82,7 +78,7 @@ class MemberRecord(NamedTuple):
 
 
 class PostRecord(NamedTuple):
-    """A post to create; `created_at` in Unix milliseconds, which may be before 1970."""
+    """A post to create. `created_at` is in Unix milliseconds and may be negative."""
 
     id: str
     author: str
@@ -95,8 +91,6 @@ class PostRecord(NamedTuple):
 
 
 class Fields:
-    """The column in which each field of a record is, for one kind of record."""
-
     def __init__(self, kind: str, row: Row, named: Mapping[str, str]) -> None:
         self._column: dict[str, str] = {}
         for field, usual in COLUMNS[kind].items():
@@ -110,7 +104,7 @@ class Fields:
                 raise InvalidInput(f"{kind}: no column for {field}: name it with --column {kind}.{field}=COLUMN")
 
     def text(self, row: Row, field: str) -> str:
-        """Return the field as text; "" if it is missing or null."""
+        """Return the field as text; "" if the field is missing or null."""
         value = row.get(self._column.get(field, ""))
         return "" if value is None else str(value)
 
@@ -127,7 +121,7 @@ class Fields:
 def readable_rows(
     kind: str, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary
 ) -> Iterator[tuple[Fields, NumberedRow]]:
-    """Yield the readable rows, with the column of each field; unreadable rows are rejected."""
+    """Yield the readable rows, with the column of each field. Unreadable rows are rejected."""
     fields: Fields | None = None
     for line in lines:
         if line.error:
@@ -138,7 +132,7 @@ def readable_rows(
 
 
 def check_columns(named: Mapping[str, str]) -> None:
-    """Raise `InvalidInput` if `named` has columns for an unknown kind of record, or for an unknown field."""
+    """Raise `InvalidInput` if `named` contains an unknown kind of record or an unknown field."""
     known = [f"{kind}.{field}" for kind, fields in COLUMNS.items() for field in fields]
     for name in named:
         if name not in known:
@@ -146,7 +140,6 @@ def check_columns(named: Mapping[str, str]) -> None:
 
 
 def member_record(fields: Fields, line: NumberedRow) -> MemberRecord:
-    """Return a row as a member. Without an id column, the name is the id."""
     row = line.row
     typed = fields.text(row, "name").strip()
     moment = fields.value(row, "created_at")
@@ -178,34 +171,34 @@ def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
 
 
 def _parsed_tags(value: Any) -> tuple[str, ...]:
-    """Return the tags in a list, or in a text that separates them by commas or spaces."""
     if isinstance(value, str):
         return tuple(tag.strip() for tag in value.split("," if "," in value else None) if tag.strip())
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def moment_of(value: Any) -> int:
-    """Return the Unix milliseconds of an ISO 8601 text (UTC by default), or of a number of seconds or milliseconds."""
+    """Return the Unix milliseconds of an ISO 8601 text (UTC without an offset), or of a number of seconds or milliseconds."""
     try:
         if isinstance(value, str) and not value.lstrip("-").replace(".", "", 1).isdigit():
             moment = datetime.fromisoformat(value.upper())
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         number = float(value)
-        # Seconds until the year 5138; greater numbers are milliseconds. Numbers that are not finite cannot be rounded.
+        # A number below 1e11 is in seconds, until the year 5138. A greater number is in milliseconds. A number that is
+        # not finite cannot be rounded.
         return round(number * 1000 if abs(number) < 1e11 else number)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"the time {value!r} is neither ISO 8601 nor a number") from None
 
 
 def read_lines(path: Path) -> Iterator[NumberedRow]:
-    """Iterate over the rows of a `.csv`, `.jsonl` or `.ndjson` file. Raises `OSError`, and `InvalidInput` for other formats."""
+    """Iterate over the rows of a `.csv`, `.jsonl` or `.ndjson` file. Raises `OSError`, and `InvalidInput` for another format."""
     is_csv = written_as_csv(path)
     with opened(path) as file:
         yield from _csv_lines(file) if is_csv else _json_lines(file)
 
 
 def written_as_csv(path: Path) -> bool:
-    """Return whether a file has rows of CSV rather than JSON. Raises `InvalidInput` for other kinds of files."""
+    """Return whether a file contains CSV; if not, it contains JSON. Raises `InvalidInput` for another format."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
         raise InvalidInput(f"{path.name}: unsupported file type; use .csv, .jsonl or .ndjson, optionally with .gz")
@@ -214,7 +207,7 @@ def written_as_csv(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[str]]:
-    """Open a text file. Invalid bytes are replaced, so that they do not stop the import."""
+    """Open a text file. Invalid bytes are replaced, so that they do not end the import."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -250,8 +243,6 @@ EXAMPLES = 5
 
 
 class Reason(msgspec.Struct):
-    """The number of records rejected for one reason, with examples."""
-
     count: int = 0
     examples: list[str] = msgspec.field(default_factory=list)
 
@@ -267,29 +258,26 @@ class RecordCounts(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    # Servers of version 0.2 send this field as `tallies`.
+    # This field is named `tallies` for servers of version 0.2.
     counts: dict[str, RecordCounts] = msgspec.field(name="tallies")
-    """Counts by kind of record."""
     notes: list[tuple[int, str, str]]
-    """Changes made to records: their number, and a description in singular and plural."""
+    """Kinds of changes made to records: the number of changes, and a description in singular and in plural."""
     seconds: float
     way: str = ""
-    """Whether the import ran in bulk or one by one, and why."""
+    """Whether the import ran in bulk or one by one, with the reason."""
     phases: dict[str, float] = {}
-    """Seconds by phase."""
 
 
 class Summary:
-    """Counts of an import, and an optional file with every rejection, as JSON lines of kind, record and reason."""
+    """The counts of an import. Every rejection may also be written to a file, as a JSON line with kind, record and reason."""
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
         self.counts: dict[str, RecordCounts] = {}
         self.way = ""
-        """Whether the import runs in bulk or one by one, and why."""
+        """Whether the import runs in bulk or one by one, with the reason."""
         self.seconds: dict[str, float] = {}
-        """Seconds by phase."""
         self.notes: dict[tuple[str, str], int] = {}
-        """Number of changes made to records, by description in singular and plural."""
+        """Number of changes made to records, by the description in singular and in plural."""
         self._refusals = refusals
 
     @contextmanager
@@ -315,7 +303,7 @@ class Summary:
             self._refusals.write(msgspec.json.encode(line) + b"\n")
 
     def note(self, one: str, many: str) -> None:
-        """Count a change: `one` and `many` follow the number, as in "text was cut" and "texts were cut"."""
+        """Count a change. The report shows `one` or `many` after the number, as in "1 text was cut" and "2 texts were cut"."""
         self.notes[one, many] = self.notes.get((one, many), 0) + 1
 
 
@@ -324,14 +312,17 @@ DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 TICKS = 1 << SEQUENCE_BITS
 """Ticks per millisecond: the number of ids that a shard has in a millisecond."""
 _MIDDLE_MS = 1_072_915_200_000
-"""2004-01-01T00:00:00Z."""
+"""2004-01-01T00:00:00Z in Unix milliseconds."""
 
 
 def ticks_of(moment: int) -> int:
-    """Return a time (Unix ms) in ticks (1,024 per ms) since the id epoch. Earlier times are mapped into the ten days after it."""
+    """Return a time (Unix ms) in ticks (1,024 per ms) since the id epoch.
+
+    A time before the epoch is mapped into the ten days after it.
+    """
     if moment >= EPOCH_MS:
-        # Earlier times are mapped into the first ten days of 2024, so ticks may collide. `OrderedIds` and `BackdatedIds` make
-        # the ids distinct.
+        # A time before the epoch is mapped into the first ten days of 2024, so ticks may collide. `OrderedIds` and
+        # `BackdatedIds` make the ids distinct.
         return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
         return max(0, moment) * DAY_MS * TICKS // _MIDDLE_MS
@@ -345,8 +336,8 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: ticks of the ids for times before the epoch, with which ids for the first days after the epoch may collide.
-        # `_behind`: how many of these ticks are below the last id.
+        # `_older`: ticks of the ids for times before the epoch. Ids for the first days after the epoch may collide with
+        # them. `_behind`: the number of these ticks below the last id.
         self._older = array("q")
         self._behind = 0
 
@@ -357,7 +348,7 @@ class OrderedIds:
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the id after the last one returned, for a photo or a further part of the last post."""
+        """Return the id after the previous id, for a photo or a further part of the same post."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -372,7 +363,7 @@ class OrderedIds:
 
 
 class BackdatedIds:
-    """Distinct ids for times in any order. If an id of that time and shard is used, the next free one is taken."""
+    """Distinct ids for times in any order. If the id of a time and shard is used, the next unused id is taken."""
 
     def __init__(self) -> None:
         self._given: set[int] = set()
@@ -381,7 +372,7 @@ class BackdatedIds:
         return self._next(ticks_of(moment), shard)
 
     def after(self, id_: int, shard: int) -> int:
-        """Return the next free id after `id_` on a shard: for a post's picture or, if the post's id is taken, for the post."""
+        """Return the next unused id after `id_` on a shard. It is for a post's picture, or for a post whose own id is used."""
         ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % TICKS
         return self._next(ticks + 1, shard)
 
@@ -396,7 +387,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post to store, its rejected tags, the number of accepted ones, and whether it was shortened or cleaned."""
+    """The text of a post, its rejected tags, the number of accepted tags, and whether the text was shortened or cleaned."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -406,9 +397,9 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record, followed by its tags, within `limit` characters as posts count them.
+    """Return the text of a record followed by its tags, within `limit` characters as the length of a post is counted.
 
-    If it does not fit, the text is shortened but not the tags.
+    If that is too long, the text is shortened; the tags are not.
     """
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
@@ -437,10 +428,10 @@ def _tags_within(names: tuple[str, ...], space_left: int) -> tuple[str, list[tup
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text of at most `limit` characters: shortened, if necessary, after a whole word and with an ellipsis."""
+    """Return a text of at most `limit` characters. A longer text is cut after a whole word and ends with an ellipsis."""
     if text_length(text) <= limit:
         return text
-    # No link, mention or tag contains a space, so the length of a text is the sum over its words and spaces.
+    # No link, mention or tag contains a space, so the length of a text is the sum of its words and spaces.
     space_left, end = limit - 1, 0
     for piece in _PIECES.finditer(text):
         space_left -= text_length(piece[0])
@@ -450,7 +441,7 @@ def cut(text: str, limit: int) -> str:
     if head := text[:end].rstrip():
         return head + "…"
     head = text.lstrip()[: limit - 1]
-    # A link may count more characters than it has.
+    # A link may count as more characters than it has.
     while head and (over := text_length(head) + 1 - limit) > 0:
         head = head[:-over]
     return head + "…"

@@ -39,10 +39,10 @@ _PATIENCE_SECONDS = 3_600.0
 
 
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
-    """Return the store if the import can be a bulk import, otherwise None; the summary says whether it can be one, and why.
+    """Return the store if the import can run in bulk, otherwise None. The summary says which, and why.
 
-    Raises `InvalidInput` if the settings of the import require a bulk import that is impossible, or if another bulk import
-    is unfinished.
+    Raises `InvalidInput` if the options of the import require a bulk import that is impossible, and if another bulk
+    import is unfinished.
     """
     store = network.store if isinstance(network.store, Loading) else None
     begun = await unfinished.begun(network.store)
@@ -67,7 +67,7 @@ async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) ->
 
 
 async def _against(network: AnyNetwork, sources: Sources) -> str:
-    """Return the reason why the import cannot be a bulk import; empty if it can."""
+    """Return the reason why the import cannot run in bulk; empty if it can."""
     store = network.store
     if not (isinstance(store, Loading) and store.loads):
         return "this kind of store does not support bulk import"
@@ -92,7 +92,10 @@ class _Import:
         self._folder = folder
 
     async def run(self, store: Loading | None) -> None:
-        """Import missing records, in bulk into `store` if there is one, and wait until their events are processed."""
+        """Import missing records and wait until their events are processed.
+
+        With a `store`, records are written directly into it.
+        """
         network, sources, summary = self._network, self._sources, self._summary
         people, posts, progress = self._people, self._posts, self._progress
         with summary.timed("reading"):
@@ -124,7 +127,7 @@ class _Import:
                 )
         with summary.timed("consequences"):
             await network.settle(_PATIENCE_SECONDS)
-            # Timelines that were read during the import lack the follows (see `admin/imports/follows.py`).
+            # Timelines that were read during the import lack the new follows (see `admin/imports/follows.py`).
             await network.effects.followers.changed(EVERYBODY)
             await network.timelines.clear()
         if begun:
@@ -144,7 +147,7 @@ class _Import:
         return names
 
     def _read(self) -> ImportedFollows:
-        """Read all files. Runs in a thread: the files may be long, and the process may be a server."""
+        """Read all files in a thread, because they may be long and the process may be a server."""
         sources, summary = self._sources, self._summary
         if sources.members:
             self._people.read(read_lines(sources.members), sources.columns, summary)
@@ -156,7 +159,7 @@ class _Import:
         return follows
 
     async def _begin_index(self) -> None:
-        """Mark the search index as empty so that it is filled from the graph: a bulk import emits no events for most records."""
+        """Mark the search index as empty, so that it is filled from the graph. A bulk import emits no events for most records."""
         index = self._network.effects.search.index
         if index.keeps:
             await index.keep_state(FillState(FORM))
@@ -165,8 +168,8 @@ class _Import:
 async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress = nothing) -> Summary:
     """Import missing records, and wait until their events are processed.
 
-    Raises `OSError` for a file that cannot be read, `InvalidInput` for an unknown format; rejected records
-    are in the summary.
+    Raises `OSError` for a file that cannot be read, and `InvalidInput` for an unknown format. Rejected records are in
+    the summary.
     """
     check_columns(sources.columns)
     store = await bulk_store(network, sources, summary)

@@ -296,30 +296,30 @@ def spoken(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
-_RISING = ReasonWords("one of its tags is trending")
-_VELOCITY = ReasonWords("it gets more reactions than usual for its author")
-_COMMON = ReasonWords("you and its author have followers or followed accounts in common")
-_TEXT = ReasonWords("it has text")
-_DESCRIBED = ReasonWords("its media have descriptions")
-_DESCRIBED_WITH_TEXT = ReasonWords("its media have descriptions, and it has text")
-_PARTLY_DESCRIBED = ReasonWords("some of its media have descriptions")
-_PARTLY_DESCRIBED_WITH_TEXT = ReasonWords("some of its media have descriptions, and it has text")
+_RISING = ReasonWords("one of the post's tags is trending")
+_VELOCITY = ReasonWords("the post gets more reactions than usual for its author")
+_COMMON = ReasonWords("you and the post's author have followers or followed accounts in common")
+_TEXT = ReasonWords("the post has text")
+_DESCRIBED = ReasonWords("the post's media have descriptions")
+_DESCRIBED_WITH_TEXT = ReasonWords("the post's media have descriptions, and it has text")
+_PARTLY_DESCRIBED = ReasonWords("some of the post's media have descriptions")
+_PARTLY_DESCRIBED_WITH_TEXT = ReasonWords("some of the post's media have descriptions, and it has text")
 _BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
     "tags": (
         0.0,
-        ReasonWords("you follow, like, share or use its tags, or asked for more of them"),
-        ReasonWords("you asked to see less of its tags or reported posts with them"),
+        ReasonWords("you follow, like, share or use the post's tags, or asked for more of them"),
+        ReasonWords("you asked to see less of the post's tags or reported posts with them"),
     ),
     "author": (
         0.0,
-        ReasonWords("you follow its author, reacted to their posts, or asked for more"),
-        ReasonWords("you asked to see less from its author or reported their posts"),
+        ReasonWords("you follow the post's author, reacted to their posts, or asked for more"),
+        ReasonWords("you asked to see less from the post's author or reported their posts"),
     ),
     # The value is less than 1/2 only if a single followee follows the author and none likes the post.
     "friends": (
         0.5,
-        ReasonWords("people you follow like it or follow its author"),
-        ReasonWords("someone you follow follows its author"),
+        ReasonWords("people you follow like the post or follow its author"),
+        ReasonWords("someone you follow follows the post's author"),
     ),
     "rising": (0.0, _RISING, _RISING),
     "velocity": (0.0, _VELOCITY, _VELOCITY),
@@ -351,11 +351,11 @@ def _nearby(value: float, facts: ReasonFacts) -> ReasonWords:
 
 def _seen(value: float, _recipe: Recipe) -> ReasonWords:
     if value >= 1.0:
-        return ReasonWords("you have liked, shared, saved, commented on or reacted to it")
+        return ReasonWords("you have liked, shared, saved, commented on or reacted to the post")
     times = round(-math.log2(1.0 - value))
     if times == 1:
-        return ReasonWords("you have seen it once")
-    return ReasonWords("you have seen it %(n)s times", {"n": times})
+        return ReasonWords("you have seen the post once")
+    return ReasonWords("you have seen the post %(n)s times", {"n": times})
 
 
 def _freshness(value: float, recipe: Recipe) -> ReasonWords:

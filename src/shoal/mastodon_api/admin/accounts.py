@@ -91,7 +91,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 async def list_accounts(context: Context, params: AccountsQuery) -> object:
     """List accounts, newest first. A page may have fewer than `limit`; follow its Link header for more."""
     if params.remote or params.ip or params.by_domain:
-        # There are no remote accounts, and IP addresses are not stored.
+        # These filters match no account: there are no remote accounts, and IP addresses are not stored.
         return b"[]"
     return await _account_page(context, params, _states(params), _roles(params.staff, ()))
 
@@ -118,7 +118,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
 async def _account_page(
     context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
 ) -> object:
-    """List the members in all of these states with one of these roles (any role if empty)."""
+    """List the members who are in all of these states and have one of these roles. An empty set of roles allows every role."""
     inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
 
     def test(member: Member) -> bool:
@@ -134,7 +134,8 @@ async def _account_page(
     if params.email:
         found = Members([], None)
         member = await members.find(context.app.writes, params.email) if "@" in params.email else None
-        # A caller who may not see the address must not learn its owner either.
+        # If the caller may not see the address of this member, do not show the member at all: that would reveal who has
+        # the address.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
@@ -147,7 +148,7 @@ async def _account_page(
 
 
 async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member], bool]) -> Members:
-    """Return a page of the members with a role who pass `test`. Moderators and admins are few, and in a separate list."""
+    """Return a page of the members with a role who pass `test`. They are read from the separate list of moderators and admins."""
     listed = await app_context.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(app_context.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
@@ -157,7 +158,10 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them; two reads. An e-mail address is included only for members of a lower role."""
+    """Return members as moderators see them, with two reads.
+
+    The e-mail address is included only for members whose role is lower than the caller's.
+    """
     members = {member.id: member for member in found}
     known = await profiles(context.app.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await context.app.graph.obj_get([member.login_id for member in found if member.login_id])
@@ -223,7 +227,7 @@ _ACTS: dict[str, Command] = {
 
 
 def _add(name: str, command: Command, what: str) -> None:
-    """Add the route for a command that approves a member or undoes a moderation action."""
+    """Add a route that approves a member, or undoes a moderation action, by `command`. `what` is its summary."""
 
     @router.post(f"/api/v1/admin/accounts/{{id}}/{name}", scope="admin:write:accounts", answer=AdminAccount, what=what)
     async def handler(context: Context, params: One) -> object:
@@ -251,7 +255,7 @@ async def reject(context: Context, params: One) -> object:
 
 
 async def _target(context: Context, id_: int) -> Member:
-    """Return a member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
+    """Return the member with this id if the caller may moderate them. Raises `NotFound` or `NotAllowed`."""
     found = await members_by_id(context.app.graph, (actor(context), id_))
     if id_ not in found:
         raise NotFound("Record not found")

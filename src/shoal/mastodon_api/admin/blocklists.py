@@ -262,7 +262,6 @@ async def unblock_network(context: Context, params: One) -> None:
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
-    """Raise `InvalidInput` for a block of the caller's own address, which they could not undo."""
     if severity is IpSeverity.NO_ACCESS and contains(network, client_of(context.request.scope)):
         raise InvalidInput("Ip includes your own address: you would lock yourself out", field="ip")
 

@@ -48,13 +48,15 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
 class Resolving(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     upheld: bool | None = None
-    """Whether the report is justified. By default, whether the account or the statuses were moderated, or one of the
-    statuses is gone."""
+    """Whether the report is justified.
+
+    By default, it is if the account or one of its reported statuses was moderated, or if a reported status was deleted.
+    """
 
 
 @router.get("/api/v1/admin/reports", scope="admin:read:reports", answer=list[AdminReport])
 async def list_reports(context: Context, params: ReportsQuery) -> object:
-    """List open (or `resolved`) reports, newest first."""
+    """List open reports, newest first; with `resolved`, list resolved reports."""
     cursor = cursor_of(params, 100, 200)
     query = ReportFilter(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await moderation.reports_page(context.app.graph, cursor, query)
@@ -94,7 +96,7 @@ async def unassign(context: Context, params: One) -> object:
 
 @router.post("/api/v1/admin/reports/{id}/resolve", scope="admin:write:reports", answer=AdminReport)
 async def resolve(context: Context, params: Resolving) -> object:
-    """Resolve a report and notify the reporter. Unless it is upheld, its statuses return to public lists."""
+    """Resolve a report and notify the reporter. If the report is not upheld, its statuses return to public lists."""
     writes = context.app.writes
     return await _done(
         context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
@@ -117,7 +119,7 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
-    """Return reports with their accounts and statuses, which are read together."""
+    """Return the entities of reports. The accounts and statuses of all reports are read together."""
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(context.app.graph, list(ids))
     accounts = {int(account.id): account for account in await shown(context, list(people.values()))}

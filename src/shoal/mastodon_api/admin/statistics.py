@@ -37,7 +37,7 @@ class MeasureDay(msgspec.Struct):
 
 
 class Measure(msgspec.Struct, kw_only=True):
-    """A number by day. `previous_total` covers the preceding period of the same length; null if it is unknown."""
+    """A measure by day. `previous_total` is the total of the preceding period of equal length; null if it is unknown."""
 
     key: str
     unit: str | None
@@ -65,7 +65,7 @@ class Dimension(msgspec.Struct):
 
 
 class CohortPeriod(msgspec.Struct):
-    """How many members of a cohort posted in the period from `date`; `rate` is their fraction of the cohort, 0 to 1."""
+    """How many members of a cohort posted in the period that begins on `date`. `rate` is their fraction of the cohort, 0 to 1."""
 
     date: str
     rate: float
@@ -73,7 +73,7 @@ class CohortPeriod(msgspec.Struct):
 
 
 class Cohort(msgspec.Struct):
-    """Members who joined in the period that begins on `period`, and how many of them posted in it and in later periods."""
+    """Members who joined in the period that begins on `period`, and how many of them posted in that period and in later ones."""
 
     period: str
     frequency: Frequency
@@ -92,13 +92,13 @@ class OfTag(msgspec.Struct, frozen=True):
 
 
 class OfServer(msgspec.Struct, frozen=True):
-    """The server of the fediverse that a measure or dimension is about."""
+    """The server of the fediverse that a measure or dimension is about, by its domain."""
 
     domain: _Text
 
 
 class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
-    """A period in days (UTC), both ends included; by default the 30 days that end today."""
+    """A period of whole days (UTC), from `start_at` to `end_at`, both included. By default, it is the 30 days that end today."""
 
     start_at: _Moment = ""
     end_at: _Moment = ""
@@ -160,14 +160,20 @@ MeasureKey = Literal[
 
 
 class _Series(NamedTuple):
-    """Numbers by day and for the whole period. The latter counts a member active on two days only once."""
+    """A number for each day, and a number for the whole period.
+
+    A member who was active on two days counts once in the whole period.
+    """
 
     days: Sequence[int]
     total: int
 
 
 async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
-    """Return one measure, with its total in the previous period. Raises `InvalidInput` if its tag or server is missing."""
+    """Return a measure, with its total in the previous period.
+
+    Raises `InvalidInput` if the measure needs a tag or server and the request has none.
+    """
     app_context, figures, tags, period, subjects = question
     before: int | None
     if key.startswith("tag_"):
@@ -175,7 +181,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         here = _of_tag(key, await tags.of(tag, period), period)
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
-        # There are no remote accounts.
+        # The measure is about another server, and there are no remote accounts.
         subjects.check_elsewhere(key, app_context)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
@@ -218,7 +224,7 @@ async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: 
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
-        # The preceding period has too many uses to count, so its total is unknown.
+        # The tag has too many uses in the preceding period to count them, so their total is unknown.
         return None
 
 
@@ -227,7 +233,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # The only server is this one, which counts if the tag was used.
+        # Tags are used on this server only. It counts as one server if the tag was used.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -249,7 +255,10 @@ _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
 async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
-    """Return the first values of a dimension, most frequent first. Raises `InvalidInput` if its tag or server is missing."""
+    """Return the most frequent values of a dimension.
+
+    Raises `InvalidInput` if the dimension needs a tag or server and the request has none.
+    """
     return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 
@@ -275,7 +284,7 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
-            # There are no remote accounts.
+            # The dimension is about another server, and there are no remote accounts.
             subjects.check_elsewhere(key, app_context)
             return []
 
@@ -285,7 +294,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return a value for each app, with its name and its number of posts. Deleted apps are included."""
+    """Return a value for each app: its name, and its number of posts. Deleted apps are included."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -297,7 +306,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return the value for this server, the only value of a dimension by server; an empty list if the number is 0."""
+    """Return the values of a dimension by server: this server with the number, or no value if the number is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 
@@ -317,11 +326,11 @@ def _row(key: str, name: str, value: str) -> DimensionValue:
 
 
 _COHORT_DAYS = 92
-"""Maximum days of a retention period by day. By month, the limit of all statistics applies."""
+"""Maximum number of days in a retention request by day. A request by month has the general limit of statistics."""
 _DEFAULT_DAYS = 30
 _EPOCH = date(1970, 1, 1)
 _LAST_MS = 8_000 * 365 * DAY_MS
-"""An upper bound well below the maximum date."""
+"""The latest time that a request may name. It is well below the maximum of `datetime`."""
 
 
 class Measures(Subjects, frozen=True, kw_only=True):
@@ -381,7 +390,7 @@ async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
 
 @router.post("/api/v1/admin/retention", scope="admin:read", answer=list[Cohort])
 async def retention(context: Context, params: Retention) -> list[Cohort]:
-    """Return the retention of members by when they joined: how many posted in that day or month, and in later ones."""
+    """Return how many of the members who joined in a day or month posted in that period, and in each later period."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
         raise InvalidInput(f"end_at: a period by day has at most {_COHORT_DAYS} days", field="end_at")
@@ -389,7 +398,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
     figures = await _known(context.app, period)
-    # With a million members this takes a second; other requests must not wait for it.
+    # In a thread, because with a million members this takes a second and would block other requests.
     cohorts = await asyncio.to_thread(figures.retention, starts, period.last)
     return [
         Cohort(
@@ -438,5 +447,4 @@ def _day(text: str, field: str) -> int:
 
 
 def _month(day: int) -> int:
-    """Return the first day of the month of a day."""
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days

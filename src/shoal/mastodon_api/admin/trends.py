@@ -32,7 +32,7 @@ _log = logging.getLogger("shoal.moderation")
 
 
 class AdminTag(Tag, kw_only=True):
-    """A tag, and whether it may trend."""
+    """A tag, and whether moderators allow it to trend."""
 
     trendable: bool
     usable: bool = True
@@ -40,7 +40,7 @@ class AdminTag(Tag, kw_only=True):
 
 
 class AdminStatus(Status, kw_only=True):
-    """A status, and whether it may trend. Trends need no review in advance."""
+    """A status, and whether moderators allow it to trend. It may trend without being reviewed first."""
 
     trendable: bool
     requires_review: bool = False
@@ -51,7 +51,7 @@ class AdminTrendsQuery(msgspec.Struct, frozen=True):
 
 
 class TagParams(msgspec.Struct, frozen=True):
-    """A tag by id, if it is in the list, or by name."""
+    """A tag. `id` is the name of the tag, or the id of a tag that `GET /api/v1/admin/trends/tags` lists."""
 
     id: Annotated[str, Meta(max_length=400)]
 
@@ -106,7 +106,7 @@ async def reject_status(context: Context, params: One) -> object:
 
 
 async def _review_status(context: Context, id_: int, *, trendable: bool) -> object:
-    """Set whether a status may trend. Only publicly visible statuses can. Raises `NotFound`."""
+    """Set whether a status may trend. Raises `NotFound` for a status that is not public."""
     found = await hydrate(context.app.graph, None, (id_,))
     if not found or found[0].share is not None:
         raise NotFound("Record not found")
@@ -126,7 +126,7 @@ async def _denied(app_context: AppContext) -> list[str]:
 
 
 async def _named(app_context: AppContext, text: str) -> str:
-    """Return a tag by name or id. An id is a hash of the name, so it is only found among the listed tags."""
+    """Return the tag with this name or id. An id is a hash of a name, so only listed tags can be found by their id."""
     if not text.isdecimal():
         try:
             return check_tag(text)

@@ -115,7 +115,7 @@ class TimelinesAccess(msgspec.Struct, kw_only=True):
 
 
 class ConfigurationV2(Configuration, kw_only=True):
-    """Limits and URLs in the format of API v2."""
+    """The configuration of the server in the format of API v2."""
 
     urls: InstanceUrls
     vapid: PushKey
@@ -243,7 +243,7 @@ class Nodeinfo(msgspec.Struct, kw_only=True):
 
 
 class Activity(msgspec.Struct):
-    """Activity of one week, as strings; `week` is its start in Unix seconds."""
+    """The activity of a week. `week` is its start in Unix seconds. All numbers are strings."""
 
     week: str
     statuses: str

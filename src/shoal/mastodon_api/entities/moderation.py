@@ -59,7 +59,7 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     invite_request: str | None
     """Why the member wants to join, if sign-ups need approval."""
     invited_by_account_id: str | None
-    """The member who invited them."""
+    """The member whose invitation was used."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):
@@ -91,7 +91,6 @@ def rules_of(settings: Settings) -> list[Rule]:
 
 
 def report(filed: model.Report, target: Account) -> Report:
-    """Return a report as its reporter sees it."""
     return Report(
         id=str(filed.id),
         action_taken=bool(filed.closed_at),

@@ -19,14 +19,14 @@ class Notification(msgspec.Struct, kw_only=True):
     created_at: str
     account: Account
     status: Status | UnsetType = UNSET
-    """The status of the notification; for a favourite or reblog, the member's own."""
+    """The status that the notification is about. For a favourite or reblog, it is a status of the notified member."""
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
     """The emoji of a reaction."""
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
-    """Similar notifications, as far as they are on one page."""
+    """Similar notifications. It contains only notifications of one page."""
 
     group_key: str
     notifications_count: int
@@ -36,7 +36,7 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     page_max_id: str
     latest_page_notification_at: str
     sample_account_ids: list[str]
-    """The newest accounts."""
+    """The accounts of the newest notifications in the group."""
     status_id: str | UnsetType = UNSET
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
@@ -105,14 +105,17 @@ class NotificationRequest(msgspec.Struct, kw_only=True):
     created_at: str
     updated_at: str
     notifications_count: str
-    """Up to 100."""
+    """The number as a string, at most 100."""
     account: Account
     last_status: Status | UnsetType = UNSET
     """The status of the newest filtered notification, if it has one."""
 
 
 class Merged(msgspec.Struct):
-    """Whether accepted notifications are merged into the list: always true, because the request that accepts them does that."""
+    """Whether accepted notifications are merged into the list of notifications.
+
+    It is always true, because accepting merges them at once.
+    """
 
     merged: bool = True
 
@@ -140,7 +143,7 @@ class WebPushSubscription(msgspec.Struct):
     id: str
     endpoint: str
     standard: bool
-    """Whether messages are encrypted according to RFC 8291 and 8292; otherwise according to earlier drafts."""
+    """Whether messages are encrypted by RFC 8291 and 8292. If not, they are encrypted by earlier drafts."""
     alerts: dict[str, bool]
     policy: str
     server_key: str

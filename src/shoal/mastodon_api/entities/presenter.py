@@ -35,16 +35,16 @@ WHOLE = -1
 """No limit on the data of a post."""
 _STATE = (b"favourited", b"reblogged", *[mark.state.encode() for mark in POST_MARKS], b"muted")
 _MUTED = 2 + len(POST_MARKS)
-"""The viewer's actions on a status, in the order of their bits in the flags of its tail (see `_tail`). Two more bits follow."""
+"""The bits of `flags` in `_tail`: one for each action in `_STATE`, then two more."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the last JSON fields of a status, which depend on the viewer, with placeholders for its three counts.
+    """Return the last JSON fields of a status, which depend on the viewer. Its three counts are placeholders.
 
-    `poll` and `filtered` are JSON, or placeholders for it. The bits of `flags` are the viewer's actions (`_STATE`), whether the
-    post is pinned, and whether it is the viewer's own.
+    `poll` and `filtered` are JSON, or placeholders for JSON. The bits of `flags` are the viewer's actions (`_STATE`),
+    whether the post is pinned, and whether the viewer is its author.
     """
     state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
@@ -52,26 +52,31 @@ def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
 
 
 _TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(2 * _OWN))
-"""Tails by flags, to be formatted with the poll, the three counts and the filter matches."""
+"""Tails by flags, with placeholders for the poll, the three counts and the filter matches."""
 _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
-"""Tails by flags for a status without poll and filter matches, the common case; to be formatted with the counts."""
+"""Tails by flags for a status without poll and filter matches, which most statuses are. They have placeholders for the counts."""
 _AUTHOR = b',"reblog":null,"account":'
 _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
 
 def _weight(made: bytes) -> int:
-    """Return the size of encoded JSON in kilobytes, rounded up."""
     return 1 + len(made) // 1024
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether to include a post's custom data: always for its author, else if it has at most `data` bytes."""
+    """Return whether a status includes the post's custom data.
+
+    It does for the author, and otherwise if the data has at most `data` bytes.
+    """
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
-    """Return the post as the viewer sees it: if moderators marked the author as sensitive, it is sensitive for everyone else."""
+    """Return the post as the viewer sees it.
+
+    If moderators marked the author as sensitive, the post is sensitive for everyone but the author.
+    """
     post, author = entry.post, entry.author.member
     if author.sensitized and viewer != author.id and is_sensitive(post, author):
         return replace(post, sensitive=True)
@@ -79,14 +84,14 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 
 
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
-    """Insert the emoji reactions of a post, if any, before the end of the last piece of JSON."""
+    """Insert the emoji reactions of a post before the end of the last piece of JSON."""
     if entry.emoji:
         found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
 
 
 class Presenter:
-    """Encodes entries and profiles as JSON, with a cache of about `size` KB for each kind of JSON fragment."""
+    """Encodes entries and profiles as JSON. There is a cache of about `size` KB for each kind of JSON fragment."""
 
     def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = now_ms) -> None:
         self._graph = graph
@@ -101,14 +106,16 @@ class Presenter:
             "share-json": self._shares,
             "account-json": self._accounts,
         }
-        """The caches by name, for metrics."""
+        """The caches by name, which metrics report."""
 
     async def page(
         self, viewer: int | None, entries: Sequence[Entry], data: int = 0, *, filters_applied: bool = False
     ) -> bytes:
-        """Return a JSON array of statuses; statuses of others include their data if it has at most `data` bytes.
+        """Return a JSON array of statuses.
 
-        `filters_applied` means that the entries already list the viewer's filters that match them.
+        A status of another member includes its custom data if the data has at most `data` bytes.
+
+        `filters_applied` means that the entries already contain the matches of the viewer's filters.
         """
         await self._learn_apps(entries)
         return self.present_page(viewer, entries if filters_applied else await self._filtered(viewer, entries), data)
@@ -129,7 +136,7 @@ class Presenter:
         return {entry.id: self._status(viewer, entry, data) for entry in await self._filtered(viewer, entries)}
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
-        """Return a JSON array of statuses. Their apps must be in the cache, unless no app is shown."""
+        """Return a JSON array of statuses. The apps of the statuses must be in the cache, unless the statuses do not show apps."""
         pieces: list[bytes] = []
         for entry in entries:
             pieces.append(b"," if pieces else b"[")
@@ -151,7 +158,7 @@ class Presenter:
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries, each with the viewer's filters of all contexts that match it."""
+        """Return the entries with the matches of the viewer's filters of all contexts."""
         return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:
@@ -209,7 +216,7 @@ class Presenter:
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
         """Encode the first fields of a status, up to its author.
 
-        Statuses with the data of the post (`whole`) are cached under the negative id of the post.
+        The cache key of a status with custom data (`whole`) is the negative id of the post.
         """
         media = entry.media
         shared_by = entry.shared_by if entry.share is None else None
@@ -217,7 +224,7 @@ class Presenter:
             return _encode(self._telling(self._made(entry, post, whole=whole), shared_by, ranking))[:-1] + _AUTHOR
         name = -post.id if whole else post.id
         known = self._posts.get(name)
-        # The graph caches decoded objects, so this usually compares identities.
+        # Compare identities first: the graph caches decoded objects, so they are usually identical.
         if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
             return known[2]
         made = _encode(self._made(entry, post, whole=whole))[:-1] + _AUTHOR
@@ -231,7 +238,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add the other sharers of a post and the reasons for its rank, which are not cached because they differ between pages."""
+        """Add the other sharers of a post and the reasons for its rank. They differ between pages, so they are not cached."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]

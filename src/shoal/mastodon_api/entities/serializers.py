@@ -57,12 +57,11 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def netloc(self) -> str:
-        """The host and port of the root, without the port if it is the default."""
         return urlsplit(self.root).netloc
 
     @property
     def path(self) -> str:
-        """The path of the root URL, without a trailing slash; empty if there is none."""
+        """The path of the root URL without a trailing slash; empty if the root has no path."""
         return urlsplit(self.root).path
 
     @property
@@ -74,21 +73,20 @@ class Addresses(msgspec.Struct, frozen=True):
         return f"{self.root}/@{name}"
 
     def status(self, name: str, id_: int) -> str:
-        """Return the URL of a post or share, which ends with the id, because clients read the id from there."""
+        """Return the URL of a post or share. It ends with the id, because clients read the id there."""
         return f"{self.root}/@{name}/{id_}"
 
     def tag(self, name: str) -> str:
         return f"{self.root}/tags/{quote(name)}"
 
     def recipe(self, recipe: Recipe) -> str:
-        """Return the URL of a page that shows a recipe for ranked feeds and lets the viewer adopt it."""
+        """Return the URL of the page that shows a ranking recipe, on which the viewer can adopt the recipe."""
         return recipe_link(self.root, recipe)
 
     def media(self, key: str) -> str:
         return f"{self.root}/media/{key}"
 
     def download(self, key: str) -> str:
-        """Return the URL of a file that browsers save instead of showing it."""
         return f"{self.media(key)}?download"
 
     def avatar(self, key: str) -> str:
@@ -98,7 +96,7 @@ class Addresses(msgspec.Struct, frozen=True):
         return self.media(key) if key else self.root + MISSING_HEADER
 
     def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
-        """Return a text by a member as HTML, with links for its mentions, tags and URLs."""
+        """Return a member's text as HTML. Mentions, tags and URLs become links."""
         urls = {mention.name: self.account(mention.name) for mention in mentions}
         return to_html(text, mentions=urls, tag_url=self.tag, domain=self.domain)
 
@@ -206,7 +204,6 @@ VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
 
 
 def moment(milliseconds: int) -> str:
-    """Format Unix milliseconds as ISO 8601 with milliseconds and a Z."""
     whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
     return f"{whole}.{milliseconds % 1000:03d}Z"
 
@@ -252,8 +249,8 @@ def role(value: Role) -> entities.Role:
     return _ROLES[value]
 
 
-# Mastodon's permission bits: a moderator sees the dashboard (8) and the log (4), and manages users (1024), reports (16) and
-# trends (256); an admin has all bits.
+# Mastodon's permission bits. A moderator may view the dashboard (8) and the log (4), and manage users (1024), reports
+# (16) and trends (256). An admin has all bits.
 _ROLES = {
     Role.NONE: entities.Role(),
     Role.MODERATOR: entities.Role(id="1", name="Moderator", permissions="1308", highlighted=True),
@@ -301,14 +298,13 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
 
 
 def _inline(html: str) -> str:
-    """Remove the paragraph tags from HTML, for use in a table cell."""
     return html.removeprefix("<p>").removesuffix("</p>")
 
 
 def content(
     post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
 ) -> entities.StatusContent:
-    """Return the fields of a status that only an edit changes, with the post's custom `data` or without."""
+    """Return the fields of a status that change only with an edit. The post's custom `data` may be left out."""
     url = at.status(author, post.id)
     return entities.StatusContent(
         id=str(post.id),
@@ -352,7 +348,7 @@ def _place(place: Place) -> entities.Place:
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
-    """Return a share as a separate status. Its text is empty: the text is in the shared post."""
+    """Return the fields of a share as a separate status. Its text is empty, because the shared post has the text."""
     url = at.status(sharer, share.id)
     return entities.StatusContent(
         id=str(share.id),
@@ -364,7 +360,7 @@ def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusCo
 
 
 def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
-    """Return a poll as of a time (Unix ms). Votes per option may be hidden until it closes, even from its author."""
+    """Return a poll at a time (Unix ms). Until it closes, a poll may hide the votes per option, even from its author."""
     shown, over = view.poll, bool(view.poll.expires_at) and view.poll.expires_at <= now
     hidden = shown.hide_totals and not over
     own = viewer == shown.owner_id
@@ -423,12 +419,12 @@ def relationship(other_id: int, relation: Relation) -> entities.Relationship:
 
 
 def application(app: App, push_key: str) -> entities.Application:
-    """Return an app without its secret. `push_key` is the server's public key for web push; empty for none."""
+    """Return an app without its secret. `push_key` is the server's public key for web push, or empty."""
     return entities.Application(**_application(app, push_key))
 
 
 def credential_application(app: App, secret: str, push_key: str) -> entities.CredentialApplication:
-    """Return an app with its secret. `push_key` is the server's public key for web push; empty for none."""
+    """Return an app with its secret. `push_key` is the server's public key for web push, or empty."""
     fields = _application(app, push_key)
     return entities.CredentialApplication(**fields, client_id=str(app.id), client_secret=secret)
 
@@ -446,7 +442,6 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
 
 
 def token(made: Token, text: str) -> entities.Token:
-    """Return a new access token with its secret text, which is known only when the token is created."""
     return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
 
 
@@ -464,7 +459,7 @@ class FamiliarFollowers(msgspec.Struct):
 
 
 class FollowedPeriod(msgspec.Struct):
-    """A period of a follow. `since` is null if it is unknown, and `until` is null while the follow lasts."""
+    """A period of a follow. `since` is null if the start is unknown. `until` is null if the follow has not ended."""
 
     since: str | None
     until: str | None
@@ -483,7 +478,7 @@ class RelationshipTimes(msgspec.Struct):
 
 
 class FollowersAtDay(msgspec.Struct):
-    """Followers at the end of a day (UTC), or now if the day is today, and the follows that began and ended in that day."""
+    """The number of followers at the end of a day (UTC), or now for today, and how many follows began and ended that day."""
 
     day: str
     followers: int
@@ -543,7 +538,6 @@ def user_list(found: MemberList) -> UserList:
 
 
 def preferences(member: Member) -> Preferences:
-    """Return the posting preferences of a member; most reading preferences are up to the client."""
     return Preferences(
         visibility=WIRE_VISIBILITY[member.default_visibility],
         sensitive=member.default_sensitive,

@@ -32,7 +32,7 @@ class Original(msgspec.Struct, kw_only=True):
     frame_rate: str | UnsetType = UNSET
     """Frames per second, as a fraction: `30/1`."""
     duration: float | UnsetType = UNSET
-    """Seconds."""
+    """Duration in seconds."""
     bitrate: int | UnsetType = UNSET
     """Bits per second."""
     audio_encode: str | UnsetType = UNSET
@@ -71,12 +71,12 @@ class PhotoDetails(msgspec.Struct, kw_only=True):
     camera: str | None
     lens: str | None
     exposure_time: float | None
-    """Seconds."""
+    """Exposure time in seconds."""
     aperture: float | None
     """The f-number."""
     iso: int | None
     focal_length: float | None
-    """Millimeters."""
+    """Focal length in millimeters."""
     taken_at: str | None
     """Date and time by the clock of the camera, without a time zone: `2026-11-24T18:30:00`."""
 
@@ -85,9 +85,9 @@ class MediaExtras(msgspec.Struct, kw_only=True):
     """Properties of a file that Mastodon does not have."""
 
     original_url: str | UnsetType = UNSET
-    """The largest file of an image without metadata, as a download; present if the author of the status allows downloads."""
+    """URL that downloads the largest file of an image, without metadata; present if the author of the status allows downloads."""
     details: PhotoDetails | UnsetType = UNSET
-    """Present if there are any and the author shows them."""
+    """Present if the camera stored details and the author shows them."""
 
 
 class MediaAttachment(msgspec.Struct, kw_only=True):
@@ -158,7 +158,7 @@ class Location(msgspec.Struct):
     """Where a member lives, as they state it."""
 
     country: str
-    """Two-letter code (ISO 3166-1)."""
+    """Two-letter code of the country (ISO 3166-1)."""
     town: str | None
 
 
@@ -272,7 +272,7 @@ class StatusTag(msgspec.Struct):
 
 
 class StatusApplication(msgspec.Struct):
-    """The app that a status was written with."""
+    """The app with which a status was written."""
 
     name: str
     website: str | None
@@ -286,14 +286,17 @@ class Place(msgspec.Struct):
     town: str | UnsetType = UNSET
     """The name of the town, if the server knows the names of places."""
     country: str | UnsetType = UNSET
-    """The two-letter code of its country (ISO 3166-1)."""
+    """The two-letter code of the town's country (ISO 3166-1)."""
 
 
 class SharedBy(msgspec.Struct):
-    """Other accounts that reblogged a status, whose reblogs would appear just above it in a home timeline or list."""
+    """Other accounts that reblogged a status.
+
+    Their reblogs are omitted, because they would be just above it in a home timeline or list.
+    """
 
     accounts: list[Account]
-    """The first three."""
+    """The first three of these accounts."""
     count: int
 
 
@@ -302,7 +305,7 @@ class RankingTerm(msgspec.Struct):
 
     name: str
     value: float
-    """-1 to 1."""
+    """From -1 to 1."""
     weight: float
     contribution: float
     words: str
@@ -339,9 +342,9 @@ class Extras(msgspec.Struct, omit_defaults=True):
 
 
 class StatusContent(msgspec.Struct, kw_only=True):
-    """The keys of a status that every viewer sees alike and that only an edit changes.
+    """The keys of a status that are identical for all viewers and change only with an edit.
 
-    For a share, these are the keys of the share itself; `reblog` has those of the shared status.
+    For a share, they belong to the share itself; `reblog` contains the keys of the shared status.
     """
 
     id: str
@@ -408,7 +411,7 @@ class FilterResult(msgspec.Struct, kw_only=True):
 
 
 class EmojiReaction(msgspec.Struct):
-    """An emoji on a status: its count, and whether the caller added it."""
+    """An emoji on a status: its count, and whether the caller added the emoji."""
 
     name: str
     count: int
@@ -428,7 +431,7 @@ class PleromaExtras(msgspec.Struct):
 
 
 class Status(StatusContent, kw_only=True):
-    """A post or share, as seen by a viewer. The keys about the viewer, such as `favourited`, are absent for anonymous callers."""
+    """A post or share. Keys about the viewer, such as `favourited`, are absent for anonymous callers."""
 
     account: Account
     reblog: Status | None
@@ -446,7 +449,7 @@ class Status(StatusContent, kw_only=True):
     reactions: list[EmojiReaction] | UnsetType = UNSET
     """Emoji on the status, oldest first; absent if there are none."""
     pleroma: PleromaExtras | UnsetType = UNSET
-    """The same as `reactions`, for Pleroma clients."""
+    """Equal to `reactions`, for Pleroma clients."""
     text: str | UnsetType = UNSET
     """The source text; only in the response to a deletion."""
 
@@ -475,7 +478,7 @@ class Likers(msgspec.Struct):
 
 
 class Received(msgspec.Struct):
-    """Likes and shares of all posts of an account."""
+    """Numbers of likes and shares of all posts of an account."""
 
     likes: int
     shares: int

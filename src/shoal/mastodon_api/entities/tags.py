@@ -48,8 +48,8 @@ class WindowWarmth(msgspec.Struct):
 class CloudReasons(msgspec.Struct):
     """Why a tag is in the cloud. `recent_uses` and `recent_accounts` count today and yesterday (UTC).
 
-    `loudest` is the fraction of the recent uses by the most active account; `surprise` grows with the ratio of the warmth of
-    the day to that of the week.
+    `loudest` is the fraction of the recent uses by the most active account. `surprise` grows with the ratio of the
+    day's warmth to the week's.
     """
 
     warmth: WindowWarmth
@@ -74,7 +74,7 @@ class CloudTag(msgspec.Struct):
 
 
 class Cloud(msgspec.Struct):
-    """The tag cloud; all uses before `complete_to` are counted."""
+    """The tag cloud. All uses of tags before `complete_to` are counted."""
 
     order: str
     version: int
@@ -84,7 +84,10 @@ class Cloud(msgspec.Struct):
 
 
 class AlikeTag(msgspec.Struct):
-    """A tag related to another tag. `together` is how many of the other tag's newest posts have both; `likeness` is 0 to 1."""
+    """A tag related to another tag.
+
+    `together` is the number of the other tag's newest posts that have both tags. `likeness` is from 0 to 1.
+    """
 
     name: str
     form: str
@@ -113,7 +116,7 @@ def tag(
     mine = following is not None
     unused = [DayCount(today - back, 0, 0) for back in range(HISTORY)]
     return Tag(
-        # Tag ids are negative, but an id in JSON consists of digits only.
+        # Tag ids are negative numbers, but clients expect ids that consist of digits.
         id=str(-tag_id(name)),
         name=name,
         url=at.tag(name),
@@ -150,7 +153,6 @@ def alike(found: RelatedTag, at: Addresses) -> AlikeTag:
 
 
 def _short(number: float) -> float:
-    """Round a number to four decimal places."""
     return round(number, 4)
 
 
@@ -176,8 +178,7 @@ class SuggestionReason(msgspec.Struct):
     source: str
     """`friends`, `followers`, `follows_you`, `liked`, `tags` or `nearby`."""
     number: float
-    """The number of mutual connections, followers, liked posts or tags, or the distance in kilometers, depending on the
-    source."""
+    """The number of mutual connections, followers, liked posts or tags; for `nearby`, the distance in kilometers."""
     value: float
     """Strength of the reason, 0 to 1."""
     weight: float

@@ -36,12 +36,12 @@ from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.handles import BLUESKY, MOST_HANDLES, FollowList, ForeignHandle, read_handle
 
 MAX_BLOCK = 4 << 20
-"""Maximum size of a block in bytes; a record has at most one MiB, a tree node far less."""
+"""Maximum bytes of a block. A record has at most one MiB; a tree node has far less."""
 MAX_BLOCKS = 2_000_000
 _MOST_READ = 2
-"""Bytes that may be read per byte of the file. Records with equal content are one block, which is read for each of them."""
+"""Bytes that may be read for each byte of the file. Records with equal content are one block, which is read for each of them."""
 _SPARE = 16 << 20
-"""Bytes that may be read in addition, whatever the size of the file."""
+"""Bytes that may be read in addition to `_MOST_READ`, whatever the size of the file."""
 _MAX_KEY = 1_024
 """Maximum size of a record key in bytes, as in the AT Protocol."""
 _CID_BYTES = 36
@@ -50,14 +50,14 @@ _DAMAGED = "file: this repository file is damaged and cannot be read"
 
 
 class RepoRecord(NamedTuple):
-    """A record of a Bluesky repository, with its key `<collection>/<name>`. The value is None if it is missing or damaged."""
+    """A record of a Bluesky repository. Its key is `<collection>/<name>`. Its value is None if it is missing or damaged."""
 
     key: str
     value: dict[str, Any] | None
 
 
 class Repository:
-    """The newest state of a repository in a CAR file, which must stay open while it is read."""
+    """The newest state of a repository in a CAR file, which must stay open while the repository is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Index the blocks of the file. Raises `InvalidInput` if it is not a readable CAR file."""
@@ -77,9 +77,8 @@ class Repository:
         self._data = data
 
     def records(self) -> Iterator[RepoRecord]:
-        """Iterate over all records in key order."""
         seen: set[bytes] = set()
-        # A stack of pending subtrees and records, as (key, CID); subtrees have an empty key.
+        # A stack of subtrees and records to visit, as (key, CID). A subtree has an empty key.
         queue: list[tuple[str, bytes]] = [("", self._data)]
         while queue:
             key, cid = queue.pop()
@@ -99,7 +98,7 @@ class Repository:
             at = self._file.tell()
             cid = self._file.read(_CID_BYTES)
             if len(self._at) >= MAX_BLOCKS:
-                raise TooLarge(f"file: at most {MAX_BLOCKS} blocks in a repository", field="file")
+                raise TooLarge(f"file: a repository may have at most {MAX_BLOCKS} blocks", field="file")
             self._at[cid] = (at + _CID_BYTES, size - _CID_BYTES)
             self._file.seek(at + size)
 
@@ -143,12 +142,12 @@ class Repository:
 
 
 def is_car(head: bytes) -> bool:
-    """Return whether a file begins like a CAR: with a short map that has roots and a version."""
+    """Return whether a file begins like a CAR file: with a short map that has the keys `roots` and `version`."""
     return b"eroots" in head[:100] and b"gversion" in head[:100]
 
 
 def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yield the records and subtrees of a tree node in order, as (key, CID); subtrees have an empty key.
+    """Yield the records and subtrees of a tree node in order, as (key, CID). A subtree has an empty key.
 
     The key of an `entry` consists of the first `entry["p"]` bytes of the previous key and the bytes `entry["k"]`.
     """
@@ -168,7 +167,7 @@ def _node(node: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _bare(cid: Any) -> bytes:
-    """Return a CID without the zero byte that precedes it in a link."""
+    """Return a CID without the zero byte that precedes it in a DAG-CBOR link."""
     if not isinstance(cid, bytes):
         raise InvalidInput(_DAMAGED, field="file")
     return cid.removeprefix(b"\0")
@@ -259,7 +258,7 @@ class _FollowOf(msgspec.Struct, frozen=True):
 
 
 class BlueskyArchive:
-    """A Bluesky repository: a file that was uploaded by itself, or the entry `name` of a ZIP, unpacked into `folder`."""
+    """A Bluesky repository: an uploaded CAR file, or the entry `name` of a ZIP, which is unpacked into `folder`."""
 
     kind = ArchiveKind.BLUESKY
 
@@ -342,7 +341,7 @@ def _followee(record: RepoRecord) -> ForeignHandle | None:
 
 
 def _name(ref: bytes) -> str:
-    """Return the file name of a photo, which is its CID as text; empty if the CID is invalid."""
+    """Return the file name of a photo, which is the text form of its CID; empty if the CID is invalid."""
     try:
         return encode_cid(ref.removeprefix(b"\0"))
     except ValueError:
@@ -360,8 +359,8 @@ class _Span(NamedTuple):
 def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
     """Return the text of a post with complete links, and the number of links with an invalid position.
 
-    Bluesky's apps shorten links in the text, and a link preview has its link outside the text. Links that are not in the text
-    are appended to it.
+    Bluesky's apps shorten the links in a text, and the link of a preview is not in the text. A link that the text lacks
+    is appended to it.
     """
     spans, links, odd = _spans(post)
     pieces: list[str] = []
@@ -377,7 +376,7 @@ def _whole(post: _BlueskyPost, embed: _Embed) -> tuple[str, int]:
 
 
 def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
-    """Return the links with a valid position, in order and without overlaps; all links; and the number of invalid positions."""
+    """Return the valid links, in order and without overlaps; all links; and the number of links with a wrong position."""
     if not post.facets:
         return [], [], 0
     found: list[_Span] = []
@@ -399,9 +398,9 @@ def _spans(post: _BlueskyPost) -> tuple[list[_Span], list[str], int]:
 
 
 def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
-    """Return where a link is in the text, and its replacement; None if the position that the post states is wrong.
+    """Return the position of a link in the text and its replacement; None if the position in the post is wrong.
 
-    Positions should be in bytes of UTF-8. Some programs count characters or UTF-16 units instead, which is accepted if the text
+    Positions should count bytes of UTF-8. Some programs count characters or UTF-16 units, which is accepted if the text
     at that position is the link.
     """
     text = positions.text
@@ -415,7 +414,7 @@ def _span(positions: _Positions, index: _Slice, uri: str) -> _Span | None:
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
-    """Return whether a range is valid, neither begins nor ends with a space, and does not cut a word of ASCII letters."""
+    """Return whether a range is valid, does not begin or end with a space, and does not cut a word of ASCII letters."""
     if not 0 <= start < end <= len(text) or text[start].isspace() or text[end - 1].isspace():
         return False
     return not any(

@@ -1,9 +1,9 @@
 """JSON documents, typed records, dates and follow lists of archives.
 
-Documents are read one item at a time: a list of a hundred thousand posts takes the memory of a single post. Networks and their
-forks differ in what they write: a null for an empty text, a value for a single-item list, a list for a single value. Such
-values are converted; a part that cannot be converted is dropped and counted, and the rest of the record is kept. Dates are Unix
-milliseconds.
+Documents are read one item at a time, so that a list of a hundred thousand posts takes the memory of one post. Networks
+and their forks write values differently: null for an empty text, a value for a list of one item, a list for a single
+value. Such values are converted. A part of a record that cannot be converted is dropped and counted, and the rest of
+the record is kept. Dates are Unix milliseconds.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ T = TypeVar("T")
 
 
 class Fitted(NamedTuple, Generic[T]):
-    """A record converted to a type, without the values that do not fit it."""
+    """A record converted to a type. Values that do not fit the type are missing."""
 
     value: T | None
-    """None if a required field is missing."""
+    """The record; None if a required field is missing."""
     dropped: int = 0
     """Number of fields and list items that did not fit and were dropped."""
 
 
 class _Odd(Exception):
-    """A value that does not fit its type."""
+    pass
 
 
 def fitted(value: Any, type_: type[T]) -> Fitted[T]:
-    """Convert a value to a `msgspec` type, dropping optional fields and list items that do not fit."""
+    """Convert a value to a `msgspec` type. Optional fields and list items that do not fit the type are dropped."""
     try:
         return Fitted(msgspec.convert(value, type_, strict=False))
     except (msgspec.ValidationError, RecursionError):
@@ -63,7 +63,7 @@ class _Fitting:
         self.dropped = 0
 
     def fit(self, value: Any, expected: inspect.Type) -> Any:
-        """Convert a value. Raises `_Odd` if it does not fit even after optional fields and list items are dropped."""
+        """Convert a value. Raises `_Odd` if it does not fit, even after optional fields and list items were dropped."""
         match expected:
             case inspect.UnionType():
                 return self._first(value, expected)
@@ -135,7 +135,7 @@ class _Fitting:
             try:
                 given[field.name] = self.fit(part, field.type)
             except _Odd:
-                # A null is an absent value, so it is not counted.
+                # A null is an absent value, so it does not count as dropped.
                 self.dropped += part is not None and not field.required
         try:
             return expected.cls(**given)
@@ -169,7 +169,7 @@ _X_FORM = "%a %b %d %H:%M:%S %z %Y"
 
 
 def iso_moment(text: str) -> int:
-    """Return the time of an ISO 8601 date, in UTC by default; 0 if it is invalid."""
+    """Return the time of an ISO 8601 date, which is in UTC unless it has an offset; 0 if it is invalid."""
     try:
         found = datetime.fromisoformat(text.upper())
         return _milliseconds(found if found.tzinfo else found.replace(tzinfo=UTC))
@@ -178,7 +178,7 @@ def iso_moment(text: str) -> int:
 
 
 def x_moment(text: str) -> int:
-    """Return the time of a date as X writes it (`Wed Oct 10 20:19:24 +0000 2018`); 0 if it is invalid."""
+    """Return the time of a date in the format of X (`Wed Oct 10 20:19:24 +0000 2018`); 0 if it is invalid."""
     try:
         return _milliseconds(datetime.strptime(text, _X_FORM))  # noqa: DTZ007  # the form has %z
     except (ValueError, OverflowError):
@@ -200,16 +200,16 @@ def document(entries: Entries, name: str, most_bytes: int, type: type[T]) -> T |
 
 
 MAX_ITEM = 4 << 20
-"""Maximum bytes of an item, and between two items."""
+"""Maximum bytes of an item of a list, and maximum bytes between two items."""
 MAX_DEPTH = 64
-"""Maximum nesting depth; deeper items are malformed."""
+"""Maximum nesting depth. An item that is nested more deeply is malformed."""
 _MAX_PREFIX = 200
 _PIECE = 1 << 16
 _LONG_NUMBER = re.compile(rb"(?<![0-9])([0-9]{2000})[0-9]++")
 _OPENS = frozenset({"start_map", "start_array"})
 _CLOSES = frozenset({"end_map", "end_array"})
 _MALFORMED: Final = object()
-"""An item that is nested too deeply, or a document without the list."""
+"""Yielded for an item that is nested too deeply, and for a document without the list."""
 
 
 def items(file: Readable, name: str, type: type[T], *, inner: str = "") -> Iterator[Fitted[T]]:  # noqa: A002 (as in msgspec)
@@ -235,7 +235,7 @@ def count(file: Readable, name: str) -> int:
 
 
 def behind_name(file: Readable) -> Readable:
-    """Return the JSON in a script of an X archive, without the assignment in front: `window.YTD.tweets.part0 = [...]`."""
+    """Return the JSON in a script of an X archive. The script assigns it to a name: `window.YTD.tweets.part0 = [...]`."""
     head = file.read(_MAX_PREFIX).removeprefix(BOM_UTF8)
     _, equals, rest = head.partition(b"=")
     return _Rest(rest if equals and head.lstrip().startswith(b"window.") else head, file)
@@ -245,7 +245,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
     metered = _Metered(file)
     found = _List(name)
     try:
-        # The parser's option `use_float` is off, because it would refuse a document with an integer of more than 64 bits.
+        # Do not use the parser's option `use_float`: it would refuse a document with an integer of more than 64 bits.
         for event, value in ijson.basic_parse(metered, buf_size=_PIECE):
             if found.add(event, _number(value) if event == "number" else value):
                 metered.since = 0
@@ -257,7 +257,7 @@ def _values(file: Readable, name: str) -> Iterator[Any]:
 
 
 def _number(value: int | Decimal) -> int | float | str:
-    """Return a number from JSON; as text if `msgspec` cannot represent it."""
+    """Return a number from JSON. A number that `msgspec` cannot represent is returned as text."""
     if isinstance(value, int):
         return value if -(1 << 63) <= value < 1 << 64 else str(value)
     number = float(value)
@@ -265,26 +265,27 @@ def _number(value: int | Decimal) -> int | float | str:
 
 
 class _List:
-    """Assembles the items of a JSON list from parser events."""
+    """Assembles the items of a JSON list from the events of the JSON parser."""
 
     def __init__(self, name: str) -> None:
         self.found = False
         self._name = name
         self._depth = 0
         self._expected = not name
-        # Nesting depth of the items while the parser is inside the list (or the single value that replaces it); -1 elsewhere.
+        # Nesting depth of the items while the parser is inside the list, or inside the single value that replaces the
+        # list; otherwise -1.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None
         self._too_deep = False
 
     def add(self, event: str, value: Any) -> bool:
-        """Process a parser event, and return whether it completes an item of the list."""
+        """Process one event of the JSON parser. Return whether it completes an item of the list."""
         self._depth -= event in _CLOSES
         if self._builder is None:
             self._begin(event)
         elif self._first_key and event == "map_key" and value.isdecimal():
-            # The items are the values of this map, not its keys.
+            # The document has a map in place of the list, and the values of this map are the items.
             self._builder, self._level, self._single = None, self._depth, False
         self._first_key = self._single and event == "start_map" and self._depth == self._level
         self._expected = self._level < 0 and event == "map_key" and value == self._name
@@ -318,14 +319,14 @@ class _List:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             if self._builder is None:
-                raise TooLarge(f"file: at most {MAX_DEPTH} levels in a document", field="file")
+                raise TooLarge(f"file: a document may have at most {MAX_DEPTH} levels", field="file")
             self._too_deep = True
 
 
 class _Metered:
-    """A file with limits on the bytes between two items and on the digits of a number (4,000).
+    """A file with two limits: on the bytes between two items, and on the digits of a number (4,000).
 
-    Without the second limit, the JSON parser would crash: Python does not convert longer integers.
+    A longer number would crash the JSON parser, because Python does not convert longer integers.
     """
 
     def __init__(self, file: Readable) -> None:
@@ -346,19 +347,17 @@ class _Metered:
         data = self._file.read(size)
         self.since += len(data)
         if self.since > MAX_ITEM + _PIECE:
-            raise TooLarge(f"file: at most {MAX_ITEM} bytes per item in a document", field="file")
+            raise TooLarge(f"file: an item in a document may have at most {MAX_ITEM} bytes", field="file")
         return data
 
 
 class _Rest:
-    """A file of which some bytes were already read; they are returned first."""
-
     def __init__(self, head: bytes, file: Readable) -> None:
         self._head = head
         self._file = file
 
     def read(self, size: int = -1, /) -> bytes:
-        # `ijson` first requests zero bytes, to check whether the file returns bytes or text.
+        # `ijson` first reads zero bytes to find out whether the file returns bytes or text.
         if not size:
             return b""
         head, self._head = self._head, b""

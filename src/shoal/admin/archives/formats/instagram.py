@@ -25,14 +25,14 @@ from shoal.admin.archives.records import (
 )
 
 FOLDERS = ("your_instagram_activity/media/", "your_instagram_activity/content/", "content/", "media/")
-"""Folders of the documents in archives of different years, newest first."""
+"""Folders of documents in an archive. Instagram used different folders over the years; the newest is first."""
 POSTS = tuple(f"{folder}posts_1.json" for folder in FOLDERS)
 PAGES = tuple(f"{folder}posts_1.html" for folder in FOLDERS)
-"""The first document with posts in an archive that was requested as HTML."""
+"""The first document with posts, if the archive was requested in HTML instead of JSON."""
 _NUMBERED = re.compile(r"posts_[0-9]{1,6}\.json")
 _UTF8 = re.compile(r"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _CUT_UTF8 = re.compile(r"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
-"""`_UTF8` matches the bytes of a character in UTF-8, and `_CUT_UTF8` the bytes of a truncated one at the end of a text."""
+"""`_UTF8` matches the UTF-8 bytes of a character. `_CUT_UTF8` matches incomplete UTF-8 bytes at the end of a text."""
 _VIDEO = (".mp4", ".mov", ".m4v", ".webm", ".srt")
 _OTHERS = (
     ("stories.json", "ig_stories", Omission.STORY),
@@ -40,7 +40,7 @@ _OTHERS = (
     ("reels.json", "ig_reels_media", Omission.VIDEO),
     ("igtv_videos.json", "ig_igtv_media", Omission.VIDEO),
 )
-"""Skipped documents: file, key, and reason."""
+"""Documents that are not imported: the file, its key, and the reason."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class _InstagramPost(msgspec.Struct, frozen=True):
 
 
 class InstagramArchive:
-    """An Instagram archive, whose first document with posts is `root`."""
+    """An Instagram archive. `root` is its first document with posts."""
 
     kind = ArchiveKind.INSTAGRAM
     account = ""
@@ -84,8 +84,8 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # A post with one photo has its caption and date at the photo; an album in newer archives has them at the post. Captions of
-        # further photos are kept as descriptions, or in the text if the archive lacks the photo.
+        # The caption and date of a post with one photo are at the photo. Those of an album in newer archives are at the
+        # post. Captions of further photos become descriptions, or parts of the text if the archive lacks the photo.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
         text = as_typed(post.title or first.title or "")
@@ -113,9 +113,9 @@ class InstagramArchive:
 
 
 def as_typed(text: str) -> str:
-    """Repair a text whose UTF-8 bytes were stored, wholly or in part, as Latin-1 characters.
+    """Repair a text whose UTF-8 bytes were stored as Latin-1 characters, wholly or in part.
 
-    Other texts are returned unchanged.
+    Any other text is returned unchanged.
     """
     with suppress(UnicodeError):
         return text.encode("latin-1").decode("utf-8")

@@ -32,7 +32,7 @@ _FILES = "media_attachments/"
 
 
 class _Link(msgspec.Struct, frozen=True):
-    """An object with a link, which Pleroma and Akkoma write where Mastodon writes a URL."""
+    """An object with a link. Pleroma and Akkoma write such an object where Mastodon writes a URL."""
 
     href: str = ""
     id: str = ""
@@ -79,7 +79,7 @@ class _Actor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MastodonArchive:
-    """A Mastodon archive, whose outbox is in the folder `prefix`."""
+    """A Mastodon archive. `prefix` is the folder that contains its outbox."""
 
     kind = ArchiveKind.MASTODON
 
@@ -90,7 +90,6 @@ class MastodonArchive:
         if actor is None or not actor.id:
             raise InvalidInput("file: actor.json in this archive does not have Mastodon's format", field="file")
         self.account = actor.id
-        """URL of the account's profile."""
 
     def records(self) -> Iterator[ArchiveRecord]:
         with self._entries.opened(f"{self._prefix}{OUTBOX}") as file:
@@ -162,7 +161,7 @@ def _address(given: _Address | list[_Link]) -> str:
 
 
 def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
-    """Return the first language and its text from a map of texts by language, or from a list of maps and texts."""
+    """Return the first language, and the text in this language, from a map of texts by language or a list of maps and texts."""
     parts = given if isinstance(given, list) else [given or {}]
     texts = [item for part in parts for item in ([("", part)] if isinstance(part, str) else part.items())]
     return next((language for language, _ in texts if language), ""), next((text for _, text in texts if text), "")

@@ -33,7 +33,7 @@ PROFILE = "profile.json"
 _PROFILE_BYTES = 4 << 20
 _FOLLOWS_BYTES = 16 << 20
 _MEDIA_BYTES = 64 << 20
-"""Maximum bytes of the names and descriptions of all photos."""
+"""Maximum bytes of the names and descriptions of all photos together."""
 _LATITUDE, _LONGITUDE = 90.0, 180.0
 _ID = re.compile(r"[0-9]{1,18}")
 
@@ -81,7 +81,7 @@ class _ExportedProfile(msgspec.Struct, frozen=True):
 
 
 class OwnExport:
-    """An export by Shoal, whose profile is in the folder `prefix`."""
+    """An export by Shoal. `prefix` is the folder that contains its profile."""
 
     kind = ArchiveKind.SHOAL
 
@@ -152,7 +152,7 @@ class OwnExport:
                 if letters > _MEDIA_BYTES:
                     raise TooLarge(f"file: media.json has more than {_MEDIA_BYTES} bytes", field="file")
                 if len(found) >= MAX_ENTRIES:
-                    raise TooLarge(f"file: at most {MAX_ENTRIES} files in an archive", field="file")
+                    raise TooLarge(f"file: an archive may contain at most {MAX_ENTRIES} files", field="file")
                 found[medium.file] = medium
         return found
 
@@ -164,7 +164,7 @@ class OwnExport:
         named: list[tuple[int, str]] = []
         beyond = 0
         try:
-            # `csv.DictReader` would spend time on every column of the header for each row, however long the header is.
+            # Do not use `csv.DictReader`: for each row, it spends time on every column of the header, which may be very long.
             rows = csv.reader(io.StringIO(text, newline=""))
             header = next(rows, [])
             columns = (header.index("id"), header.index("name")) if {"id", "name"} <= set(header) else None

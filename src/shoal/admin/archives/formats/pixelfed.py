@@ -75,12 +75,12 @@ class _Status(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The value by which the post is recognized: its id or, if it has none, another unique value."""
+        """The value that identifies the post: its id or, without an id, another unique value."""
         return self.id or self.uri or self.url or self.created_at
 
 
 class PixelfedArchive:
-    """A list of Pixelfed posts: the entry `name` of a ZIP, or a file by itself."""
+    """A list of Pixelfed posts: the entry `name` of a ZIP, or a file that was uploaded by itself."""
 
     kind = ArchiveKind.PIXELFED
 
@@ -98,12 +98,11 @@ class PixelfedArchive:
 
     @property
     def account(self) -> str:
-        """URL of the account's profile."""
         return self._account.url or self._account.acct
 
     @property
     def is_one(self) -> bool:
-        """Whether the document is a Pixelfed export: its list contains a Pixelfed post."""
+        """Whether the document is a Pixelfed export. It is if its list contains a Pixelfed post."""
         return self._account != _Account()
 
     def records(self) -> Iterator[ArchiveRecord]:

@@ -21,7 +21,8 @@ _HIDDEN = frozenset({"script", "style", "head", "title", "template"})
 _BLANK_LINES = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t\n]+")
 
-# Possessive quantifiers (`*+`) do not backtrack, so a failed match costs only the characters that it read.
+# Possessive quantifiers (`*+`) do not backtrack, so the time of a failed match is proportional to the characters that
+# it read.
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*+)")
 _ATTRIBUTE = re.compile(
     r"[\s/]*+(?:(>)|([^\s/>][^\s/>=]*+)(?:\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s>\"'][^\s>]*+)?))?+)"
@@ -32,7 +33,7 @@ _LONG_NUMBER = re.compile(r"&#[0-9]{8,}+;?")
 
 
 def plain(markup: str) -> str:
-    """Return the text of a post from its HTML. Links become their URLs, unless the link text says something else."""
+    """Return the text of a post from its HTML. A link becomes its URL, unless its text says something else."""
     writer = _Writer()
     for token in _tokens(with_line_ends(markup)):
         if isinstance(token, str):
@@ -45,13 +46,13 @@ def plain(markup: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Return a text with its character references replaced; references to invalid characters become U+FFFD."""
+    """Replace the character references of a text. A reference to an invalid character becomes U+FFFD."""
     # `html.unescape` raises `ValueError` for a number of more than 4,300 digits.
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text))
 
 
 def abbreviates(shown: str, link: str) -> bool:
-    """Return whether a text is a link as apps shorten it: without scheme and `www.`, or truncated with dots."""
+    """Return whether a text is a link as apps shorten it: without scheme and `www.`, or cut off with dots."""
     begun = shown.strip().removesuffix("...").rstrip("…").lower()
     whole = link.lower()
     bare = whole.partition("://")[2]
@@ -73,7 +74,7 @@ class _Tag(NamedTuple):
 
 
 def _tokens(markup: str) -> Iterator[str | _Tag]:
-    """Yield the texts and tags of an HTML document, without elements that browsers hide."""
+    """Yield the texts and tags of an HTML document. Elements that browsers hide are left out."""
     at = 0
     while (start := markup.find("<", at)) >= 0:
         if start > at:
@@ -98,7 +99,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return an HTML tag, or None if it does not end, and the position after it."""
+    """Return the tag that begins at a match, and the position after it. The tag is None if it is not closed."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
@@ -111,9 +112,9 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 
 
 def _end_of(markup: str, name: str, at: int) -> int:
-    """Return the position after the end tag of a hidden element, or the end of the text."""
+    """Return the position after the end tag of a hidden element. Without an end tag, it is the end of the text."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
-    # A regular expression for a whole tag would read to the end of the text at each tag that is not closed.
+    # A regular expression for the whole tag would read to the end of the text at each tag that is not closed.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
 
 
@@ -138,7 +139,7 @@ class _Writer:
             self._link, self._link_at = attributes.get("href", ""), len(self.pieces)
             self._mention = "mention" in attributes.get("class", "").split()
         elif tag == "img" and (alt := attributes.get("alt")):
-            # Older archives contain a custom emoji as an image: keep its alternative text.
+            # In older archives, a custom emoji is an image, whose alternative text is the emoji's name.
             self.pieces.append(alt)
 
     def end(self, tag: str) -> None:
@@ -152,7 +153,7 @@ class _Writer:
 
     def text(self, data: str) -> None:
         text = data if self._preformatted else _SPACES.sub(" ", data)
-        # Whitespace between two paragraphs is not shown.
+        # Browsers do not show whitespace between two paragraphs.
         if text.strip() or (self.pieces and not self.pieces[-1].endswith("\n")):
             self.pieces.append(text)
 
@@ -166,11 +167,11 @@ class _Writer:
 
 
 def _written(shown: str, link: str, *, mention: bool) -> str:
-    """Return a link as plain text: its URL, its text with the URL in parentheses, or a mention with its server."""
+    """Return a link as plain text: its URL, its text followed by the URL in parentheses, or a mention with its server."""
     if not link.startswith(("http://", "https://")):
         return shown
     if mention and shown.startswith("@"):
-        # Mastodon shows a mention without its domain, which would refer to a member of this network.
+        # Mastodon shows a mention without its server. Without the server, it would mention a member of this network.
         return shown if "@" in shown[1:] else f"{shown}@{_host(link)}"
     if (mention and shown.startswith("#")) or not shown.strip():
         return shown
@@ -192,5 +193,5 @@ def _split(url: str) -> SplitResult:
 
 
 def with_options(text: str, options: Sequence[str]) -> str:
-    """Return a text followed by the options of its poll, one per line."""
+    """Return a text followed by the options of its poll, one option per line."""
     return "\n\n".join(filter(None, (text, "\n".join(f"- {option}" for option in options))))

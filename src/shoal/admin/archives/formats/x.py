@@ -28,18 +28,20 @@ from shoal.admin.archives.records import (
 )
 
 SCRIPTS = ("data/tweets.js", "data/tweet.js", "tweets.js", "tweet.js")
-"""The first script with posts, in current archives, in those from before 2022, and from before 2020."""
+"""The first script with posts: in current archives, in archives from before 2022, and (the last two) in archives from
+before 2020.
+"""
 _PARTS = re.compile(r"(?:tweets?|community-tweet)(?:-part[0-9]{1,6})?\.js")
 _NOTES = re.compile(r"note-tweet(?:-part[0-9]{1,6})?\.js")
 _MEDIA = ("tweets_media/", "tweet_media/", "community_tweet_media/")
 _BEGINNING = 100
-"""Length of the prefix by which full texts are looked up."""
+"""Number of characters at the beginning of a post by which its full text is looked up."""
 _MOST_NOTES = 64 << 20
 """Maximum characters of all texts in `note-tweet.js`."""
 _MOST_ALIKE = 100
-"""Maximum number of full texts with a common prefix."""
+"""Maximum number of full texts that have a beginning in common."""
 _MOST_CUT = 2_000
-"""Maximum characters of a truncated post, with links and as HTML."""
+"""Maximum characters of a truncated post, including its links and HTML escapes."""
 _CUT = re.compile(r"(?:…?\s*https?://t\.co/[A-Za-z0-9]+)?\s*\Z")
 _SHORT = re.compile(r"https?://t\.co/[A-Za-z0-9]+")
 
@@ -90,8 +92,6 @@ class _NoteCore(msgspec.Struct, frozen=True):
 
 
 class _NoteTweet(msgspec.Struct, frozen=True, rename="camel"):
-    """The full text of a post whose text is truncated in the list of posts."""
-
     core: _NoteCore
     note_tweet_id: str = ""
     created_at: str = ""
@@ -103,7 +103,7 @@ class _XOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class XArchive:
-    """An X archive, whose first script with posts is `root`."""
+    """An X archive. `root` is its first script with posts."""
 
     kind = ArchiveKind.X
 
@@ -162,7 +162,10 @@ class XArchive:
                         alike.append(note)
 
     def _note_of(self, text: str, written: int) -> _NoteTweet | None:
-        """Return the full text of a truncated post, or None. The text is removed from the candidates, so no other post gets it."""
+        """Return the full text of a truncated post; None if there is none.
+
+        The text is then removed, so that no other post gets it.
+        """
         candidates = self._notes.get(text[:_BEGINNING], []) if _BEGINNING < len(text) <= _MOST_CUT else []
         beginning = _CUT.sub("", text[:_MOST_CUT]).removesuffix("…")
         found = [note for note in candidates if note.core.text.startswith(beginning)]
@@ -174,7 +177,7 @@ class XArchive:
 
     def _tweet(self, tweet: _Tweet) -> Iterator[ArchiveRecord]:
         id_ = tweet.id_str or tweet.id
-        # X escapes &, < and > as in HTML, only in the text.
+        # In texts, X escapes &, < and > as in HTML.
         text = unescape(tweet.full_text or tweet.text)
         if text.startswith("RT @"):
             yield SkippedRecord("posts", id_, Omission.BOOST)
@@ -213,6 +216,6 @@ class XArchive:
 
 
 def _expanded(text: str, links: Mapping[str, str], own: Container[str]) -> str:
-    """Return a text with short links replaced by their targets, and without links to the post's own photos."""
+    """Return a text with short links replaced by their targets. Links to photos of the post itself are removed."""
     text = _SHORT.sub(lambda found: "" if found[0] in own else links.get(found[0], found[0]), text)
     return "\n".join(line.rstrip(" ") for line in text.split("\n")).strip()
