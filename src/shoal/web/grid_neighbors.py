@@ -1,6 +1,7 @@
-"""The posts before and after a post in the photo grid that a visitor came from, for the links of its page.
+"""The posts before and after a post in the photo grid or feed that a visitor came from, for the links of its page.
 
-The grid is read by the handler of its own page, so its order, filters and permissions are those of the page.
+The grid is read by the handler of its own page, so its order, filters and permissions are those of the page. Search results and
+places nearby have no neighbors, because their paths contain words and coordinates of the visitor.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import msgspec
 from starlette.requests import Request
 
 from shoal.core.errors import ShoalError
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.http.application import Trie, parameters
 from shoal.http.params import convert
-from shoal.web import albums, explore, maps, profiles, search, tags, timelines
+from shoal.http.rate_limits import RateKey, address_of
+from shoal.web import albums, explore, profiles, tags, timelines
 from shoal.web.photo_grid import PhotoGrid
 from shoal.web.rendering import HandlePath
 from shoal.web.request_context import PageContext, address, is_local
@@ -33,6 +36,8 @@ class Neighbors(NamedTuple):
 
 
 class _GridPage(NamedTuple):
+    """A page with the photos of several posts; `request_context.grid_query` knows their paths."""
+
     handler: PageHandler[Any]
     params: type[msgspec.Struct]
     names: tuple[str, ...]
@@ -52,8 +57,6 @@ def _pages() -> Trie[_GridPage]:
     handlers: tuple[tuple[str, PageHandler[Any], type[msgspec.Struct]], ...] = (
         ("/", timelines.start, timelines.HomeQuery),
         ("/explore", explore.explore, explore.ExploreQuery),
-        ("/explore/nearby", maps.nearby, maps.NearbyPageQuery),
-        ("/search", search.search, search.SearchQuery),
         ("/tags/{name}", tags.tag, tags.TagPath),
         ("/@{handle}", profiles.show, profiles.ProfilePath),
         ("/@{handle}/portfolio", profiles.portfolio, HandlePath),
@@ -65,9 +68,10 @@ def _pages() -> Trie[_GridPage]:
 
 
 async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors:
-    """Return the neighbors of a post in the grid at a path.
+    """Return the neighbors of a post in the grid at a path; none for a visitor who has reached the rate limit of pages.
 
-    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page.
+    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page. The limit counts
+    both as if the visitor had opened them.
     """
     shown = await _shown(ctx, grid) if grid else None
     if shown is None or post.path not in shown.posts:
@@ -95,6 +99,11 @@ async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
     found = _pages().find(unquote(parts.path))
     if found is None:
         return None
+    who = address_of(ctx.request.scope) if ctx.viewer_id is None else ctx.viewer_id
+    window = await ctx.app.limiter.take(RateKey("pages", who))
+    if window is not None and window.wait:
+        do_not_cache()
+        return None
     page, values = found[0]["GET"], found[1]
     scope = {**ctx.request.scope, "path": unquote(parts.path), "query_string": parts.query.encode()}
     # Request only the grid, as the script does that loads the next photos.
@@ -106,6 +115,8 @@ async def _shown(ctx: PageContext, grid: str) -> _Shown | None:
         await page.handler(replace(ctx, request=Request(scope), views=views), params)
     except ShoalError:
         return None
-    shown = views.get("grid")
-    posts = [photo.path for photo in shown.photos] if isinstance(shown, PhotoGrid) else []
+    grid_view, feed = views.get("grid"), views.get("posts")
+    posts = [photo.path for photo in grid_view.photos] if isinstance(grid_view, PhotoGrid) else []
+    if isinstance(feed, list):
+        posts += [post.path for post in feed if post.photos]
     return _Shown(list(dict.fromkeys(posts)), str(views.get("next", "")).removeprefix(ctx.app.at.path))
