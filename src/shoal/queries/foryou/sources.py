@@ -173,7 +173,8 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
                 sources[id_] |= source
             elif source & followees:
                 sources[node.parent_id] |= commented
-    return {id_: Proposal(sources[id_], len(friends.get(id_, ()))) for id_ in _interleaved(sources)}
+    counted = {id_: len(members) for id_, members in friends.items()}
+    return {id_: Proposal(sources[id_], counted.get(id_, 0)) for id_ in _interleaved(sources)}
 
 
 def _interleaved(sources: Mapping[int, int]) -> Iterable[int]:
