@@ -115,7 +115,9 @@ def main() -> None:
         text = written.getvalue().decode()
         kept = [line for line in text.splitlines() if not line.startswith(_EMPTY)]
         path_of(folder.name).write_text("\n".join(kept) + "\n", "utf-8")
-        missing = sum(not message.string or message.string == ("", "") for message in fresh if message.id)
+        missing = sum(
+            message.fuzzy or not message.string or message.string == ("", "") for message in fresh if message.id
+        )
         print(f"{folder.name}: {len(fresh)} messages, {missing} without a translation")
 
 

@@ -7,15 +7,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from shoal.commands.posts import _deletion
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOp, InversePending, PostCreated
-from shoal.core.ids import shard_of
-from shoal.core.model import Member, Post
+from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
+from shoal.core.model import Member, Post, Visibility
 from shoal.core.placement import SHARDS, SHARDS_PER_SOURCE
 from shoal.graph.bulk import KeyRow, Rows
-from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing, Store
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing, Store
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.payloads.posts import narrow
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, PUBLISHED, Key, public_list
 from shoal.graph.shard_map import ShardMap, ShardState, first_map, parse_shard_map
@@ -196,6 +201,75 @@ async def test_public_list_in_unavailable_store_is_changed_later_in_any_order() 
     await graph.ack(jobs)
     assert len(jobs) == 3
     assert await graph.assoc_range(public, PUBLISHED, Cursor()) == [Assoc(posts[1], posts[1], b"")]
+
+
+SKEW_MS = 3_000
+"""Time by which the clock of one process is ahead of that of another."""
+
+
+def _deleted(post: Post, now: int) -> Batch:
+    return _deletion(post, None, now)
+
+
+def _narrowed(post: Post, now: int) -> Batch:
+    batch = Batch(shard_of(post.id))
+    narrow(batch, post, replace(post, visibility=Visibility.FOLLOWERS), now)
+    return batch
+
+
+@pytest.mark.parametrize("change", [_deleted, _narrowed])
+@in_loop
+async def test_post_of_a_process_whose_clock_is_ahead_leaves_the_public_list_of_another_store(
+    change: Callable[[Post, int], Batch],
+) -> None:
+    graph, _, _ = two_halves_of_each_data_source()
+    author, shard = id_on(17, 0, shard=100), shard_of(id_on(17, shard=100))
+    ahead, behind = IdMaker(lambda: EPOCH_MS + 60_000 + SKEW_MS), IdMaker(lambda: EPOCH_MS + 60_000)
+    post = Post(id=ahead(shard), author_id=author)
+    batch = Batch(shard)
+    batch.obj_add(post)
+    batch.assoc_add(public_list(shard), PUBLISHED, post.id, post.id)
+    await graph.commit(batch)
+    await graph.commit(change(post, behind(shard)))
+    assert await graph.assoc_range(public_list(shard), PUBLISHED, Cursor()) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2_000)), min_size=1, max_size=40), st.integers(1, 5))
+def test_public_list_read_by_time_under_clock_skew_misses_posts_for_the_skew_only_and_repeats_none(
+    steps: list[tuple[bool, int]], limit: int
+) -> None:
+    """Two processes publish, one with a clock that is ahead, while a reader continues after the newest post that it knows."""
+    now = EPOCH_MS + 60_000
+    makers = IdMaker(lambda: now), IdMaker(lambda: now + SKEW_MS)
+    shards = [shard_of(id_on(17, shard=part)) for part in (5, 100)]
+    written: dict[int, int] = {}
+    polled: list[int] = []
+
+    async def publish() -> list[int]:
+        nonlocal now
+        graph, _, _ = two_halves_of_each_data_source()
+        public = public_list(shards[0])
+        for is_ahead, passed in steps:
+            now += passed
+            post = makers[is_ahead](shards[is_ahead])
+            batch = Batch(shards[is_ahead])
+            batch.assoc_add(public, PUBLISHED, post, post)
+            await graph.commit(batch)
+            written[post] = now
+            found = await graph.assoc_range(public, PUBLISHED, Cursor(after=max(polled, default=0)))
+            polled.extend(entry.id2 for entry in reversed(found))
+        read: list[int] = []
+        while page := await graph.assoc_range(
+            public, PUBLISHED, Cursor(before=min(read, default=MAX_TIME), limit=limit)
+        ):
+            read += [entry.id2 for entry in page]
+        return read
+
+    assert asyncio.run(publish()) == sorted(written, reverse=True)
+    assert len(polled) == len(set(polled))
+    for post in written.keys() - set(polled):
+        # A reader misses a post only if it already knew a newer one, written before it by less than the skew.
+        assert any(0 <= written[post] - written[other] <= SKEW_MS and other > post for other in polled)
 
 
 @in_loop

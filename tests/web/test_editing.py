@@ -15,6 +15,7 @@ from shoal.commands import media, polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.model import Media, Post, Visibility
+from shoal.core.photo_details import License
 from shoal.web.revisions import MOST_WORDINGS, difference
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Page, member, visitor
@@ -66,6 +67,30 @@ def test_post_edit_form_removes_adds_describes_and_reorders_pictures(here: Netwo
     assert history.texts("thumbs") == ["added removed"]
     assert "Media marked as sensitive." in history.text
     assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
+
+
+def test_post_edit_form_saves_only_what_its_user_changed(here: NetworkFixture) -> None:
+    post = with_pictures(here, "una", "first", "second")
+    stale = visitor(here, "una").open(f"/posts/{post.id}/edit")
+    other = visitor(here, "una").open(f"/posts/{post.id}/edit")
+    other = other.press("Remove", card(other, 0))
+    other.press("Save", text="High tide\nin the harbor", sensitive="true", license="CC0-1.0", place="52.5,13.4")
+    stale.press("Save", spoiler="water", license="CC-BY-4.0")
+    now = stored(here, post.id)
+    assert (now.text, now.spoiler, now.sensitive) == ("High tide\nin the harbor", "water", True)
+    assert (now.license, now.media) == (License.CC_BY, post.media[1:])
+    assert now.place is not None
+
+
+def test_post_edit_form_keeps_its_values_when_it_is_refused(here: NetworkFixture) -> None:
+    post = with_pictures(here, "vic", "first")
+    form = visitor(here, "vic").open(f"/posts/{post.id}/edit")
+    visitor(here, "vic").open(f"/posts/{post.id}/edit").press("Save", text="High tide")
+    refused = form.press("Save", spoiler="x" * 600)
+    assert refused.status == 422
+    assert refused.field("Text").text == "Low tide"
+    refused.press("Save", spoiler="water")
+    assert (stored(here, post.id).text, stored(here, post.id).spoiler) == ("High tide", "water")
 
 
 def test_post_edit_form_allows_only_narrower_visibility(here: NetworkFixture) -> None:

@@ -1,9 +1,11 @@
-"""Links from a post to the previous and next one of the photo grid that the visitor came from, without scripts."""
+"""Links from a post to the previous and next one of the photo grid or feed that the visitor came from, without scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
+import httpx
 import pytest
 
 from shoal.commands import albums, reactions, relationships
@@ -45,7 +47,7 @@ def following(page: Page, rel: str) -> str:
 
 @pytest.mark.parametrize(
     "path",
-    ["/explore?order=popular", "/explore?order=new", "/tags/sea", "/explore/nearby?at=45.44,12.33", "/@ann", "/"],
+    ["/explore?order=popular", "/explore?order=new", "/tags/sea", "/@ann", "/"],
 )
 def test_post_page_links_lead_through_grid_in_its_order(here: NetworkFixture, path: str) -> None:
     shown, passed = walked(visitor(here), path)
@@ -53,10 +55,81 @@ def test_post_page_links_lead_through_grid_in_its_order(here: NetworkFixture, pa
     assert passed == shown
 
 
-def test_post_page_links_lead_through_search_results_and_album(here: NetworkFixture) -> None:
+@pytest.mark.parametrize("path", ["/search?q=tide&type=photos", "/explore/nearby?at=45.44,12.33"])
+def test_post_link_carries_no_search_words_and_coordinates_into_its_path(here: NetworkFixture, path: str) -> None:
     browser = visitor(here, "ann")
-    shown, passed = walked(browser, "/search?q=tide&type=photos")
-    assert (len(shown), passed) == (NUMBER, shown)
+    links = [str(photo["href"]) for photo in browser.open(path).photos]
+    assert len(links) == NUMBER
+    assert not any("?" in link for link in links)
+    page = browser.open(f"{links[1]}?{urlencode({'grid': path})}")
+    assert (page.status, following(page, "prev"), following(page, "next")) == (200, "", "")
+
+
+@pytest.mark.parametrize("query", ["", "?show=photos"])
+def test_photo_and_post_page_links_lead_through_posts_with_photos_of_home(here: NetworkFixture, query: str) -> None:
+    dan, eli = member(here, f"dan{len(query)}"), member(here, f"eli{len(query)}")
+    here.run(relationships.follow(here.writes, dan.id, eli.id))
+    with_photos = [posted(here, eli, f"Ebb {number}", 2) for number in range(3)]
+    posted(here, eli, "only text")
+    here.settle()
+    browser = visitor(here, dan.name)
+    home = browser.open(f"/{query}")
+    newest, middle, oldest = (f"/@{eli.name}/{post.id}" for post in reversed(with_photos))
+    assert [str(link["href"]).partition("?")[0] for link in home.html.select(".feed a.photo")] == [
+        f"{path}/photos/{number}" for path in (newest, middle, oldest) for number in (1, 2)
+    ]
+    first = browser.open(str(home.html.select(".feed a.photo")[0]["href"]))
+    assert (following(first, "prev"), following(first, "next")) == ("", "")
+    second = browser.open(str(first.one("figcaption a[rel=next]")["href"]))
+    assert following(second, "prev") == ""
+    post = browser.open(following(second, "next"))
+    assert post.path.partition("?")[0] == middle
+    assert following(post, "prev").partition("?")[0] == newest
+    assert following(post, "next").partition("?")[0] == oldest
+    assert str(post.one(".masthead a[aria-label=Back]")["href"]).startswith(f"/{query}#p")
+    back = browser.open(str(second.one(".masthead a[aria-label=Back]")["href"]))
+    assert following(back, "next").partition("?")[0] == middle
+
+
+def test_post_page_links_lead_through_posts_of_a_profile(here: NetworkFixture) -> None:
+    browser = visitor(here)
+    links = [str(link["href"]) for link in browser.open("/@ann?show=posts").html.select(".feed a.photo")]
+    page = browser.open(links[0])
+    passed = [page.path]
+    while following(page, "next"):
+        page = browser.open(following(page, "next"))
+        passed.append(page.path)
+    numbers = [path.partition("?")[0].removesuffix("/photos/1") for path in (*links, *passed)]
+    assert numbers[NUMBER:] == numbers[:NUMBER]
+
+
+def test_post_page_counts_its_grid_against_the_rate_limit_of_pages() -> None:
+    with network_fixture(rate_limits=True, limits={"pages": "6/24h"}) as busy:
+        fay = member(busy, "fay")
+        made = [posted(busy, fay, f"Day {number}", 1) for number in range(3)]
+        busy.settle()
+        browser = visitor(busy)
+        with_links = [browser.open(f"/@fay/{post.id}?grid=/@fay") for post in made]
+        assert [bool(following(page, "prev") or following(page, "next")) for page in with_links] == [True, True, True]
+        assert browser.open("/about").status == 429
+
+
+def test_post_page_beyond_the_rate_limit_of_pages_has_no_neighbors_and_is_not_cached() -> None:
+    with network_fixture(rate_limits=True, limits={"pages": "2/24h"}) as busy:
+        fay = member(busy, "fay")
+        made = [posted(busy, fay, f"Day {number}", 1) for number in range(2)]
+        busy.settle()
+        path = f"/@fay/{made[0].id}?grid=/@fay"
+        first, other = visitor(busy), visitor(busy)
+        other._client._transport = httpx.ASGITransport(busy.app, client=("198.51.100.7", 1))
+        first.open("/about")
+        page = first.open(path)
+        assert (page.status, following(page, "prev")) == (200, "")
+        assert following(other.open(path), "prev").startswith(f"/@fay/{made[1].id}?")
+
+
+def test_post_page_links_lead_through_album(here: NetworkFixture) -> None:
+    browser = visitor(here, "ann")
     cal = member(here, "cal")
     tides = here.run(albums.create(here.writes, cal.id, "Tides"))
     for number in range(3):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from shoal.commands import filters, lists, moderation, posts, ranking, relationships, reports
+from shoal.commands import filters, lists, moderation, posts, ranking, reactions, relationships, reports
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
@@ -96,6 +96,38 @@ def test_ranked_feed_page_without_ranking_excludes_direct_messages(here: Network
     here.settle()
     page = visitor(here, "fay").open("/for-you")
     assert page.texts("prose") == ["No secret"]
+
+
+@pytest.mark.parametrize(
+    ("language", "likes", "words"),
+    [
+        ("en", 1, "Because you liked a #sea1en photo"),
+        ("en", 6, "Because you liked 6 #sea6en photos"),
+        ("de", 1, "Weil dir ein Foto mit #sea1de gefällt"),  # codespell:ignore foto
+        ("de", 6, "Weil dir 6 Fotos mit #sea6de gefallen"),
+        ("es", 6, "Porque te gustaron 6 fotos con #sea6es"),
+        ("fr", 6, "Parce que vous avez aimé 6 photos avec #sea6fr"),
+        ("ar", 2, "لأنك أُعجبت بصورتين بالوسم #sea2ar"),
+        ("ar", 6, "لأنك أُعجبت بـ6 صور بالوسم #sea6ar"),
+    ],
+)
+def test_ranked_feed_page_opens_with_photos_and_states_one_reason_of_each_post(
+    here: NetworkFixture, language: str, likes: int, words: str
+) -> None:
+    viewer, author, friend = (member(here, f"{role}{likes}{language}") for role in ("viewer", "author", "friend"))
+    for n in range(likes):
+        liked = posted(here, author, f"{n} #sea{likes}{language}", 1)
+        here.run(reactions.like(here.writes, viewer.id, liked.id))
+    posted(here, friend, f"new #sea{likes}{language}", 1)
+    here.run(relationships.follow(here.writes, viewer.id, friend.id))
+    posted(here, friend, "only text")
+    here.settle()
+    page = visitor(here, viewer.name).open(f"/for-you?lang={language}")
+    assert page.posts[0].select_one(".photos") is not None
+    assert [len(post.select(".why-this > summary")) for post in page.posts] == [1] * len(page.posts)
+    new = next(post for post in page.posts if "new #" in post.get_text())
+    assert new.select(".why-this > summary > span")[0].get_text() == words
+    assert len(new.select(".why-this .reasons tr")) > 2
 
 
 def test_home_page_with_photos_only_excludes_text_posts_and_has_full_pages(here: NetworkFixture) -> None:

@@ -116,6 +116,32 @@ def test_compose_form_chooses_details_license_and_download(here: NetworkFixture)
     assert not hidden.links("Download")
 
 
+def test_stale_edit_form_does_not_show_photo_details_that_were_hidden_since(here: NetworkFixture) -> None:
+    gus = member(here, "gus")
+    post = shot(here, gus, "Harbor")
+    form = visitor(here, "gus").open(f"/posts/{post.id}/edit")
+    visitor(here, "gus").open(f"/posts/{post.id}/edit").press(
+        "Save", asks=(), **dict[str, Any]({"pictures[][shows_details]": ()})
+    )
+    assert "FUJIFILM" not in visitor(here).open(f"/@gus/{post.id}").answer.text
+    form.press("Save", text="Harbor at dawn", asks=())
+    page = visitor(here).open(f"/@gus/{post.id}")
+    assert "Harbor at dawn" in page.text
+    assert "FUJIFILM" not in page.answer.text
+
+
+def test_stale_edit_form_shows_photo_details_if_its_user_chooses_so(here: NetworkFixture) -> None:
+    hal = member(here, "hal")
+    made = here.run(media.upload(here.writes, hal.id, taken(), shows_details=False))
+    post = here.run(posts.create(here.writes, hal.id, Draft(text="Harbor", media=(made.id,))))
+    form = visitor(here, "hal").open(f"/posts/{post.id}/edit")
+    here.run(media.describe(here.writes, hal.id, made.id, description="boats"))
+    form.press("Save", asks=(), **dict[str, Any]({"pictures[][shows_details]": "true"}))
+    page = visitor(here).open(f"/@hal/{post.id}")
+    assert "FUJIFILM" in page.answer.text
+    assert page.one(".photos img")["alt"] == "boats"
+
+
 def test_photo_details_are_escaped_and_isolated_from_text_direction(here: NetworkFixture) -> None:
     eve = member(here, "eve")
     hostile = PhotoDetails(camera="<hostile>\u05e9\u05dc\u202e", lens="</bdi>\u05e9\u05dc")

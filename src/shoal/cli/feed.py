@@ -64,7 +64,7 @@ def _print(console: Console, position: int, line: FeedLine) -> None:
     console.print(head)
     if line.score is None:
         return
-    lost = f", {line.places_lost} places lower for variety ({line.lost_to})" if line.places_lost > 0 else ""
+    lost = f", {line.places_lost} places lower ({line.lost_to} rule)" if line.places_lost > 0 else ""
     console.print(Text(f"     {line.score:.2f} from {', '.join(line.sources).replace('_', ' ')}{lost}", "dim"))
     for reason in line.reasons:
         style = "green" if reason.contribution > 0 else "red"

@@ -33,14 +33,13 @@ from shoal.graph.media import attach
 from shoal.graph.payloads.posts import (
     enter_thread,
     leave_thread,
-    may_be_active,
     move_between_cells,
     narrow,
     relist,
     tags_used,
+    unlist,
 )
 from shoal.graph.schema import (
-    ACTIVE,
     PINS,
     POSTED,
     PUBLISHED,
@@ -410,10 +409,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     batch.obj_del(post.id, post.version)
     batch.assoc_del(author_id, POSTED, post.id, now)
     batch.assoc_del(author_id, PINS, post.id, now)
-    if post.published:
-        batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, now)
-    if may_be_active(post):
-        batch.assoc_del(public_list(batch.shard), ACTIVE, post.id, now)
+    unlist(batch, post, now)
     polls.exchange(batch, poll, None, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Literal, cast
+from hashlib import blake2b
+from typing import Annotated, Any, Literal, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -37,6 +38,17 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
     down: _Percent = MIDDLE
     """The focal point, in percent of the height from the top."""
     shows_details: bool = False
+    made_from: _Word = ""
+    """Digests of the stored values that the form was made from: see `changes`. Empty if they are not known."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Return the values that differ from those that the form was made from, as arguments of `media.describe`."""
+        values = {"description": self.description, "focus": self.focus, "shows_details": self.shows_details}
+        before, now = self.made_from.split(), digests([value] for value in values.values())
+        if len(before) != len(now):
+            return values
+        return {name: values[name] for name, one, other in zip(values, before, now, strict=True) if one != other}
 
     @property
     def focus(self) -> tuple[float, float]:
@@ -73,10 +85,21 @@ class Writing(Form, frozen=True, kw_only=True):
     """Id of a post or scheduled post that this post replaces: it is deleted when this post is published."""
     request: _Word = ""
     """Idempotency key of the form, so that a form that is sent twice creates one post."""
+    made_from: Line = ""
+    """Digests of the post that an edit form was made from; empty if they are not known."""
     asks: bool = False
     """Whether to ask the member before a picture without a description is published."""
     do: _Word = "post"
     """The pressed button: `post`, `anyway` or `add`; or `up`, `down` or `remove`, followed by the id of a picture."""
+
+
+def digests(parts: Iterable[Iterable[object]]) -> list[str]:
+    """Return a short digest of each part of a form, by which a change is recognized.
+
+    Line ends do not count, because browsers change them.
+    """
+    texts = ("\0".join("\n".join(str(value).strip().splitlines()) for value in part) for part in parts)
+    return [blake2b(text.encode(), digest_size=6, usedforsecurity=False).hexdigest() for text in texts]
 
 
 def as_id(number: int) -> Id:
@@ -131,13 +154,14 @@ def of_draft(words: Translated, draft: Draft, media: Sequence[Media]) -> Writing
 
 def picture_of(media: Media) -> FileOfPost:
     across, down = round((media.focus[0] + 1) * 50), round((1 - media.focus[1]) * 50)
-    return FileOfPost(
+    stored = FileOfPost(
         id=as_id(media.id),
         description=media.description,
         across=across,
         down=down,
         shows_details=media.shows_details,
     )
+    return replace(stored, made_from=" ".join(digests([value] for value in stored.changes.values())))
 
 
 async def draft_of(words: Translated, form: Writing) -> Draft:

@@ -1,6 +1,7 @@
-"""The posts before and after a post in the photo grid that a visitor came from, for the links of its page.
+"""The posts before and after a post in the photo grid or feed that a visitor came from, for the links of its page.
 
-The grid is read by the function that its own page uses, so its order, filters and permissions are those of the page.
+The grid is read by the function that its own page uses, so its order, filters and permissions are those of the page. Search results
+and places nearby have no neighbors, because their paths contain words and coordinates of the visitor.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from shoal.core.errors import ShoalError
+from shoal.graph.cache.dependencies import do_not_cache
 from shoal.http.application import Trie, parameters
 from shoal.http.params import convert
-from shoal.web import albums, explore, maps, profiles, search, tags, timelines
+from shoal.http.rate_limits import RateKey, address_of
+from shoal.web import albums, explore, profiles, tags, timelines
 from shoal.web.photo_grid import Listing
 from shoal.web.rendering import HandlePath
 from shoal.web.request_context import PageContext, address, is_local
@@ -31,6 +34,8 @@ class Neighbors(NamedTuple):
 
 
 class _GridPage(NamedTuple):
+    """A page with the photos of several posts; `request_context.grid_query` knows their paths."""
+
     read: Callable[[PageContext, Any], Awaitable[Listing]]
     params: type[msgspec.Struct]
     names: tuple[str, ...]
@@ -43,8 +48,6 @@ def _pages() -> Trie[_GridPage]:
     readers: tuple[tuple[str, Callable[[PageContext, Any], Awaitable[Listing]], type[msgspec.Struct]], ...] = (
         ("/", timelines.listing, timelines.HomeQuery),
         ("/explore", explore.listing, explore.ExploreQuery),
-        ("/explore/nearby", maps.listing, maps.NearbyPageQuery),
-        ("/search", search.listing, search.SearchQuery),
         ("/tags/{name}", tags.listing, tags.TagPath),
         ("/@{handle}", profiles.listing, profiles.ProfilePath),
         ("/@{handle}/portfolio", profiles.portfolio_listing, HandlePath),
@@ -56,19 +59,20 @@ def _pages() -> Trie[_GridPage]:
 
 
 async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors:
-    """Return the neighbors of a post in the grid at a path.
+    """Return the neighbors of a post in the grid at a path; none for a visitor who has reached the rate limit of pages.
 
-    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page.
+    Costs the reads of the page at that path and, for the last post of that page, the reads of the next page. The limit counts
+    both as if the visitor had opened them.
     """
     listing = await _listing(ctx, grid) if grid else None
-    posts = _paths(listing)
+    posts = _paths(ctx, listing)
     if listing is None or post.path not in posts:
         return Neighbors()
     at, following, page = posts.index(post.path), "", grid
     next_page = listing.next.removeprefix(ctx.app.at.path)
     if at + 1 < len(posts):
         following = posts[at + 1]
-    elif next_page and (further := _paths(await _listing(ctx, next_page))):
+    elif next_page and (further := _paths(ctx, await _listing(ctx, next_page))):
         following, page = further[0], next_page
     return Neighbors(
         f"{ctx.url(grid)}#p{post.id}",
@@ -77,10 +81,14 @@ async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors
     )
 
 
-def _paths(listing: Listing | None) -> list[str]:
-    """Return the URLs of the posts of a grid, in order."""
-    photos = listing.grid.photos if listing and listing.grid else ()
-    return list(dict.fromkeys(photo.path for photo in photos))
+def _paths(ctx: PageContext, listing: Listing | None) -> list[str]:
+    """Return the URLs of the posts with photos in a grid or feed, in order."""
+    if listing is None:
+        return []
+    if listing.grid is not None:
+        return list(dict.fromkeys(photo.path for photo in listing.grid.photos))
+    with_photos = [entry for entry in listing.entries if entry.post.media]
+    return list(dict.fromkeys(ctx.url(f"/@{entry.author.member.name}/{entry.post.id}") for entry in with_photos))
 
 
 async def _listing(ctx: PageContext, path: str) -> Listing | None:
@@ -93,6 +101,11 @@ async def _listing(ctx: PageContext, path: str) -> Listing | None:
         return None
     found = _pages().find(unquote(parts.path))
     if found is None:
+        return None
+    who = address_of(ctx.request.scope) if ctx.viewer_id is None else ctx.viewer_id
+    window = await ctx.app.limiter.take(RateKey("pages", who))
+    if window is not None and window.wait:
+        do_not_cache()
         return None
     page, values = found[0]["GET"], found[1]
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from starlette.responses import Response
@@ -41,6 +41,7 @@ class PictureCard(msgspec.Struct, frozen=True):
     details: str
     """The details that the camera stored, in one line; empty without details."""
     shows_details: bool
+    made_from: str
     first: bool = False
     last: bool = False
     lacks: bool = False
@@ -76,6 +77,7 @@ def _card(ctx: PageContext, media: Media, file_fields: FileOfPost | None = None)
         is_picture,
         summary_of(ctx.words, media.details),
         file_fields.shows_details,
+        file_fields.made_from,
     )
 
 
@@ -169,24 +171,20 @@ async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequ
     for field in file_fields:
         if field.id not in own:
             raise NotFound("There is no such file")
-        media.described(ctx.writes, own[field.id], **_changes(field))
+        media.described(ctx.writes, own[field.id], **field.changes)
 
 
 async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
-    """Store descriptions, focal points, and whether camera details are shown, where these changed.
+    """Store the descriptions, focal points and choices of details that the member changed in the form.
 
-    Raises `NotFound` and `InvalidInput`.
+    Others stay as they are, even if they have been changed elsewhere since. Raises `NotFound` and `InvalidInput`.
     """
-    there = {file.id: picture_of(file) for file in await own_files(ctx, member, [field.id for field in file_fields])}
+    there = {file.id for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:
         if field.id not in there:
             raise NotFound("There is no such file")
-        if field != there[field.id]:
-            await media.describe(ctx.writes, member.id, field.id, **_changes(field))
-
-
-def _changes(field: FileOfPost) -> dict[str, Any]:
-    return {"description": field.description, "focus": field.focus, "shows_details": field.shows_details}
+        if changes := field.changes:
+            await media.describe(ctx.writes, member.id, field.id, **changes)
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:

@@ -25,11 +25,11 @@ from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import filtered
 from shoal.web import routing
 from shoal.web.comments import Order, comment_form, known_of, thread_of
-from shoal.web.grid_neighbors import neighbors_of
+from shoal.web.grid_neighbors import Neighbors, neighbors_of
 from shoal.web.pending_actions import PendingAction
 from shoal.web.photo_details import photo_notes
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
-from shoal.web.request_context import Handle, IdForm, Line, PageContext
+from shoal.web.request_context import Handle, IdForm, Line, PageContext, address
 from shoal.web.syndication import post_card
 from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
 
@@ -57,12 +57,17 @@ class PostPath(msgspec.Struct, frozen=True):
     id: Id
 
 
-class PostPage(PostPath, frozen=True):
-    order: Order = "oldest"
+class PathFromGrid(PostPath, frozen=True):
     grid: Line = ""
+    """The path of the page with the photos of several posts that the visitor came from."""
 
 
-class PhotoPath(PostPath, frozen=True):
+class PostPage(PathFromGrid, frozen=True):
+    order: Order = "oldest"
+    """The order of the comments on the same post."""
+
+
+class PhotoPath(PathFromGrid, frozen=True, kw_only=True):
     place: Annotated[int, Meta(ge=1, le=100)]
 
 
@@ -118,13 +123,22 @@ def _conversation(ctx: PageContext, post: Post) -> str:
 
 
 async def photo(ctx: PageContext, path: PhotoPath) -> Response:
-    """Show one photo of a post in full size, with links to the previous and next photo."""
+    """Show one photo of a post in full size, with links to the previous and next photo, or post at the ends."""
     entry = await _entry_at(ctx, path)
     post = post_of(ctx, entry)
     if path.place > len(post.photos):
         raise NotFound("There is no such photo")
     title = ctx.words.text("Photo by %(name)s") % {"name": post.author.shown}
-    views: dict[str, Any] = {"photo": post.photos[path.place - 1], "notes": photo_notes(ctx, entry, path.place)}
+    first, last = path.place == 1, path.place == len(post.photos)
+    neighbors = await neighbors_of(ctx, path.grid, post) if first or last else Neighbors()
+    views: dict[str, Any] = {
+        "photo": post.photos[path.place - 1],
+        "notes": photo_notes(ctx, entry, path.place),
+        "query": address("", "", grid=path.grid),
+        "neighbors": neighbors._replace(
+            previous=neighbors.previous if first else "", following=neighbors.following if last else ""
+        ),
+    }
     return await page(ctx, "photo", title=title, post=post, place=path.place, **views)
 
 

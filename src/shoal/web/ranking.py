@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from shoal.core.ranking.reranking import Source
+from shoal.core.ranking.reranking import PHOTOS, Source
 from shoal.core.ranking.terms import TITLES, ReasonWords, reason_of
+from shoal.core.text import isolated
 from shoal.graph.cache.coherence import one_request
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import FeedExplanation
@@ -19,7 +20,7 @@ from shoal.web.view_models import entry_with_id, post_of
 
 _FULL_BAR = 4.0
 _PERSONAL = frozenset({"tags", "author", "nearby", "country", "friends", "common", "rising", "velocity"})
-"""Ranking terms about the viewer, unlike terms such as freshness or likes."""
+"""Terms with a specific reason, unlike freshness or likes in general."""
 _SOURCE_WORDS = {
     Source.FOLLOWEES: "From or shared by someone you follow",
     Source.FRIENDS_LIKED: "Liked by people you follow",
@@ -51,7 +52,7 @@ class WhyView(msgspec.Struct, frozen=True):
     first: str
     bars: tuple[Bar, ...]
     lost: str = ""
-    """How many positions the rules for variety moved the post down, as text; empty for none."""
+    """How far the rules for photos and variety moved the post, as text; empty if they did not."""
 
 
 def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
@@ -74,26 +75,46 @@ def why_of(ctx: PageContext, why: Why | None, entry: Entry) -> WhyView | None:
     )
     names = {"name": entry.author.member.shown_name}
     sources = tuple(_(words) % names for source, words in _SOURCE_WORDS.items() if source in why.sources)
-    return WhyView(ctx.words.decimal(why.score, ".2f"), _first(ctx, sources, bars), bars, _lost(ctx, why.lost))
+    first = _first(sources, bars, popular=Source.POPULAR in why.sources)
+    return WhyView(ctx.words.decimal(why.score, ".2f"), first, bars, _lost(ctx, why))
 
 
 def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
     if reason is None:
         return ""
+    names = {name: isolated(text) for name, text in reason.names.items()}
+    if reason.many:
+        return ctx.words.counted(reason.message, reason.many, reason.number, **names)
     numbers = {name: ctx.words.about(n) for name, n in reason.numbers.items()}
-    return ctx.words.text(reason.message) % {**numbers, **reason.names}
+    return ctx.words.text(reason.message) % {**numbers, **names}
 
 
-def _first(ctx: PageContext, sources: tuple[str, ...], bars: tuple[Bar, ...]) -> str:
-    """Return the main reason for a post's rank: the strongest personal term, or else its source."""
-    strongest = next((bar for bar in bars if not bar.below and bar.name in _PERSONAL), None)
-    if strongest is not None and strongest.words:
-        return strongest.words[0].upper() + strongest.words[1:]
-    return sources[0] if sources else ctx.words.text("Why am I seeing this?")
+def _first(sources: tuple[str, ...], bars: tuple[Bar, ...], *, popular: bool) -> str:
+    """Return the main reason for a post's rank: the strongest specific term, or else its source.
+
+    Of a `popular` post without a specific term, it is the number of likes and shares.
+    """
+    specific = [bar for bar in bars if bar.name in _PERSONAL and not bar.below and bar.words]
+    liked = [bar for bar in bars if bar.name == "reactions" and popular and not bar.below]
+    if found := [*specific, *liked]:
+        return found[0].words[0].upper() + found[0].words[1:]
+    return sources[0] if sources else ""
 
 
-def _lost(ctx: PageContext, places: int) -> str:
-    counted = ctx.words.counted
+def _lost(ctx: PageContext, why: Why) -> str:
+    counted, places = ctx.words.counted, why.lost
+    if why.rule == PHOTOS and places < 0:
+        return counted(
+            "The feed opens with photos, which moved it up by %(n)s place.",
+            "The feed opens with photos, which moved it up by %(n)s places.",
+            -places,
+        )
+    if why.rule == PHOTOS:
+        return counted(
+            "The feed opens with photos, which moved it down by %(n)s place.",
+            "The feed opens with photos, which moved it down by %(n)s places.",
+            places,
+        )
     if places < 0:
         return counted("Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places)
     if places > 0:

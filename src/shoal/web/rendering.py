@@ -1,7 +1,7 @@
 """Rendering of templates: whole pages, partials for scripts, paginated lists, and the response headers of each.
 
-The HTML of a post is cached for all viewers whose view models of it are equal. It also depends on two values of the page: the path
-that its forms return to, and the form token. The cache holds placeholders for both.
+The HTML of a post is cached for all viewers whose view models of it are equal. It also depends on two values of the page: its path,
+to which forms return and to which photos link, and the form token. The cache holds placeholders for both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from shoal.queries.hydration import Entry
 from shoal.web.assets import assets, pack
 from shoal.web.layout import Shell, shell_of
 from shoal.web.photo_grid import Listing, PhotoGrid
-from shoal.web.request_context import Handle, PageContext, address
+from shoal.web.request_context import Handle, PageContext, address, grid_query
 from shoal.web.view_models import PostView, posts_of
 
 _MOST_CHARACTERS = 8 << 20
 _TEMPLATE = "parts/post_whole.html"
-# The placeholders are random, so that no post can contain them.
-_PATH, _QUOTED_PATH, _TOKEN = (token_hex(16) for _ in range(3))
+# The placeholders are random, so that a post cannot contain them.
+_PATH, _QUOTED_PATH, _GRID_QUERY, _TOKEN = (token_hex(16) for _ in range(4))
 
 
 class PostHtmlCache:
@@ -66,6 +66,7 @@ class PostHtmlCache:
         else:
             self._html.move_to_end(key)
         html = html.replace(_PATH, escape(path)).replace(_QUOTED_PATH, quote_plus(path))
+        html = html.replace(_GRID_QUERY, grid_query(path))
         return Markup(html if token is None else html.replace(_TOKEN, escape(token)))  # noqa: S704 (the template escaped it)
 
     def _keep(self, key: bytes, html: str) -> str:
@@ -77,8 +78,9 @@ class PostHtmlCache:
 
 
 def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
-    """Render a post with placeholders for the path of the page and, if its template uses it, for the form token."""
-    views: dict[str, object] = {"post": post, "ctx": {"path": _PATH, "quoted_path": _QUOTED_PATH}}
+    """Render a post with placeholders for the values of the page that its template reads."""
+    of_page = {"path": _PATH, "quoted_path": _QUOTED_PATH, "grid_query": _GRID_QUERY}
+    views: dict[str, object] = {"post": post, "ctx": of_page}
     if with_token:
         views["shell"] = {"form_token": _TOKEN}
     return templates.get_template(_TEMPLATE).render(views)

@@ -37,6 +37,8 @@ from shoal.settings import Settings
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server, in printable ASCII. A path that a browser could interpret as another host does not match."""
+_WITH_GRID = re.compile(r"/(?:explore|tags/[^/?]+|@[^/?]+(?:/portfolio|/albums/[0-9]+)?)?(?:\?.*)?")
+"""Pages with the photos of several posts (see `web.grid_neighbors`)."""
 _RESERVED = ":/%#?=@[]!$&'()*+,;"
 LANGUAGE_PARAMETER = "lang"
 _IN_PATHS = _RESERVED.translate(str.maketrans("", "", "%#?[]"))
@@ -188,12 +190,7 @@ class PageContext:
 
     @property
     def grid_query(self) -> str:
-        """Return the query that links from a photo grid to posts must have.
-
-        The result is empty if the URL of the grid is too long for a parameter, or contains a token.
-        """
-        usable = "access_token" not in self.path and len(self.path) <= MAX_LINE
-        return f"?grid={self.quoted_path}" if usable else ""
+        return grid_query(self.path)
 
     def publicly_cacheable(self, seconds: int) -> str:
         """Return the `Cache-Control` header of a response that is identical for all viewers.
@@ -258,6 +255,17 @@ def address(base: str, path: str, **query: object) -> str:
         return base + path
     asked = {name: value for name, value in query.items() if value not in {None, ""}}
     return f"{base}{path}?{urlencode(asked)}" if asked else base + path
+
+
+def grid_query(path: str) -> str:
+    """Return the query of links from the photos of several posts, on the page at this path, to one of the posts.
+
+    The result is empty for a page without `grid_neighbors`, such as search results and places nearby: words and coordinates must
+    not become a part of other addresses, which people share. It is also empty if the path is too long for a parameter, or has a
+    token.
+    """
+    usable = _WITH_GRID.fullmatch(path) and "access_token" not in path and len(path) <= MAX_LINE
+    return f"?grid={quote_plus(path)}" if usable else ""
 
 
 def is_local(path: str) -> bool:

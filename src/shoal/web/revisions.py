@@ -27,7 +27,7 @@ from shoal.queries.posts import media_then, revisions
 from shoal.settings import Settings
 from shoal.web import routing
 from shoal.web.compose import SheetState, form_bytes, sheet, submit
-from shoal.web.compose_form import Writing, draft_of, of_post, poll_of
+from shoal.web.compose_form import Writing, digests, draft_of, of_post, poll_of
 from shoal.web.media import check_descriptions, describe_pictures, own_files
 from shoal.web.rendering import page
 from shoal.web.request_context import Handle, IdForm, Line, PageContext, local
@@ -190,12 +190,51 @@ class EditForm(Writing, frozen=True, kw_only=True):
     id: Id
 
 
+_PARTS = (
+    ("text",),
+    ("spoiler",),
+    ("sensitive",),
+    ("language",),
+    ("visibility",),
+    ("pictures",),
+    ("options", "multiple", "hide_totals", "seconds"),
+    ("place", "coordinates"),
+    ("license",),
+    ("downloads",),
+)
+"""Fields of a form that change together."""
+
+
+def _digests(form: Writing) -> list[str]:
+    """Return a digest of each part of a form. Of pictures, only their order counts: see `FileOfPost.changes`."""
+    listed = {
+        "options": "\n".join(filter(str.strip, form.options)),
+        "pictures": [picture.id for picture in form.pictures],
+    }
+    return digests([listed.get(name, getattr(form, name)) for name in part] for part in _PARTS)
+
+
+def _merged(form: Writing, stored: Writing) -> Writing:
+    """Return the form with the stored values of all parts that the member did not change since it was made.
+
+    They may have been changed elsewhere in the meantime.
+    """
+    before = form.made_from.split()
+    if len(before) != len(_PARTS):
+        return form
+    mine = {picture.id: picture for picture in form.pictures}
+    stored = replace(stored, pictures=tuple(mine.get(picture.id, picture) for picture in stored.pictures))
+    same = [part for part, one, other in zip(_PARTS, before, _digests(form), strict=True) if one == other]
+    return replace(form, **{name: getattr(stored, name) for part in same for name in part})
+
+
 async def edit_form(ctx: PageContext, path: OwnPostPath) -> Response:
     member = ctx.member
     post = await own_post(ctx.graph, member.id, path.id)
     media, poll = await own_files(ctx, member, post.media), await polls.poll_of(ctx.graph, post)
     form = of_post(ctx.words, post, media, poll)
-    return await sheet(ctx, member, SheetState(form=replace(form, asks=member.asks_descriptions), edits=post))
+    form = replace(form, asks=member.asks_descriptions, made_from=" ".join(_digests(form)))
+    return await sheet(ctx, member, SheetState(form=form, edits=post))
 
 
 async def save(ctx: PageContext, asked: EditForm) -> Response:
@@ -207,6 +246,7 @@ async def save(ctx: PageContext, asked: EditForm) -> Response:
 async def _saved(ctx: PageContext, member: Member, form: Writing, *, post: Post) -> str:
     writes = ctx.writes
     old = await polls.poll_of(writes.graph, post)
+    form = _merged(form, of_post(ctx.words, post, await own_files(ctx, member, post.media), old))
     now = milliseconds_of(writes.new_id(shard_of(member.id)))
     poll = _poll(old, poll_of(form), now)
     draft = replace(await draft_of(ctx.words, form), poll=poll, data=post.data)

@@ -133,22 +133,29 @@ async def start(ctx: PageContext, query: HomeQuery) -> Response:
     return await _home(ctx, ctx.viewer, query)
 
 
-async def listing(ctx: PageContext, _query: HomeQuery) -> Listing:
-    """Return the photos of the front page; none for a member, whose home page has whole posts."""
-    return Listing((), "", await _front_photos(ctx) if ctx.viewer is None else None)
+async def listing(ctx: PageContext, query: HomeQuery) -> Listing:
+    """Return the posts of the member's home page or, for a visitor, the photos of the front page."""
+    if ctx.viewer is None:
+        return Listing((), "", await _front_photos(ctx))
+    return await _home_listing(ctx, ctx.viewer, query)
 
 
-async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
+async def _home_listing(ctx: PageContext, viewer: Member, query: HomeQuery) -> Listing:
     photos = query.show == "photos"
     found = await _home_page(ctx, viewer, query.cursor(), photos=photos)
     entries = await filtered(ctx.reads.graph, viewer.id, found.entries, FilterContext.HOME)
-    empty = not (entries or found.next or query.before or photos)
+    return Listing(entries, next_of(ctx, "/", found.next, show="photos" if photos else ""))
+
+
+async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
+    found = await _home_listing(ctx, viewer, query)
+    empty = not (found.entries or found.next or query.before or query.show == "photos")
     beginning = await _beginning(ctx, viewer) if empty and not ctx.partial else None
     return await feed_page(
         ctx,
         "home",
-        entries,
-        next_of(ctx, "/", found.next, show="photos" if photos else ""),
+        found.entries,
+        found.next,
         title=ctx.words.text("Home"),
         show=query.show,
         replies=viewer.shows_replies,

@@ -1,4 +1,4 @@
-"""Diversity reranking: all posts are kept, rules hold where possible, and lost places are reported."""
+"""Diversity reranking: all posts are kept, photos come first, rules hold where possible, and lost places are reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.ranking.reranking import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Part, Ranked, diversify
+from shoal.core.ranking.reranking import (
+    AUTHOR,
+    EXPLORATION,
+    OPENING,
+    PHOTOS,
+    SOURCE_MOST,
+    TAG_MOST,
+    WINDOW,
+    Part,
+    Ranked,
+    diversify,
+)
 
 POSTS = st.builds(
     Ranked,
@@ -15,6 +26,7 @@ POSTS = st.builds(
     tag=st.none() | st.sampled_from("abc"),
     source=st.none() | st.sampled_from(("followees", "tags")),
     part=st.sampled_from(Part),
+    photos=st.booleans(),
 )
 
 
@@ -26,7 +38,52 @@ def test_diversity_reranking_keeps_every_post_and_rank_changes_sum_to_zero(
     assert sorted(one.row for one in placed) == list(range(len(ranked)))
     assert sum(one.lost for one in placed) == 0
     assert all(one.lost == place - one.row for place, one in enumerate(placed))
-    assert all(bool(one.rule) == (one.lost > 0) for one in placed)
+    assert all(one.rule for one in placed if one.lost > 0)
+    assert all(
+        one.rule == (PHOTOS if place < OPENING else "")
+        for place, one in enumerate(placed)
+        if one.lost < 0 and ranked[one.row].photos
+    )
+    assert not any(one.rule for one in placed if one.lost <= 0 and not ranked[one.row].photos)
+
+
+@given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.floats(0.0, 0.5))
+def test_diversity_reranking_opens_with_photos_if_any_break_no_author_or_tag_rule(
+    ranked: list[Ranked], most: int, exploration: float
+) -> None:
+    placed = [ranked[one.row] for one in diversify(ranked, author_most=most, exploration=exploration)]
+    for end in range(min(OPENING, len(placed))):
+        before, rest = placed[:end], [other for other in placed[end:] if other.photos]
+        assert placed[end].photos or all(repeats(other, before, most) for other in rest)
+
+
+@given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.booleans())
+def test_diversity_reranking_of_posts_alike_in_photos_keeps_the_order(
+    ranked: list[Ranked], most: int, photos: bool
+) -> None:
+    alike = [one._replace(part=Part.RANKED, photos=photos) for one in ranked]
+    without = [one._replace(photos=False) for one in alike]
+    assert [one.row for one in diversify(alike, author_most=most, exploration=0.0)] == [
+        one.row for one in diversify(without, author_most=most, exploration=0.0)
+    ]
+
+
+def test_diversity_reranking_puts_photos_first_and_states_the_rule() -> None:
+    ranked = [Ranked(author, None, None, photos=author in {2, 4}) for author in range(5)]
+    placed = diversify(ranked, author_most=3, exploration=0.0)
+    assert [(one.row, one.lost, one.rule) for one in placed] == [
+        (2, -2, PHOTOS),
+        (4, -3, PHOTOS),
+        (0, 2, PHOTOS),
+        (1, 2, PHOTOS),
+        (3, 1, PHOTOS),
+    ]
+
+
+def test_diversity_reranking_opens_with_a_screen_of_photos_only() -> None:
+    ranked = [Ranked(author, None, None, photos=author % 2 == 1) for author in range(10)]
+    placed = diversify(ranked, author_most=3, exploration=0.0)
+    assert [one.row for one in placed] == [1, 3, 5, 0, 2, 4, 6, 7, 8, 9]
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10))

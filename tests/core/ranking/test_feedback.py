@@ -31,6 +31,7 @@ NOBODY = Interests(
     tags={},
     authors={},
     likes={},
+    liked_tags={},
     acted=frozenset(),
     place=None,
     location=None,

@@ -19,13 +19,15 @@ def interests(draw: st.DrawFn) -> Interests:
     """Return interests as they are derived: a follow gives an affinity, which reactions may change."""
     followees = tuple(draw(st.lists(_ids, unique=True)))
     acts = draw(st.dictionaries(_ids | st.sampled_from(followees or (1,)), _forces))
+    tags = draw(st.dictionaries(st.text(), _forces))
     return Interests(
         followees=followees,
         followers=draw(st.frozensets(_ids)),
         followed_tags=draw(st.frozensets(st.text())),
-        tags=draw(st.dictionaries(st.text(), _forces)),
+        tags=tags,
         authors=dict.fromkeys(followees, author_affinity(FOLLOWED_STRENGTH)) | acts,
         likes=draw(st.dictionaries(_ids, st.integers(1, 200))),
+        liked_tags=draw(st.dictionaries(st.sampled_from(list(tags)), st.integers(1, 200))) if tags else {},
         acted=draw(st.frozensets(_ids)),
         place=draw(st.none() | st.just(Place(52.5, 13.4))),
         location=draw(st.sampled_from([None, Location("IN"), Location("IN", "Kochi", Place(9.9, 76.3))])),
@@ -51,13 +53,14 @@ def test_ranking_interests_of_active_member_pack_into_a_few_kilobytes() -> None:
         tags=strongest({f"some_tag_{n}": 1 / (n + 2) for n in range(500)}),
         authors=dict.fromkeys(ids[:80], author_affinity(FOLLOWED_STRENGTH)) | dict.fromkeys(ids[80:140], 0.7),
         likes=dict.fromkeys(ids[80:140], 3),
+        liked_tags={f"some_tag_{n}": n + 1 for n in range(100)},
         acted=frozenset(ids[200:]),
         place=None,
         location=None,
         picked=(),
         near=friends_of_friends({}, {}),
     )
-    assert len(pack(one).data) < 7_500
+    assert len(pack(one).data) < 7_600
 
 
 def test_ranking_interests_keep_strongest_tags_in_order() -> None:

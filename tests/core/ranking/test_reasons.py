@@ -22,6 +22,7 @@ FACTS = ReasonFacts(BALANCED)
         ("seen", 0.875, "you have seen the post 3 times"),
         ("seen", 1.0, "you have liked, shared, saved, commented on or reacted to the post"),
         ("freshness", 0.5, "posted 24 hours ago"),
+        ("freshness", 2 ** (-1.2 / 24), "posted one hour ago"),
         ("freshness", 2**-3, "posted 3 days ago"),
         ("freshness", 1.0, "posted within the hour"),
         ("nearby", 0.5, "about 25 km from where you post"),
@@ -69,8 +70,31 @@ def test_ranking_reason_for_quality_mentions_media_descriptions_and_post_text(
 
 def test_ranking_reason_for_picked_tag_names_tag_only_if_it_raises_the_post() -> None:
     facts = ReasonFacts(BALANCED, picked="desert")
-    assert words_of("tags", 0.2, facts) == "you picked #desert"
+    assert words_of("tags", 0.2, facts) == "because you picked #desert"
     assert "less of the post's tags" in words_of("tags", -0.2, facts)
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "words"),
+    [
+        ("tags", ReasonFacts(BALANCED, tag="sea", liked_with_tag=1), "because you liked a #sea photo"),
+        ("tags", ReasonFacts(BALANCED, tag="sea", liked_with_tag=6), "because you liked 6 #sea photos"),
+        ("tags", ReasonFacts(BALANCED, tag="sea", follows_tag=True), "because you follow #sea"),
+        ("tags", ReasonFacts(BALANCED, tag="sea"), "because you like, share or use #sea, or asked for more"),
+        ("author", ReasonFacts(BALANCED, author="Ben", liked_by_author=1), "because you liked a post by Ben"),
+        ("author", ReasonFacts(BALANCED, author="Ben", liked_by_author=3), "because you liked 3 posts by Ben"),
+        ("author", ReasonFacts(BALANCED, author="Ben", follows_author=True), "because you follow Ben"),
+        ("friends", ReasonFacts(BALANCED, friends=1), "liked or shared by someone you follow"),
+        ("friends", ReasonFacts(BALANCED, friends=4), "liked or shared by 4 people you follow"),
+        ("friends", ReasonFacts(BALANCED, author="Ben", friends_following=1), "someone you follow follows Ben"),
+        ("friends", ReasonFacts(BALANCED, author="Ben", friends_following=2), "2 people you follow follow Ben"),
+        ("rising", ReasonFacts(BALANCED, rising="storm"), "#storm is trending"),
+        ("velocity", ReasonFacts(BALANCED, 1, author="Ben"), "one like or share, more than usual for Ben"),
+        ("velocity", ReasonFacts(BALANCED, 90, author="Ben"), "90 likes and shares, more than usual for Ben"),
+    ],
+)
+def test_ranking_reason_text_states_counts_and_names(name: str, facts: ReasonFacts, words: str) -> None:
+    assert words_of(name, 0.6, facts) == words
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "one like or share"), (13, "13 likes and shares")])

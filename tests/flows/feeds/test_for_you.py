@@ -14,14 +14,16 @@ from shoal import Handle, Shoal, Visibility
 from shoal.commands import posts
 from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
+from shoal.core.model import Media, MediaKind, Post
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
-from shoal.core.ranking.reranking import EXPLORED_BELOW, Source
+from shoal.core.ranking.reranking import EXPLORED_BELOW, PHOTOS, Source
 from shoal.core.ranking.terms import words_of
 from shoal.queries.context import ExpiringCache, Renewed
 from shoal.queries.foryou import feed
 from shoal.queries.foryou.feed import RankedEntry
 from shoal.queries.foryou.ranking import ReadingCursor, Why, decode_cursor
+from shoal.queries.foryou.scoring import content_facts
 from shoal.queries.foryou.sources import MOST, _interleaved
 from shoal.timelines.contract import MemoryReadings
 from tests.api.in_memory_network import picture
@@ -387,6 +389,64 @@ async def test_ranked_feed_reason_of_quality_states_which_pictures_are_described
         assert one.why is not None
         facts = one.why.facts(one.entry, "en")
         assert words_of("quality", one.why.terms[-1].value, facts) == "some of the post's media have descriptions"
+
+
+@in_loop
+async def test_ranked_feed_opens_with_photos_but_not_with_hidden_ones() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, _)):
+        await cyd.create("old photo", media=[await cyd.upload(picture())])
+        await ben.create("hidden photo", media=[await ben.upload(picture())], spoiler="careful")
+        await ben.create("sensitive photo", media=[await ben.upload(picture())], sensitive=True)
+        await dan.create("photo by a stranger", media=[await dan.upload(picture())])
+        await shoal.settle()
+        await ben.create("text")
+        await shoal.settle()
+        found = await ranked(ann, only(author=1.0, freshness=0.1))
+        assert [one.entry.post.text for one in found] == [
+            "old photo",
+            "photo by a stranger",
+            "text",
+            "sensitive photo",
+            "hidden photo",
+        ]
+        assert all(one.why is not None and one.why.rule == PHOTOS for one in found[1:])
+
+
+def test_ranked_feed_post_with_sound_shows_no_photo() -> None:
+    def pictured(*kinds: MediaKind) -> bool:
+        post = Post(id=1, author_id=2, text="")
+        return content_facts(post, [Media(id=3, owner_id=2, kind=kind) for kind in kinds]).pictured
+
+    assert not pictured()
+    assert not pictured(MediaKind.AUDIO)
+    assert pictured(MediaKind.AUDIO, MediaKind.VIDEO)
+
+
+@in_loop
+async def test_ranked_feed_reasons_state_numbers_of_likes_and_friends() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        for n in range(3):
+            await ann.like(await eve.create(f"{n} #sea #sky", media=[await eve.upload(picture())]))
+        await ann.like(await eve.create("only text #sea"))
+        post = await dan.create("new #sea")
+        for friend in (ben, cyd):
+            await friend.like(post)
+        await ben.share(post)
+        await eve.create("also new #sand")
+        await ben.follow(eve)
+        await shoal.settle()
+        found = {one.entry.post.text: one for one in await ranked(ann)}
+
+        def words(text: str, name: str) -> str:
+            one = found[text]
+            assert one.why is not None
+            value = next(term.value for term in one.why.terms if term.name == name)
+            return words_of(name, value, one.why.facts(one.entry, "en"))
+
+        assert words("new #sea", "tags") == "because you liked 3 #sea photos"
+        assert words("new #sea", "friends") == "liked or shared by 2 people you follow"
+        assert words("also new #sand", "author") == "because you liked 4 posts by eve"
+        assert words("also new #sand", "friends") == "someone you follow follows eve"
 
 
 @in_loop

@@ -115,7 +115,7 @@ async def test_ranked_feed_explanation_names_picked_tag_of_post() -> None:
             await dan.create(text)
         await shoal.settle()
         await ann.pick_interests("desert")
-        assert await reasons(ann, "dunes #desert", tags=1.0) == {"tags": "you picked #desert"}
+        assert await reasons(ann, "dunes #desert", tags=1.0) == {"tags": "because you picked #desert"}
         assert await reasons(ann, "dunes #sand", tags=1.0) == {}
 
 

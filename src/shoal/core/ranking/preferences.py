@@ -15,7 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -52,6 +52,8 @@ class Interests(NamedTuple):
     """Affinity to authors, -1 to 1; includes every followee."""
     likes: Mapping[int, int]
     """Number of the member's newest 200 liked posts per author."""
+    liked_tags: Mapping[str, int]
+    """Number of those with photos per tag, for tags with an affinity."""
     acted: frozenset[int]
     """Posts that the member recently liked, shared, saved, reacted to or commented on."""
     place: Place | None
@@ -81,6 +83,7 @@ _Unpacked = tuple[
     dict[str, float],
     dict[int, float],
     dict[int, int],
+    tuple[int, ...],
     frozenset[int],
     Place | None,
     Location | None,
@@ -94,14 +97,20 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    *others, near = interests._replace(authors=explicit)
+    # The numbers are in the order of the tags, whose names are not repeated.
+    liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
+    *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)
 
 
 def unpack(packed: PackedInterests) -> Interests:
     others: _Unpacked = _decoder.decode(packed.data)
-    found = Interests(*others, packed.near)
-    return found._replace(authors=dict.fromkeys(found.followees, author_affinity(FOLLOWED_STRENGTH)) | found.authors)
+    found = Interests(*others, packed.near)  # type: ignore[arg-type]  # the numbers of liked photos, replaced below
+    liked = cast("tuple[int, ...]", found.liked_tags)
+    return found._replace(
+        authors=dict.fromkeys(found.followees, author_affinity(FOLLOWED_STRENGTH)) | found.authors,
+        liked_tags={tag: number for tag, number in zip(found.tags, liked, strict=True) if number},
+    )
 
 
 def decay(id_: int, now: int) -> float:

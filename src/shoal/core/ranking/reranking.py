@@ -1,8 +1,8 @@
-"""Re-ranking: candidate sources, diversity rules, exploration slots, and the catch-up selection.
+"""Re-ranking: candidate sources, photos first, diversity rules, exploration slots, and the catch-up selection.
 
 `diversify` takes the best post that breaks no rule on the last `WINDOW` posts: at most `author_most` by one author, 5 with one
 first tag, 7 from one first source. If all posts break a rule, the source rule is dropped first, then all rules, so that no post is
-lost.
+lost. The first `OPENING` positions go to the best posts with photos that break no rule, as long as there are any.
 
 Catch-up shows posts of quiet friends first, in at most half of the slots, and at most two posts per author. For example, four slots
 are filled from these posts, given by score and author: 9 ann, 8 ann, 7 ann, 6 ben, 5 cyd (quiet), 4 dan (quiet), 3 eve (quiet). The
@@ -49,6 +49,8 @@ class Source(IntFlag):
         return (self.name or "").lower()
 
 
+OPENING = 3
+"""Number of first positions that go to posts with photos: more than a screen."""
 WINDOW = 10
 TAG_MOST = 5
 SOURCE_MOST = 7
@@ -56,11 +58,11 @@ _LOOKAHEAD = 60
 """Maximum posts per source that are considered for a position after the first `_THOROUGH`; before it, all are considered."""
 _THOROUGH = 40
 
-AUTHOR, TAG, SOURCE, EXPLORATION = "author", "tag", "source", "exploration"
+PHOTOS, AUTHOR, TAG, SOURCE, EXPLORATION = "photos", "author", "tag", "source", "exploration"
 
 
 class Part(IntEnum):
-    """The group of a post. All posts of a group precede the posts of later groups, except for exploration slots."""
+    """The group of a post. All posts of a group precede the posts of later groups, except for the opening and exploration slots."""
 
     RANKED = 0
     EXPLORING = 1
@@ -76,12 +78,14 @@ class Ranked(NamedTuple):
     tag: Hashable | None
     source: Hashable | None
     part: Part = Part.RANKED
+    photos: bool = False
+    """Whether the post shows photos or videos."""
 
 
 class Diversified(NamedTuple):
     """A position in the diversified order: the row of its post, how far the post moved back, and the rule that moved it.
 
-    `lost` is negative if the post moved forward.
+    `lost` is negative if the post moved forward; the only rule for that is `PHOTOS`.
     """
 
     row: int
@@ -92,14 +96,15 @@ class Diversified(NamedTuple):
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
     """Diversify posts, which are given best first, and return the new order; each post appears once.
 
-    `exploration` is the fraction of the positions, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any.
-    Otherwise the posts of `Part.RANKED` come first, then the remaining exploring posts, and last the posts of `Part.REST`.
+    The first positions go to posts with photos (see `OPENING`), those of earlier parts first. `exploration` is the fraction of the
+    others, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any. Otherwise the posts of `Part.RANKED` come
+    first, then the remaining exploring posts, and last the posts of `Part.REST`.
     """
     order = _Order(ranked, author_most)
-    usual, exploring, rest = [
-        order.queues([row for row, candidate in enumerate(ranked) if candidate.part is part]) for part in Part
-    ]
-    for position in range(len(ranked)):
+    parts = [[row for row, candidate in enumerate(ranked) if candidate.part is part] for part in Part]
+    opening = order.open_with([row for rows in parts for row in rows if ranked[row].photos], parts[Part.RANKED])
+    usual, exploring, rest = [order.queues([row for row in rows if row not in opening]) for rows in parts]
+    for position in range(len(opening), len(ranked)):
         due = int((position + 1) * exploration) > int(position * exploration)
         order.append_best((exploring if due else usual) or usual or exploring or rest)
     return order.result
@@ -134,6 +139,25 @@ class _Order:
         for row in reversed(rows):
             found.setdefault(self._source[row], []).append(row)
         return sorted(found.values(), key=_head)
+
+    def open_with(self, rows: Sequence[int], usual: Sequence[int]) -> Collection[int]:
+        """Append the first of these rows that break no author or tag rule, at most `OPENING`, and return them.
+
+        The source rule cannot be broken in so few positions. The `usual` rows that lose a position get the rule `PHOTOS`.
+        """
+        left = list(reversed(rows))
+        while len(self.result) < OPENING and (row := self._first(left)) is not None:
+            left.remove(row)
+            lost = len(self.result) - row
+            rule = PHOTOS if lost < 0 else self._broken.get(row, EXPLORATION)
+            self.result.append(Diversified(row, lost, rule if lost else ""))
+            self._move_window(row)
+        opening = {one.row for one in self.result}
+        last = max(opening, default=0)
+        for row in usual:
+            if row < last and row not in opening:
+                self._broken.setdefault(row, PHOTOS)
+        return opening
 
     def append_best(self, queues: _Queues) -> None:
         """Append the best row that breaks no rule.

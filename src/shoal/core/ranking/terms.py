@@ -77,6 +77,8 @@ class CandidateFacts(NamedTuple):
     """Number of words in the post's text, without tags."""
     author_reactions: Column
     """Number of likes and shares of all posts of the author. It is not a term; authors with few are eligible for exploration."""
+    photos: Column
+    """1 if the post shows a photo or video without a warning, else 0. It is not a term; the feed opens with such posts."""
 
 
 class Term(NamedTuple):
@@ -245,6 +247,15 @@ class ReasonWords(NamedTuple):
     message: str
     numbers: Mapping[str, float] = MappingProxyType({})
     names: Mapping[str, str] = MappingProxyType({})
+    many: str = ""
+    """The message if `number` is not 1; empty if the message has no plural form."""
+    number: int = 0
+    """The number in `message` and `many`, as `%(n)s`."""
+
+
+def counted(one: str, many: str, n: int, **names: str) -> ReasonWords:
+    """Return a reason that states a number, as its singular and plural messages."""
+    return ReasonWords(one, names=names, many=many, number=n)
 
 
 class ReasonFacts(NamedTuple):
@@ -257,6 +268,22 @@ class ReasonFacts(NamedTuple):
     country: str = ""
     picked: str = ""
     """A tag of the post that the viewer selected as an interest."""
+    tag: str = ""
+    """The tag of the post of which the viewer liked the most photos, among those with an affinity above 0."""
+    liked_with_tag: int = 0
+    """Number of photo posts with this tag among the viewer's newest 200 likes."""
+    follows_tag: bool = False
+    rising: str = ""
+    """The tag of the post whose use grows fastest."""
+    author: str = ""
+    """The display name, or else the user name."""
+    liked_by_author: int = 0
+    """Number of posts by the author among the viewer's newest 200 likes."""
+    follows_author: bool = False
+    friends: int = 0
+    """Number of members whom the viewer follows and who like or share the post, as far as the ranking has read them."""
+    friends_following: int = 0
+    """Number of members whom the viewer follows and who follow the author, as far as the ranking has read them."""
     described: float = 0.0
     """Fraction of the post's media that have a description; NaN without media."""
     words: int = 0
@@ -268,27 +295,14 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
     reason = reason_of(name, value, facts)
     if reason is None:
         return ""
-    return reason.message % {**reason.names, **{key: spoken(number) for key, number in reason.numbers.items()}}
+    numbers = {key: spoken(number) for key, number in reason.numbers.items()}
+    message = reason.many if reason.many and reason.number != 1 else reason.message
+    return message % {"n": spoken(reason.number), **numbers, **reason.names}
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason to show for a term's value; None for the value 0, or if an edit of the post removed the reason."""
-    if not value:
-        return None
-    if name == "reactions":
-        return _reactions(facts.reactions)
-    if name == "quality":
-        return _content(facts.described, facts.words)
-    if name == "country":
-        return ReasonWords("from %(country)s, where you live", names={"country": facts.country})
-    if name == "nearby":
-        return _nearby(value, facts)
-    if name == "tags" and value > 0 and facts.picked:
-        return ReasonWords("you picked #%(tag)s", names={"tag": facts.picked})
-    if name in _BY_VALUE:
-        threshold, above, below = _BY_VALUE[name]
-        return above if value >= threshold else below
-    return _WITH_NUMBER[name](value, facts.recipe)
+    """Return the reason to show for a term's value; None for a value of 0, or if the post was edited and the reason is gone."""
+    return _REASONS[name](value, facts) if value else None
 
 
 def spoken(number: float) -> str:
@@ -296,50 +310,40 @@ def spoken(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"
 
 
-_RISING = ReasonWords("one of the post's tags is trending")
-_VELOCITY = ReasonWords("the post gets more reactions than usual for its author")
-_COMMON = ReasonWords("you and the post's author have followers or followed accounts in common")
-_TEXT = ReasonWords("the post has text")
-_DESCRIBED = ReasonWords("the post's media have descriptions")
-_DESCRIBED_WITH_TEXT = ReasonWords("the post's media have descriptions, and it has text")
-_PARTLY_DESCRIBED = ReasonWords("some of the post's media have descriptions")
-_PARTLY_DESCRIBED_WITH_TEXT = ReasonWords("some of the post's media have descriptions, and it has text")
-_BY_VALUE: Mapping[str, tuple[float, ReasonWords, ReasonWords]] = {
-    "tags": (
-        0.0,
-        ReasonWords("you follow, like, share or use the post's tags, or asked for more of them"),
-        ReasonWords("you asked to see less of the post's tags or reported posts with them"),
-    ),
-    "author": (
-        0.0,
-        ReasonWords("you follow the post's author, reacted to their posts, or asked for more"),
-        ReasonWords("you asked to see less from the post's author or reported their posts"),
-    ),
-    # The value is less than 1/2 only if a single followee follows the author and none likes the post.
-    "friends": (
-        0.5,
-        ReasonWords("people you follow like the post or follow its author"),
-        ReasonWords("someone you follow follows the post's author"),
-    ),
-    "rising": (0.0, _RISING, _RISING),
-    "velocity": (0.0, _VELOCITY, _VELOCITY),
-    "common": (0.0, _COMMON, _COMMON),
-}
-"""Reasons without a number: a threshold, the reason for values at or above it, and the reason for lower values."""
+def _reactions(_value: float, facts: ReasonFacts) -> ReasonWords:
+    return counted("one like or share", "%(n)s likes and shares", facts.reactions)
 
 
-def _reactions(number: int) -> ReasonWords:
-    if number == 1:
-        return ReasonWords("one like or share")
-    return ReasonWords("%(n)s likes and shares", {"n": number})
+def _tags(value: float, facts: ReasonFacts) -> ReasonWords:
+    if value < 0:
+        return ReasonWords("you asked to see less of the post's tags or reported posts with them")
+    tag = f"#{facts.picked or facts.tag}"
+    if facts.picked:
+        return ReasonWords("because you picked %(tag)s", names={"tag": tag})
+    if facts.liked_with_tag:
+        return counted(
+            "because you liked a %(tag)s photo", "because you liked %(n)s %(tag)s photos", facts.liked_with_tag, tag=tag
+        )
+    if facts.follows_tag:
+        return ReasonWords("because you follow %(tag)s", names={"tag": tag})
+    if facts.tag:
+        return ReasonWords("because you like, share or use %(tag)s, or asked for more", names={"tag": tag})
+    return ReasonWords("you follow, like, share or use the post's tags, or asked for more of them")
 
 
-def _content(described: float, words: int) -> ReasonWords | None:
-    if described >= 1.0:
-        return _DESCRIBED_WITH_TEXT if words else _DESCRIBED
-    if described > 0.0:
-        return _PARTLY_DESCRIBED_WITH_TEXT if words else _PARTLY_DESCRIBED
-    return _TEXT if words else None
+def _author(value: float, facts: ReasonFacts) -> ReasonWords:
+    if value < 0:
+        return ReasonWords("you asked to see less from the post's author or reported their posts")
+    if facts.liked_by_author:
+        return counted(
+            "because you liked a post by %(name)s",
+            "because you liked %(n)s posts by %(name)s",
+            facts.liked_by_author,
+            name=facts.author,
+        )
+    if facts.follows_author:
+        return ReasonWords("because you follow %(name)s", names={"name": facts.author})
+    return ReasonWords("you follow the post's author, reacted to their posts, or asked for more")
 
 
 def _nearby(value: float, facts: ReasonFacts) -> ReasonWords:
@@ -349,25 +353,88 @@ def _nearby(value: float, facts: ReasonFacts) -> ReasonWords:
     return ReasonWords("about %(n)s km from where you post", {"n": far})
 
 
-def _seen(value: float, _recipe: Recipe) -> ReasonWords:
+def _country(_value: float, facts: ReasonFacts) -> ReasonWords:
+    return ReasonWords("from %(country)s, where you live", names={"country": facts.country})
+
+
+def _friends(value: float, facts: ReasonFacts) -> ReasonWords:
+    if facts.friends:
+        return counted(
+            "liked or shared by someone you follow", "liked or shared by %(n)s people you follow", facts.friends
+        )
+    if facts.friends_following:
+        return counted(
+            "someone you follow follows %(name)s",
+            "%(n)s people you follow follow %(name)s",
+            facts.friends_following,
+            name=facts.author,
+        )
+    # The value is less than 1/2 only if a single followee follows the author and none likes the post.
+    if value < 0.5:
+        return ReasonWords("someone you follow follows its author")
+    return ReasonWords("people you follow like the post or follow its author")
+
+
+def _rising(_value: float, facts: ReasonFacts) -> ReasonWords:
+    tag = f"#{facts.rising}"
+    if facts.rising:
+        return ReasonWords("%(tag)s is trending", names={"tag": tag})
+    return ReasonWords("one of the post's tags is trending")
+
+
+def _velocity(_value: float, facts: ReasonFacts) -> ReasonWords:
+    if facts.reactions and facts.author:
+        return counted(
+            "one like or share, more than usual for %(name)s",
+            "%(n)s likes and shares, more than usual for %(name)s",
+            facts.reactions,
+            name=facts.author,
+        )
+    return ReasonWords("the post gets more reactions than usual for its author")
+
+
+def _common(_value: float, _facts: ReasonFacts) -> ReasonWords:
+    return ReasonWords("you and the post's author have followers or followed accounts in common")
+
+
+def _seen(value: float, _facts: ReasonFacts) -> ReasonWords:
     if value >= 1.0:
         return ReasonWords("you have liked, shared, saved, commented on or reacted to the post")
-    times = round(-math.log2(1.0 - value))
-    if times == 1:
-        return ReasonWords("you have seen the post once")
-    return ReasonWords("you have seen the post %(n)s times", {"n": times})
+    return counted("you have seen the post once", "you have seen the post %(n)s times", round(-math.log2(1.0 - value)))
 
 
-def _freshness(value: float, recipe: Recipe) -> ReasonWords:
-    hours = max(0.0, -recipe.half_life_hours * math.log2(value))
+def _freshness(value: float, facts: ReasonFacts) -> ReasonWords:
+    hours = max(0.0, -facts.recipe.half_life_hours * math.log2(value))
     if hours < 1:
         return ReasonWords("posted within the hour")
     if hours < 48:
-        return ReasonWords("posted %(n)s hours ago", {"n": round(hours)})
-    return ReasonWords("posted %(n)s days ago", {"n": round(hours / 24)})
+        return counted("posted one hour ago", "posted %(n)s hours ago", round(hours))
+    return counted("posted one day ago", "posted %(n)s days ago", round(hours / 24))
 
 
-_WITH_NUMBER: Mapping[str, Callable[[float, Recipe], ReasonWords]] = {
+def _content(_value: float, facts: ReasonFacts) -> ReasonWords | None:
+    if facts.described >= 1.0:
+        if facts.words:
+            return ReasonWords("the post's media have descriptions, and it has text")
+        return ReasonWords("the post's media have descriptions")
+    if facts.described > 0.0:
+        if facts.words:
+            return ReasonWords("some of the post's media have descriptions, and it has text")
+        return ReasonWords("some of the post's media have descriptions")
+    return ReasonWords("the post has text") if facts.words else None
+
+
+_REASONS: Mapping[str, Callable[[float, ReasonFacts], ReasonWords | None]] = {
+    "reactions": _reactions,
+    "tags": _tags,
+    "author": _author,
+    "nearby": _nearby,
+    "country": _country,
+    "friends": _friends,
+    "rising": _rising,
+    "velocity": _velocity,
+    "common": _common,
     "seen": _seen,
     "freshness": _freshness,
+    "quality": _content,
 }

@@ -119,6 +119,19 @@ def authors_of(comments: Iterable[Assoc]) -> list[int]:
     return [int.from_bytes(entry.data) for entry in comments if len(entry.data) == _AUTHOR_BYTES]
 
 
+def unlist(batch: Batch, post: Post, now: int) -> None:
+    """Delete the entries of a post in the public lists of its data source. `now` is an id of the current time.
+
+    A list in another store does not raise the time of an operation above that of its entry, and the process that created the post
+    may have a clock that is ahead. So the time of the deletion is later than the post in any case. An entry in the list of active
+    posts that is later than `now` stays until it expires; readers ignore it.
+    """
+    if post.published:
+        batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, max(now, post.id + 1))
+    if may_be_active(post):
+        batch.assoc_del(public_list(batch.shard), ACTIVE, post.id, now)
+
+
 def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
     """Remove a post from lists, if its visibility becomes narrower, in the commit that changes it.
 
@@ -127,10 +140,7 @@ def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
     """
     if before.visibility is after.visibility:
         return
-    if before.published:
-        batch.assoc_del(public_list(batch.shard), PUBLISHED, before.id, now)
-    if may_be_active(before):
-        batch.assoc_del(public_list(batch.shard), ACTIVE, before.id, now)
+    unlist(batch, before, now)
     if after.visibility is Visibility.DIRECT:
         batch.assoc_del(before.author_id, PINS, before.id, now)
     relist(batch, before, after, now)

@@ -319,9 +319,9 @@ class Ranking(msgspec.Struct):
     """Names of the candidate sources: `followees`, `friends_liked`, `tags_followed`, `popular` and so on."""
     terms: list[RankingTerm]
     places_lost: int = 0
-    """The number of positions that the status lost to a diversity rule; negative if it gained positions."""
+    """The number of positions that the status lost to a rule; negative if it gained positions."""
     lost_to: str = ""
-    """The diversity rule that moved the status: `author`, `tag`, `source`, `exploration`."""
+    """The rule that moved the status: `photos`, `author`, `tag`, `source`, `exploration`."""
 
 
 class Extras(msgspec.Struct, omit_defaults=True):

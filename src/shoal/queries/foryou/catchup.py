@@ -92,10 +92,8 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
         _newest(found, limit) if personalization.off else chosen([post.author_id for post in found.posts], quiet, limit)
     )
     order = [*rows.quiet, *rows.best]
-    posts = [found.posts[row] for row in order]
-    sources = [proposed[post.id].source for post in posts]
-    values = found.values[order] if explain and not personalization.off else None
-    reading = reading_of(viewer, posts, sources, recipe, values, interests=interests)
+    explain = explain and not personalization.off
+    reading = reading_of(viewer, found.only(order), proposed, recipe, interests, explain=explain)
     shown, _ = await part(reads, viewer, reading, 0, limit)
     first = {found.posts[row].id for row in rows.quiet}
     return CatchUp(
@@ -103,7 +101,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
         until=now,
         quiet=[ranked for ranked in shown if ranked.entry.id in first],
         best=[ranked for ranked in shown if ranked.entry.id not in first],
-        left_out=len(found.posts) - len(posts),
+        left_out=len(found.posts) - len(order),
         by_time=personalization.off,
     )
 

@@ -4,7 +4,7 @@
 2. Hydration reads the posts, their authors, and the viewer's relation to them (`hydration.ViewerState`).
 3. Filters remove posts that the viewer may not see or does not want, and posts that a rule excludes (`scoring`).
 4. Scoring turns facts into a matrix, which `core.ranking.terms` scores at once (`scoring`).
-5. Diversification orders the posts and mixes in exploration (`core.ranking.reranking`).
+5. Diversification orders the posts, puts photos first and mixes in exploration (`core.ranking.reranking`).
 
 The ranking is cached for an hour. Later pages are parts of it, without posts that may no longer be shown; nothing else changes.
 If a stage fails, or all stages together exceed the deadline, the page shows the home timeline and states the reason.
@@ -240,9 +240,8 @@ def in_order(
     diversified = _diversified(
         best.only(range(min(len(best.posts), MOST_POSITIONS))), proposed, author_most, recipe.exploration
     )
-    posts, values, _ = best.only([candidate.row for candidate in diversified])
-    sources = [proposed[post.id].source for post in posts]
-    return reading_of(viewer, posts, sources, recipe, values if explain else None, diversified, interests)
+    ordered = best.only([candidate.row for candidate in diversified])
+    return reading_of(viewer, ordered, proposed, recipe, interests, diversified, explain=explain)
 
 
 def recipe_for(reads: Reads, personalization: Personalization) -> Recipe:
@@ -258,9 +257,14 @@ def _diversified(
             tag=post.tags[0] if post.tags else None,
             source=source & -source,
             part=_part(source, reactions),
+            photos=photos > 0,
         )
-        for post, source, reactions in zip(
-            best.posts, [proposed[post.id].source for post in best.posts], best.author_reactions.tolist(), strict=True
+        for post, source, reactions, photos in zip(
+            best.posts,
+            [proposed[post.id].source for post in best.posts],
+            best.author_reactions.tolist(),
+            best.photos.tolist(),
+            strict=True,
         )
     ]
     return diversify(ranked, author_most=author_most, exploration=exploration)

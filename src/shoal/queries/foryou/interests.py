@@ -123,13 +123,17 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     tags = _tag_strengths(posts, done, mine, now)
     for row in followed_tags:
         tags[row.data.decode()] += FOLLOWED_STRENGTH
+    tag_affinities = await _tag_affinities(reads, tags)
+    liked = [posts[row.id2] for row in by_type[LIKES] if row.id2 in posts]
+    liked_tags = Counter(tag for post in liked if post.media for tag in post.tags if tag in tag_affinities)
     return Interests(
         followees=tuple(row.id2 for row in followees),
         followers=frozenset(row.id2 for row in followers),
         followed_tags=frozenset(row.data.decode() for row in followed_tags),
-        tags=await _tag_affinities(reads, tags),
+        tags=tag_affinities,
         authors=_author_affinities([row.id2 for row in followees], posts, done, mine, now, member),
-        likes=Counter(posts[row.id2].author_id for row in by_type[LIKES] if row.id2 in posts),
+        likes=Counter(post.author_id for post in liked),
+        liked_tags=liked_tags,
         acted=frozenset(
             [row.id2 for atype, rows in by_type.items() if atype is not REPORTS_POST for row in rows]
             + [post.parent_id for post in mine if post.parent_id]

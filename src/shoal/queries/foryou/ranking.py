@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -19,14 +19,30 @@ from shoal.core.places import Location
 from shoal.core.ranking.preferences import Interests
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.reranking import Diversified, Source
-from shoal.core.ranking.terms import Matrix, ReasonFacts, contributions
+from shoal.core.ranking.terms import ReasonFacts, contributions
 from shoal.gazetteer import country_in_sentence
-from shoal.queries.foryou.scoring import content_facts
+from shoal.queries.foryou.scoring import Scored, content_facts
+from shoal.queries.foryou.sources import Proposal
 from shoal.queries.hydration import Entry
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
 _CURSOR_BYTES = 12
 _TERMS = ",".join(TERM_NAMES)
+
+
+class Habits(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Facts about the viewer and the tags of the ranked posts that reasons state, as of the ranking."""
+
+    tags: dict[str, int] = {}
+    """Tags with an affinity above 0, with the number of liked photo posts (`Interests.liked_tags`)."""
+    followed_tags: tuple[str, ...] = ()
+    authors: dict[int, int] = {}
+    """Number of liked posts by author (`Interests.likes`)."""
+    rising: tuple[str, ...] = ()
+    """Tags whose use grows, fastest first."""
+
+
+NO_HABITS = Habits()
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -50,6 +66,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Where the viewer lives, as of the ranking."""
     picked: tuple[str, ...] = ()
     """The tags that the viewer has selected as interests, as of the ranking."""
+    friends: bytes = b""
+    """Numbers of followees who like or share each post, and of those who follow its author, 2 bytes each; empty like `values`."""
+    habits: Habits = NO_HABITS
 
     def __len__(self) -> int:
         return len(self.ids) // 8
@@ -98,6 +117,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             np.frombuffer(column, kind)[first:last].tolist()
             for column, kind in ((self.sources, "<u2"), (self.lost, "<i2"))
         )
+        counted = np.frombuffer(self.friends, "<u2").reshape(-1, 2)[first:last].tolist()
         return [
             Why(
                 score=sum([term.contribution for term in terms]),
@@ -108,9 +128,17 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
                 recipe=self.recipe,
                 location=self.location,
                 picked=self.picked,
+                friends=friends,
+                friends_following=following,
+                habits=self.habits,
             )
-            for terms, source, places, rule in zip(
-                self._terms(first, last), sources, lost, self.rules[first:last], strict=True
+            for terms, source, places, rule, (friends, following) in zip(
+                self._terms(first, last),
+                sources,
+                lost,
+                self.rules[first:last],
+                counted or [(0, 0)] * len(sources),
+                strict=True,
             )
         ]
 
@@ -150,15 +178,38 @@ class Why(NamedTuple):
     """Where the viewer lives."""
     picked: tuple[str, ...]
     """The tags that the viewer has selected as interests."""
+    friends: int
+    """Number of followees who like or share the post."""
+    friends_following: int
+    """Number of followees who follow its author."""
+    habits: Habits
 
     def facts(self, entry: Entry, language: str) -> ReasonFacts:
         """Return the data that describe why the entry is ranked where it is, in a language."""
         town = country = ""
         if self.location is not None:
             town, country = self.location.town, country_in_sentence(self.location.country, language)
-        picked = next((tag for tag in entry.post.tags if tag in self.picked), "")
-        described, words = content_facts(entry.post, entry.media)
-        return ReasonFacts(self.recipe, entry.reactions, town, country, picked, described, words)
+        post, author, habits = entry.post, entry.author.member, self.habits
+        content = content_facts(post, entry.media)
+        tag = max((tag for tag in post.tags if tag in habits.tags), key=habits.tags.__getitem__, default="")
+        return ReasonFacts(
+            self.recipe,
+            entry.reactions,
+            town,
+            country,
+            picked=next((tag for tag in post.tags if tag in self.picked), ""),
+            tag=tag,
+            liked_with_tag=habits.tags.get(tag, 0),
+            follows_tag=tag in habits.followed_tags,
+            rising=next((tag for tag in habits.rising if tag in post.tags), ""),
+            author=author.shown_name,
+            liked_by_author=habits.authors.get(author.id, 0),
+            follows_author=entry.relation.following,
+            friends=self.friends,
+            friends_following=self.friends_following,
+            described=content.described,
+            words=content.words,
+        )
 
 
 class ReadingCursor(NamedTuple):
@@ -205,29 +256,53 @@ def decode_reading(data: bytes) -> Reading | None:
 
 def reading_of(
     viewer: int,
-    posts: Sequence[Post],
-    sources: Sequence[int],
+    ranked: Scored,
+    proposed: Mapping[int, Proposal],
     recipe: Recipe,
-    values: Matrix | None = None,
+    interests: Interests,
     diversified: Sequence[Diversified] = (),
-    interests: Interests | None = None,
+    *,
+    explain: bool,
 ) -> Reading:
-    """Encode a ranking: posts in order of position, each with its sources.
+    """Encode a ranking: posts in order of position.
 
-    `values` of the terms, one row per post, enable explanations; `diversified` has the effect of diversification on each post;
-    `interests` have the facts about the viewer that reasons state.
+    `diversified` has the effect of diversification on each post. The values of the terms, and the facts about the viewer that
+    reasons state, are only stored if explanations are requested.
     """
-    return Reading(
+    posts = ranked.posts
+    proposals = [proposed[post.id] for post in posts]
+    reading = Reading(
         terms=_TERMS,
         viewer=viewer,
         ids=_packed([post.id for post in posts], "<i8"),
-        sources=_packed(sources, "<u2"),
+        sources=_packed([proposal.source for proposal in proposals], "<u2"),
         lost=_packed([candidate.lost for candidate in diversified] or [0] * len(posts), "<i2"),
         rules=tuple(candidate.rule for candidate in diversified) or ("",) * len(posts),
-        values=b"" if values is None else _packed(values, "<f4"),
         recipe=recipe,
-        location=interests.location if interests is not None else None,
-        picked=interests.picked if interests is not None else (),
+        location=interests.location,
+        picked=interests.picked,
+    )
+    if not explain:
+        return reading
+    authors, row = np.unique(np.array([post.author_id for post in posts], np.int64), return_inverse=True)
+    following = interests.near.of(authors).friends[row]
+    return msgspec.structs.replace(
+        reading,
+        values=_packed(ranked.values, "<f4"),
+        friends=_packed(np.stack([[proposal.friends for proposal in proposals], following], axis=1), "<u2"),
+        habits=_habits(posts, interests, ranked.rising),
+    )
+
+
+def _habits(posts: Sequence[Post], interests: Interests, rising: Sequence[str]) -> Habits:
+    tags = dict.fromkeys(tag for post in posts for tag in post.tags)
+    liked = {tag: interests.liked_tags.get(tag, 0) for tag in tags if interests.tags.get(tag, 0.0) > 0}
+    authors = {post.author_id for post in posts}
+    return Habits(
+        tags=liked,
+        followed_tags=tuple(tag for tag in liked if tag in interests.followed_tags),
+        authors={author: number for author, number in interests.likes.items() if author in authors},
+        rising=tuple(tag for tag in rising if tag in tags),
     )
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shoal.core.model import HELD, Media, Member, Post, Review, Visibility
+from shoal.core.model import HELD, Media, MediaKind, Member, Post, Review, Visibility
 from shoal.core.places import Location, Place, distance_km
 from shoal.core.ranking import terms
 from shoal.core.ranking.preferences import Interests, times_seen
@@ -120,17 +120,17 @@ async def facts_of(
     rows: Sequence[Row],
     proposals: Mapping[int, Proposal],
     viewer_state: ViewerState,
+    growth: Mapping[str, float],
 ) -> CandidateFacts:
     """Return the facts about posts that terms are computed from. Three reads, and two for authors not in the ten-minute cache."""
     posts = [post for _, post, _ in rows]
     ids = [post.id for post in posts]
     authors = list({post.author_id for post in posts})
     now = reads.tags.clock()
-    counts, received, around, growth, stirred = await asyncio.gather(
+    counts, received, around, stirred = await asyncio.gather(
         reads.graph.assoc_count(ids, _COUNTS),
         reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
         _neighbors(reads, [author for author in authors if not viewer_state.members[author].hides_connections]),
-        _growth(reads),
         trends.weights(reads, outdated=True),
     )
     circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
@@ -140,7 +140,7 @@ async def facts_of(
     liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
     reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
     posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
-    content_facts = [_content_facts_of(post, viewer_state) for post in posts]
+    contents = [_content_facts_of(post, viewer_state) for post in posts]
     return CandidateFacts(
         likes=liked,
         friend_likes=_column([proposals[id_].friends for id_ in ids]),
@@ -159,9 +159,15 @@ async def facts_of(
         seen=times_seen(seen, ids),
         acted=_column([id_ in interests.acted for id_ in ids]),
         age_hours=(now - _column([post.created_at for post in posts])) / _HOUR_MS,
-        described=_column([described for described, _ in content_facts]),
-        words=_column([words for _, words in content_facts]),
+        described=_column([content.described for content in contents]),
+        words=_column([content.words for content in contents]),
         author_reactions=reactions,
+        photos=_column(
+            [
+                content.pictured and not (post.spoiler or is_sensitive(post, viewer_state.members[post.author_id]))
+                for post, content in zip(posts, contents, strict=True)
+            ]
+        ),
     )
 
 
@@ -196,11 +202,20 @@ def _column(values: Sequence[float]) -> Column:
     return np.array(values, np.float64)
 
 
-_known: Recent[int, tuple[Post, tuple[Media, ...], tuple[float, int]]] = Recent(20_000)
-"""Descriptions and words of posts, by id; valid while the post and its media are unchanged."""
+class ContentFacts(NamedTuple):
+    described: float
+    """Fraction of the media of a post that have a description; NaN without media."""
+    words: int
+    """Number of words without tags."""
+    pictured: bool
+    """Whether one of the media is a photo or video."""
 
 
-def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int]:
+_known: Recent[int, tuple[Post, tuple[Media, ...], ContentFacts]] = Recent(20_000)
+"""Facts about the content of posts, by id; valid while the post and its media are unchanged."""
+
+
+def _content_facts_of(post: Post, viewer_state: ViewerState) -> ContentFacts:
     media = viewer_state.media(post) if post.media else ()
     known = _known.get(post.id)
     if known is not None and known[0] is post and known[1] == media:
@@ -210,10 +225,9 @@ def _content_facts_of(post: Post, viewer_state: ViewerState) -> tuple[float, int
     return found
 
 
-def content_facts(post: Post, media: Sequence[Media]) -> tuple[float, int]:
-    """Return the fraction of a post's media with a description (NaN without media), and its number of words without tags."""
+def content_facts(post: Post, media: Sequence[Media]) -> ContentFacts:
     described = sum(bool(item.description) for item in media) / len(media) if media else math.nan
-    return described, _plain_words(post.text)
+    return ContentFacts(described, _plain_words(post.text), any(item.kind is not MediaKind.AUDIO for item in media))
 
 
 def _plain_words(text: str) -> int:
@@ -286,6 +300,8 @@ class ScoringInput(NamedTuple):
     posts: list[Post]
     facts: CandidateFacts | None
     """None if there are no posts."""
+    rising: Sequence[str] = ()
+    """Tags whose use grows, fastest first."""
 
 
 class Scored(NamedTuple):
@@ -296,10 +312,20 @@ class Scored(NamedTuple):
     """The value of every term, one row per post, rounded to 32 bits."""
     author_reactions: Column
     """Likes and shares of all posts of each author."""
+    photos: Column
+    """1 for posts that show a photo or video."""
+    rising: Sequence[str] = ()
+    """Tags whose use grows, fastest first."""
 
     def only(self, rows: Sequence[int]) -> Scored:
         at = list(rows)
-        return Scored([self.posts[row] for row in at], self.values[at], self.author_reactions[at])
+        posts = [self.posts[row] for row in at]
+        return self._replace(
+            posts=posts,
+            values=self.values[at],
+            author_reactions=self.author_reactions[at],
+            photos=self.photos[at],
+        )
 
 
 async def scored(
@@ -334,18 +360,22 @@ async def scoring_input(
         return ScoringInput([], None)
     memory = personalization.seen.memory if personalization.seen is not None else b""
     interests = interests._replace(acted=interests.acted | acted)
-    return ScoringInput([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
+    growth = await _growth(reads)
+    facts = await facts_of(reads, interests, memory, rows, proposed, seen, growth)
+    rising = sorted((tag for tag in growth if growth[tag] > 1), key=lambda tag: -growth[tag])
+    return ScoringInput([post for _, post, _ in rows], facts, rising)
 
 
 def by_score(found: ScoringInput, recipe: Recipe) -> Scored:
     if found.facts is None:
-        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
+        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0), np.empty(0))
     values = terms.values(found.facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
     # A cached ranking stores 32-bit values: round now, so that explained scores match the order.
     values = values.astype(np.float32).astype(np.float64)
     ids = np.array([post.id for post in found.posts], np.int64)
     order = terms.best_first(terms.scores(terms.contributions(values, recipe)), ids)
-    return Scored([found.posts[at] for at in order.tolist()], values[order], found.facts.author_reactions[order])
+    unordered = Scored(found.posts, values, found.facts.author_reactions, found.facts.photos, found.rising)
+    return unordered.only(order.tolist())
 
 
 async def _admitted(

@@ -7,7 +7,7 @@ follows; every source has a limit.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
@@ -54,8 +54,8 @@ class Candidates:
     """Where the viewer lives."""
     sources: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """The `Source` flags of each id, as a plain number, because thousands are combined per page."""
-    likers: Counter[int] = field(default_factory=Counter)
-    """For each post, the number of followees who like it, among those whose likes were read."""
+    likers: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """For each post, the followees who like it, among those whose likes were read."""
 
     def add(self, ids: Iterable[int], source: Source) -> None:
         sources, bit = self.sources, source.value
@@ -101,7 +101,9 @@ async def candidates(
     )
     found = Candidates(interests.location)
     found.add(at_home, Source.FOLLOWEES)
-    found.likers.update(row.id2 for rows in likes.values() for row in rows)
+    for friend, rows in likes.items():
+        for row in rows:
+            found.likers[row.id2].add(friend)
     found.add(found.likers, Source.FRIENDS_LIKED)
     found.add(_of(posted, closest), Source.FOLLOWEES)
     found.add(_of(posted, near), Source.FRIENDS_OF_FRIENDS)
@@ -151,14 +153,15 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
     """
     nodes = await reads.graph.obj_get(list(found.sources))
     sources: defaultdict[int, int] = defaultdict(int)
-    friends = Counter(found.likers)
+    friends = found.likers
     followees, shared, commented = _BITS
     for id_, source in found.sources.items():
         node = nodes.get(id_)
         if isinstance(node, Share):
             if node.author_id != viewer:
                 sources[node.post_id] |= shared if source & followees else source
-                friends[node.post_id] += bool(source & followees)
+                if source & followees:
+                    friends[node.post_id].add(node.author_id)
         elif isinstance(node, Post):
             if source & Source.COUNTRY.value and not in_country(node, found.location):
                 source &= ~Source.COUNTRY.value  # noqa: PLW2901
@@ -168,7 +171,8 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
                 sources[id_] |= source
             elif source & followees:
                 sources[node.parent_id] |= commented
-    return {id_: Proposal(sources[id_], friends[id_]) for id_ in _interleaved(sources)}
+    counted = {id_: len(members) for id_, members in friends.items()}
+    return {id_: Proposal(sources[id_], counted.get(id_, 0)) for id_ in _interleaved(sources)}
 
 
 def _interleaved(sources: Mapping[int, int]) -> Iterable[int]:
