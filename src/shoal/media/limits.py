@@ -26,6 +26,8 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of address space of the decoding child."""
     feed_edge: int = 2560
     """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
+    feed_sizes: tuple[int, ...] = (1280,)
+    """Smaller sizes of the feed size, largest first: pixels of the longer edge."""
     keep_originals: bool = False
     """Whether a larger picture is also kept in full resolution."""
     animated_edge: int = 1280
@@ -34,6 +36,8 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum pixels of all frames of an animation together. Larger animations are scaled down."""
     preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
+    preview_sizes: tuple[int, ...] = (320, 160)
+    """Smaller sizes of the preview size, largest first: pixels of the longer edge."""
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
 

@@ -13,7 +13,7 @@ from shoal.core.visibility import is_sensitive
 from shoal.graph.contract import Cursor
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
-from shoal.web.photo_rows import WIDTHS, row_breaks
+from shoal.web.photo_rows import WIDTHS, grid_sizes, row_breaks
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of, ratio_class
 
@@ -53,14 +53,14 @@ class GridPhoto(NamedTuple):
     """The id of its element; empty for none."""
     breaks: str = ""
     """CSS classes of the widths at which a row ends after this photo."""
+    sizes: str = ""
+    """The widths at which it is shown, for browsers to choose a file."""
 
 
 class PhotoGrid(NamedTuple):
     photos: tuple[GridPhoto, ...] = ()
     fillers: tuple[str, ...] = ()
     """CSS classes of empty items that fill the only row of a grid with few photos."""
-    large: bool = False
-    """Whether photos may be shown larger than their previews."""
 
 
 def grid_of(
@@ -166,17 +166,17 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
 
 
 def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0) -> PhotoGrid:
-    """Return the photos with the ends of their rows for each width.
+    """Return the photos with the ends of their rows and their sizes for each width.
 
     Args:
         scale: Fraction of the usual photos in a row; smaller for larger photos.
         few: If all photos together fill less than this fraction of a row, empty items fill the rest instead of larger photos.
     """
     ratios = tuple(int(one.photo.ratio[1:]) / 100 for one in photos)
+    rows = zip(photos, row_breaks(ratios, scale), grid_sizes(ratios, scale, few), strict=True)
     return PhotoGrid(
-        tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios, scale), strict=True)),
+        tuple(photo._replace(breaks=breaks, sizes=sizes) for photo, breaks, sizes in rows),
         tuple(_fillers(sum(ratios), few)) if ratios else (),
-        scale < 1 or (few < 1 and sum(ratios) < WIDTHS["in-xl"]),
     )
 
 
