@@ -84,14 +84,14 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         everybody = [one for one in found if one is not None]
         # Browser sessions are created as by a login, without hashing a password.
         cookies = [(await sessions.begin(writes, one)).text for one in everybody]
-        newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=1)) for one in everybody}
+        newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=20)) for one in everybody}
         hero = next(one for one in everybody if newest[one.id])
         app = await oauth.register(writes, "Benchmark", scopes=("read",))
         bearer = (await oauth.issue_token(writes, app.app.id, hero.id, ("read",))).text
         hers = cookies[everybody.index(hero)]
         nodes = await writes.graph.obj_get([one.id2 for found in newest.values() for one in found])
         tags = Counter(tag for post in nodes.values() if isinstance(post, Post) and post.media for tag in post.tags)
-        post, tag = newest[hero.id][0].id2, tags.most_common(1)[0][0]
+        post, tag = newest[hero.id][0].id2, next(iter(dict(tags.most_common(1))), "")
         return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{post}", f"/tags/{tag}")
 
 
