@@ -45,6 +45,8 @@ TARGETS = (
     Target("web_pages", "home pages", "least", 300),
     Target("web_pages", "*: Largest Contentful Paint", "most", 1_000),
     Target("web_pages", "*: layout shift", "most", 0.02),
+    Target("web_pages", "*, slow phone: first photo", "most", 2_500),
+    Target("web_pages", "*, slow phone: bytes before photos", "most", 150),
     Target("web_pages", "*: interaction to next paint", "most", 150),
     Target("end_to_end", "offered: durable posts", "least", 3_482),
     Target("end_to_end", "offered: written deliveries", "least", 1.41e6),

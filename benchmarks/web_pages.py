@@ -3,8 +3,9 @@
 The network is made up and has photos. In the process, each page is rendered repeatedly and its processor time measured, home
 compared with these posts as JSON; then it is requested with the response cache. Over HTTP, `shoal serve` serves home pages of
 members in turn. Then Chromium, with its processor throttled to a quarter of its speed, opens pages: Largest Contentful Paint,
-layout shift, and the time from a button press to the next frame, as reported by its observers. The raw engine is an ASGI server
-with a ready body.
+layout shift, and the time from a button press to the next frame, as reported by its observers. Last, a slow phone (390 px at two
+pixels each, the same processor, 400 kbit/s with 150 ms to the server, nothing cached) opens pages: the bytes before their photos as
+sent, and the time until a photo is on the screen. The raw engine is an ASGI server with a ready body.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gzip
 import shutil
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +31,7 @@ from shoal import settings as configuration
 from shoal.app import process
 from shoal.app.network import open_network
 from shoal.commands import members, oauth, sessions
-from shoal.core.model import Member
+from shoal.core.model import Member, Post
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.web.assets import assets
@@ -38,6 +40,19 @@ from shoal_demo.populate import Stage
 from shoal_devcluster.program import free_port
 
 _SLOWER = 4
+_SLOW_NETWORK = {"offline": False, "latency": 150, "downloadThroughput": 50_000, "uploadThroughput": 50_000}
+"""A network of 400 kbit/s: milliseconds, and bytes per second."""
+_PHOTO_MS = 60_000
+_FIRST_PHOTO = """() => {
+  window.photo = 0;
+  const isNear = (one) => one.checkVisibility() && one.getBoundingClientRect().top < innerHeight;
+  const isShown = (one) => one.complete && one.naturalWidth && isNear(one);
+  const look = () => {
+    if ([...document.querySelectorAll(".photo > img")].some(isShown)) photo = performance.now();
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+}"""
 _OBSERVED = """() => {
   window.seen = { lcp: 0, shift: 0, press: 0 };
   const watch = (type, take, more) =>
@@ -54,6 +69,7 @@ class Cast(NamedTuple):
     bearer: str
     cookies: list[str]
     post: str
+    tag: str
 
 
 async def _network(path: Path, people: int, days: int) -> Cast:
@@ -66,12 +82,15 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         everybody = [one for one in found if one is not None]
         # Browser sessions are created as by a login, without hashing a password.
         cookies = [(await sessions.begin(writes, one)).text for one in everybody]
-        newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=1)) for one in everybody}
+        newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=20)) for one in everybody}
         hero = next(one for one in everybody if newest[one.id])
         app = await oauth.register(writes, "Benchmark", scopes=("read",))
         bearer = (await oauth.issue_token(writes, app.app.id, hero.id, ("read",))).text
         hers = cookies[everybody.index(hero)]
-        return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{newest[hero.id][0].id2}")
+        nodes = await writes.graph.obj_get([one.id2 for found in newest.values() for one in found])
+        tags = Counter(tag for post in nodes.values() if isinstance(post, Post) and post.media for tag in post.tags)
+        post, tag = newest[hero.id][0].id2, next(iter(dict(tags.most_common(1))), "")
+        return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{post}", f"/tags/{tag}")
 
 
 async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
@@ -155,7 +174,36 @@ async def _browse(chromium: str, url: str, cast: Cast, report: Report) -> None:
                 report.add(f"{name}, {width} px: layout shift", seen["shift"])
                 if seen["press"]:
                     report.add(f"{name}, {width} px: interaction to next paint", seen["press"], "ms")
+        profile = f"/@{cast.hero.name}"
+        pages = {"front page": "/", "explore": "/explore", "profile": profile, "post": cast.post, "tag": cast.tag}
+        for name, path in pages.items():
+            await _on_slow_phone(browser, url, name, path, "", report)
+        await _on_slow_phone(browser, url, "home", "/", cast.cookie, report)
         await browser.close()
+
+
+async def _on_slow_phone(browser: Browser, url: str, name: str, path: str, cookie: str, report: Report) -> None:
+    """Open a page with an empty cache over a slow network, until all of it is loaded."""
+    context = await browser.new_context(
+        viewport={"width": 390, "height": 844}, device_scale_factor=2, is_mobile=True, has_touch=True
+    )
+    if cookie:
+        await context.add_cookies([{"name": "shoal_login", "value": cookie, "url": url}])
+    page = await context.new_page()
+    session = await context.new_cdp_session(page)
+    urls, sizes = dict[str, str](), dict[str, float]()
+    session.on("Network.responseReceived", lambda event: urls.update({event["requestId"]: event["response"]["url"]}))
+    session.on("Network.loadingFinished", lambda event: sizes.update({event["requestId"]: event["encodedDataLength"]}))
+    await session.send("Network.enable")
+    await session.send("Network.emulateNetworkConditions", _SLOW_NETWORK)
+    await session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
+    await page.add_init_script(f"({_FIRST_PHOTO})()")
+    await page.goto(url + path, wait_until="load", timeout=_PHOTO_MS)
+    await page.wait_for_function("photo > 0", timeout=_PHOTO_MS)
+    report.add(f"{name}, slow phone: first photo", await page.evaluate("photo"), "ms")
+    before = sum(size for id_, size in sizes.items() if "/media/" not in urls[id_])
+    report.add(f"{name}, slow phone: bytes before photos", before / 1e3, "KB")
+    await context.close()
 
 
 async def _seen(browser: Browser, url: str, path: str, cast: Cast, width: int) -> dict[str, float]:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from PIL import Image
 
+from shoal.core.media_files import sizes_of
 from shoal.media.clips import Programs
 from shoal.media.library import MediaLibrary
 from tests.api.in_memory_network import NetworkFixture, Someone, picture, served
@@ -120,9 +121,39 @@ def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: NetworkFi
         assert file_of(shared, url, Accept=other).content == plain.content
 
 
+def test_media_file_size_is_served_to_clients_of_its_format_and_the_picture_to_others(
+    shared: NetworkFixture, ann: Someone
+) -> None:
+    url = upload(shared, ann, photograph()).json()["preview_url"]
+
+    def size(edge: str, accept: str) -> httpx.Response:
+        return shared.ask("GET", f"{httpx.URL(url).path}?{edge}", headers={"Accept": accept})
+
+    browser, older = size("320", "image/avif,*/*"), size("320", "*/*")
+    assert Image.open(io.BytesIO(browser.content)).size == (320, 214)
+    assert (browser.headers["content-type"], browser.headers["vary"]) == ("image/avif", "Accept")
+    assert browser.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert len(size("160", "image/avif").content) < len(browser.content)
+    assert (older.headers["content-type"], older.headers["vary"]) == ("image/jpeg", "Accept")
+    assert older.content == file_of(shared, url).content
+    whole = file_of(shared, url, Accept="image/avif")
+    assert whole.headers["etag"] != browser.headers["etag"]
+    for other in ("321", "99999", "small", ""):
+        assert size(other, "image/avif").content == whole.content
+
+
+def test_media_file_whose_size_is_missing_is_served_instead(shared: NetworkFixture, ann: Someone) -> None:
+    url = httpx.URL(upload(shared, ann, photograph()).json()["preview_url"])
+    key = url.path.removeprefix("/media/")
+    whole = shared.ask("GET", url.path, headers={"Accept": "image/avif"})
+    shared.run(shared.network.media._store.delete([sizes_of(key)[160]]))
+    answer = shared.ask("GET", f"{url.path}?160", headers={"Accept": "image/avif"})
+    assert (answer.status_code, answer.content) == (200, whole.content)
+
+
 def test_media_file_png_is_served_unchanged_despite_accept_avif(shared: NetworkFixture, ann: Someone) -> None:
     made = upload(shared, ann, picture()).json()
-    assert made["preview_url"].endswith("-small.png")
+    assert made["preview_url"].endswith(".png")
     answer = file_of(shared, made["url"], Accept="image/avif,*/*")
     assert answer.headers["content-type"] == "image/png"
     assert "vary" not in answer.headers
@@ -132,7 +163,7 @@ def test_media_upload_with_malformed_part_content_type_is_accepted(shared: Netwo
     nonsense = {"thumbnail": ("thumb", picture(color="red"), "('image/png', None)")}
     made = ready(shared, ann, tone(), files=nonsense)
     assert made["type"] == "audio"
-    assert made["preview_url"].endswith("-small.png")
+    assert made["preview_url"].endswith(".png")
 
 
 def test_video_custom_thumbnail_is_set_and_replaced(shared: NetworkFixture, ann: Someone) -> None:

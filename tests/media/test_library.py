@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, TooLarge, Unsupported
-from shoal.core.media_files import files_of, still_of
+from shoal.core.media_files import files_of, sizes_of, still_of, with_copies
 from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.media.decoder import Decoder
@@ -60,7 +60,7 @@ def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
         media = Media(id=42, owner_id=1, **msgspec.structs.asdict(stored))
         assert media.key.startswith(f"{media_path('ann')}/42-")
         assert media.key.endswith(".avif.jpg")
-        assert media.preview_key == media.key.removesuffix(".avif.jpg") + "-small.avif.jpg"
+        assert media.preview_key == media.key.removesuffix(".avif.jpg") + "-small_320_160.avif.jpg"
         assert (media.width, media.height, media.preview_width, media.preview_height) == (900, 600, 640, 427)
         data, content_type = await library.read(media.key)
         assert (len(data), content_type) == (media.size, "image/jpeg")
@@ -68,6 +68,12 @@ def test_media_library_photo_is_stored_under_member_path_and_readable() -> None:
         copy, content_type = await library.read(media.key.removesuffix(".jpg"))
         assert (Image.open(io.BytesIO(copy)).size, content_type) == ((900, 600), "image/avif")
         assert len(copy) < len(data)
+        for edge, key in sizes_of(media.preview_key).items():
+            size, content_type = await library.read(key)
+            image = Image.open(io.BytesIO(size))
+            assert (image.size, content_type) == ((edge, round(edge * 427 / 640)), "image/avif")
+        sizes = {file.key: file.size async for page in store.files() for file in page}
+        assert stored.preview_bytes == sum(sizes[key] for key in with_copies(stored.preview_key))
         assert await library.store_picture("ann", 42, photograph()) == stored
         assert sorted(await listed(store, media_path("ann"))) == sorted(files_of(media))
         await library.remove([media.key, media.preview_key])
@@ -80,8 +86,8 @@ def test_media_library_png_has_no_avif_copy() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         stored = await library.store_picture("bea", 7, picture())
         assert stored.content_type == "image/png"
-        assert sorted(await listed(store, media_path("bea"))) == sorted([stored.key, stored.preview_key])
-        assert stored.preview_key == stored.key.removesuffix(".png") + "-small.png"
+        assert sorted(await listed(store, media_path("bea"))) == sorted(with_copies(stored.key, stored.preview_key))
+        assert stored.preview_key == stored.key.removesuffix(".png") + "-small_320_160.png"
 
     run(story)
 
@@ -91,7 +97,7 @@ def test_media_library_photograph_with_alpha_is_stored_as_webp() -> None:
         stored = await library.store_picture("bea", 7, photograph("RGBA", "PNG"))
         assert stored.content_type == "image/webp"
         assert stored.key.endswith(".webp")
-        assert stored.preview_key.endswith("-small.webp")
+        assert stored.preview_key.endswith("-small_320_160.webp")
 
     run(story)
 
@@ -115,19 +121,22 @@ def test_media_library_avatar_is_square_and_header_three_to_one() -> None:
         assert header.startswith(f"{media_path('dan')}/header-")
         assert Image.open(io.BytesIO((await library.read(avatar))[0])).size == (400, 400)
         assert Image.open(io.BytesIO((await library.read(header))[0])).size == (1500, 500)
+        for key, size in ((sizes_of(avatar)[128], (128, 128)), (sizes_of(header)[750], (750, 250))):
+            assert Image.open(io.BytesIO((await library.read(key))[0])).size == size
 
     run(story)
 
 
 def test_media_library_animated_avatar_is_stored_with_still_frame() -> None:
-    frames = [Image.new("RGB", (50, 50), each) for each in ("red", "blue")]
+    frames = [Image.new("RGB", (200, 200), each) for each in ("red", "blue")]
     file = io.BytesIO()
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100)
 
     async def story(library: MediaLibrary, store: MediaStore) -> None:
         avatar = await library.store_avatar("dan", file.getvalue())
         assert still_of(avatar) != avatar
-        assert sorted(await listed(store, media_path("dan"))) == sorted([avatar, still_of(avatar)])
+        assert sorted(await listed(store, media_path("dan"))) == sorted(with_copies(avatar))
+        assert with_copies(avatar)[1:] == (still_of(avatar), sizes_of(avatar)[128])
         moving, content_type = await library.read(avatar)
         assert (Image.open(io.BytesIO(moving)).n_frames, content_type) == (2, "image/webp")  # type: ignore[attr-defined]
         still, content_type = await library.read(still_of(avatar))

@@ -65,9 +65,41 @@ def test_image_renderer_creates_feed_size_preview_and_blurhash(kind: str) -> Non
     assert near(color(made.preview, (0.9, 0.5)), BLUE, 30)
 
 
+def test_image_renderer_creates_smaller_sizes_in_the_format_of_the_copy() -> None:
+    made = render(saved(photo(2600, 1300), "JPEG"), LIMITS)
+    sizes = {
+        edge: Image.open(io.BytesIO(data)) for each in (made.feed, made.preview) for edge, data in each.sizes.items()
+    }
+    assert {edge: image.size for edge, image in sizes.items()} == {1280: (1280, 640), 320: (320, 160), 160: (160, 80)}
+    assert {image.format for image in sizes.values()} == {made.feed.copy_suffix[1:].upper()}
+    lengths = [len(made.feed.copy), *map(len, made.feed.sizes.values()), *map(len, made.preview.sizes.values())]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize(("edge", "sizes"), [(1800, [1280]), (1280, []), (420, [])])
+def test_image_renderer_leaves_out_sizes_that_are_hardly_smaller(edge: int, sizes: list[int]) -> None:
+    made = render(saved(photo(edge, edge // 2), "JPEG"), LIMITS)
+    assert [*made.feed.sizes] == sizes
+    assert [*made.preview.sizes] == ([160] if edge == 420 else [320, 160])
+
+
+def test_image_renderer_keeps_no_size_with_more_bytes_than_the_picture() -> None:
+    # Two colors compress well, and a reduced picture has gray levels between them.
+    pattern = Image.frombytes("1", (640, 640), b"\x55" * (640 * 80)).convert("RGB")
+    made = render(saved(pattern), LIMITS)
+    assert all(len(data) < len(made.preview.data) for data in made.preview.sizes.values())
+    assert 320 not in made.preview.sizes or len(made.preview.sizes[320]) < len(made.preview.data)
+
+
+def test_image_renderer_crop_has_smaller_size() -> None:
+    made = crop(saved(photo(900, 600), "JPEG"), LIMITS, (400, 400), 128)
+    assert [Image.open(io.BytesIO(data)).size for data in made.picture.sizes.values()] == [(128, 128)]
+
+
 def test_image_renderer_does_not_enlarge_small_images() -> None:
     made = render(saved(photo(30, 20)), LIMITS)
     assert (made.feed.width, made.feed.height, made.preview.width) == (30, 20, 30)
+    assert not made.feed.sizes | made.preview.sizes
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])

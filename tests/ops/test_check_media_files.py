@@ -17,7 +17,7 @@ from tests.flows.members import register
 from shoal import Shoal
 from shoal.admin.consistency.check import check
 from shoal.core.ids import shard_of
-from shoal.core.media_files import files_of
+from shoal.core.media_files import files_of, sizes_of, with_copies
 from shoal.core.model import Media, MediaState, Member, Node
 from shoal.core.placement import media_path
 from shoal.graph.changes import take_off
@@ -60,7 +60,7 @@ class MediaNetwork(NamedTuple):
 async def media_network(url: str = "memory://") -> AsyncIterator[MediaNetwork]:
     async with Shoal.open(url) as shoal:
         (ann,) = await register(shoal, "ann")
-        shown, waiting = await ann.upload(picture()), await ann.upload(picture((9, 9)))
+        shown, waiting = await ann.upload(picture((500, 400))), await ann.upload(picture((9, 9)))
         await ann.create("look", media=[shown])
         await ann.update_profile(avatar=picture(), header=picture())
         await shoal.settle()
@@ -81,6 +81,11 @@ async def a_lost_picture(media_network: MediaNetwork) -> str:
 async def a_lost_preview(media_network: MediaNetwork) -> str:
     await media_network.remove((await media_network.media(media_network.waiting)).preview_key)
     return f"a file of media {media_network.waiting} is missing"
+
+
+async def a_lost_size(media_network: MediaNetwork) -> str:
+    await media_network.remove(sizes_of((await media_network.media(media_network.shown)).preview_key)[320])
+    return f"media {media_network.shown} has files of other sizes than it says"
 
 
 async def a_lost_face(media_network: MediaNetwork) -> str:
@@ -117,6 +122,7 @@ DAMAGES = [
     an_orphan,
     a_lost_picture,
     a_lost_preview,
+    a_lost_size,
     a_lost_face,
     media_that_forgot_to_wait,
     media_that_wait_in_a_post,
@@ -143,8 +149,9 @@ async def test_shoal_check_media_file_damage_is_reported_and_repaired(
         await sweep(small.shoal, 25)
         assert await small.checked() == []
         member = await small.member()
-        kept = {member.avatar, member.header, shown.key, shown.preview_key} - {""}
-        assert await stored_files(small.shoal) == (kept - {shown.key} if damage is a_lost_picture else kept)
+        lost = {"a_lost_picture": shown.key, "a_lost_size": sizes_of(shown.preview_key)[320]}
+        kept = {*with_copies(member.avatar, member.header), *files_of(shown)} - {lost.get(damage.__name__, "")}
+        assert await stored_files(small.shoal) == kept
 
 
 @in_loop

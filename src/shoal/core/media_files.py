@@ -1,7 +1,8 @@
 """The files of each object. No other module lists them; deletion, sweeps and checks use these functions.
 
-A JPEG may have a smaller copy, for clients that support the format of the copy. The key shows it: `7-0a1b2c3d.avif.jpg` has the
-copy `7-0a1b2c3d.avif`, and `7-0a1b2c3d.jpg` has none. So the copy is found without a stored field or a look-up.
+The key of a picture names its other files, so they are found without a stored field or a look-up. A JPEG may have a copy with fewer
+bytes, for clients that support its format: `7-0a1b2c3d.avif.jpg` has the copy `7-0a1b2c3d.avif`, and `7-0a1b2c3d.jpg` has none. A
+picture may have smaller sizes: `7-0a1b2c3d_320_160.avif.jpg` has `7-0a1b2c3d-320.avif` and `7-0a1b2c3d-160.avif`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,43 @@ def copy_of(key: str) -> str:
     return stem if stem.endswith(COPIES) else ""
 
 
+def sizes_of(key: str) -> dict[int, str]:
+    """Return the keys of the smaller sizes of a picture, by the pixels of their longer edge.
+
+    They have the format of its copy or, without one, its own. Works for the URL of a picture too.
+    """
+    folder, slash, name = key.rpartition("/")
+    stem, _, kinds = name.partition(".")
+    base, *edges = stem.split("_")
+    if not edges or not all(map(str.isdecimal, edges)):
+        return {}
+    kind = kinds.removeprefix("animated.").partition(".")[0]
+    return {int(edge): f"{folder}{slash}{base}-{edge}.{kind}" for edge in edges}
+
+
+def with_sizes(url: str, edge: int) -> dict[int, str]:
+    """Return the URLs of a picture and of its smaller sizes, by the longer edge, smallest first. `edge` is that of the picture.
+
+    A size is a query of the picture's URL. So one visibility check covers all sizes, and the picture is served if the file of the
+    size is missing or the client does not support its format. An animation has none, as its sizes are stills.
+    """
+    if url.endswith(ANIMATED):
+        return {edge: url}
+    return {size: f"{url}?{size}" for size in sorted(sizes_of(url)) if size < edge} | {edge: url}
+
+
 def still_of(key: str) -> str:
     """Return the key of the first frame of an animated avatar or header; the key itself for any other picture."""
     return f"{key.removesuffix(ANIMATED)}.webp" if key.endswith(ANIMATED) else key
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), copy_of(key)))))
+    """Return these file keys with those of their copies, smaller sizes and first frames, without duplicates and empty keys."""
+    return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), *_smaller(key)))))
+
+
+def _smaller(key: str) -> tuple[str, ...]:
+    return copy_of(key), *sizes_of(key).values()
 
 
 def files_of(media: Media) -> tuple[str, ...]:
@@ -54,7 +85,7 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
 def files_now(node: object) -> dict[str, bool]:
     """Return the keys of the files that an object refers to, and whether each file must exist.
 
-    A smaller copy is not required: the original picture is served if it is missing.
+    Copies and smaller sizes are not required: the picture itself is served if they are missing.
     """
     match node:
         case Media():
@@ -63,8 +94,8 @@ def files_now(node: object) -> dict[str, bool]:
             keys = files_of_member(node)
         case _:
             return {}
-    copies = set(map(copy_of, keys))
-    return {key: key not in copies for key in keys}
+    optional = {each for key in keys for each in _smaller(key)}
+    return {key: key not in optional for key in keys}
 
 
 def id_in(key: str) -> int:

@@ -308,7 +308,7 @@ class Sound(NamedTuple):
 class Media(Node, frozen=True, tag="media"):
     """An uploaded picture, video or sound. Stored files are re-encoded from the upload, without its metadata.
 
-    `core.media_files` lists all of its files: some have a smaller copy.
+    `core.media_files` lists all of its files: pictures have copies and smaller sizes.
     """
 
     owner_id: int
@@ -342,7 +342,7 @@ class Media(Node, frozen=True, tag="media"):
     file_bytes: int = 0
     """Bytes of all files of the media, except those of the preview."""
     preview_bytes: int = 0
-    """Bytes of the preview and its copy."""
+    """Bytes of the preview, its copy and its smaller sizes."""
     unused_since: int = 0
     """When the last post stopped using the media, in Unix milliseconds; 0 while a post or its edit history uses them."""
     details: PhotoDetails | None = None

@@ -1,8 +1,9 @@
 """Media files over HTTP, whole or in ranges, with visibility checks and default images.
 
 The content of a key never changes, so clients may cache it forever, and a strict content security policy keeps it from
-running scripts. If an image has a smaller variant, clients that name its type in `Accept` get that; clients that accept
-`*/*` get the JPEG. With the query `download`, browsers save the file itself. A file is served only while its owner is not
+running scripts. If an image has a copy with fewer bytes, clients that name its type in `Accept` get that; clients that accept
+`*/*` get the JPEG. The query is a number for a smaller size of the image, with a longer edge of that many pixels, or `download`
+for the file itself, which browsers then save. A file is served only while its owner is not
 suspended and a visible object references it. That check takes two reads (four for media) and is cached for 30 seconds,
 so a file disappears at most that long after its post or author.
 """
@@ -13,7 +14,7 @@ import re
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -23,7 +24,15 @@ from starlette.types import Receive, Scope, Send
 
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import shard_of
-from shoal.core.media_files import MISSING_AVATAR, MISSING_HEADER, copy_of, files_of_member, id_in, lasting_files_of
+from shoal.core.media_files import (
+    MISSING_AVATAR,
+    MISSING_HEADER,
+    copy_of,
+    files_of_member,
+    id_in,
+    lasting_files_of,
+    sizes_of,
+)
 from shoal.core.model import Media, MediaKind, Member, Post
 from shoal.graph.cache.lru import Recent
 from shoal.graph.contract import Cursor, Reader
@@ -159,7 +168,9 @@ _HEADERS = {
 _ORIGINAL = "-original."
 """This text is in the file names of pictures in the uploaded resolution."""
 _DOWNLOAD = b"download"
-"""The query of a URL whose file browsers save instead of showing it."""
+"""The query of a file that browsers save."""
+_SIZE = re.compile(rb"\d{1,4}")
+"""The query of a smaller size: pixels of its longer edge."""
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
 _LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
 
@@ -176,14 +187,13 @@ class Files:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         try:
-            whole = scope["query_string"] == _DOWNLOAD
-            response = await self._file(scope["method"], path, Headers(scope=scope), whole=whole)
+            response = await self._file(scope["method"], path, Headers(scope=scope), scope["query_string"])
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} (file) ({scope.get(REQUEST_ID, '-')})")
             response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
         await response(scope, receive, send)
 
-    async def _file(self, method: str, path: str, asked: Headers, *, whole: bool) -> Response:
+    async def _file(self, method: str, path: str, asked: Headers, query: bytes) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
         if path in _DEFAULT_IMAGES:
@@ -192,22 +202,25 @@ class Files:
         try:
             check_key(key)
             await self._shown.check(key)
-            return await (self._download(key, asked) if whole else self._chosen(key, asked))
+            if query == _DOWNLOAD:
+                return await self._download(key, asked)
+            edge = int(query) if _SIZE.fullmatch(query) else 0
+            return await self._chosen(key, asked, (sizes_of(key).get(edge, ""), copy_of(key)))
         except InvalidInput:
             # A path that is not a valid key cannot belong to a file.
             raise NotFound("Record not found") from None
 
-    async def _chosen(self, key: str, asked: Headers) -> Response:
-        """Return the file, or its smaller variant if the `Accept` header accepts that variant's type."""
-        copy = copy_of(key)
-        if not copy:
-            return await self._stored(key, asked)
-        response = None
-        if _takes(asked.getlist("accept"), type_of(copy)):
-            with suppress(NotFound):
-                response = await self._stored(copy, asked)
+    async def _chosen(self, key: str, asked: Headers, smaller: Sequence[str]) -> Response:
+        """Return the first of the `smaller` files that exists and whose type the client accepts, or else the file itself."""
+        own, response = type_of(key), None
+        for each in filter(None, smaller):
+            if type_of(each) == own or _takes(asked.getlist("accept"), type_of(each)):
+                with suppress(NotFound):
+                    response = await self._stored(each, asked)
+                    break
         response = response or await self._stored(key, asked)
-        response.headers.add_vary_header("Accept")
+        if copy_of(key):
+            response.headers.add_vary_header("Accept")
         return response
 
     async def _download(self, key: str, asked: Headers) -> Response:

@@ -214,12 +214,12 @@ class Decoder:
         """
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
-    async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
-        """Return the middle of an uploaded picture, cropped to a shape, with at most `width` x `height` pixels.
+    async def crop(self, data: bytes, width: int, height: int, small: int = 0, *, member: str = "") -> Crop:
+        """Return the middle of an uploaded picture in a given shape, at most `width` x `height` pixels, and its size `small`.
 
         `member` and errors are as in `render`.
         """
-        return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
+        return await self._answer(RenderJob(data=data, crop=(width, height), small=small), Crop, member)
 
     async def _answer(self, job: RenderJob, kind: type[_Kind], member: str) -> _Kind:
         self._check_open()

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shoal.core.errors import InvalidInput, NotFound, NotYet, ShoalError, Unavailable, Unsupported
-from shoal.core.media_files import ANIMATED, copy_of, still_of, with_copies
+from shoal.core.media_files import ANIMATED, copy_of, sizes_of, with_copies
 from shoal.core.model import MediaKind
 from shoal.core.photo_details import PhotoDetails, cleaned
 from shoal.core.placement import media_path
@@ -41,7 +41,13 @@ from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, t
 from shoal.tasks import cancel
 
 AVATAR: Final = (400, 400)
+"""Maximum width and height of an avatar in pixels."""
+SMALL_AVATAR: Final = 128
+"""Width of the small size of an avatar: enough for a face next to a post on any screen."""
 HEADER: Final = (1500, 500)
+"""Maximum width and height of a profile header in pixels."""
+SMALL_HEADER: Final = 750
+"""Width of the small size of a profile header, for phones."""
 
 
 class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,9 +109,9 @@ class MediaLibrary:
     async def store_picture(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Create and store the sizes of a posted picture.
 
-        Their keys are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution is
-        `...-original.jpg`. For smaller copies, see `core.media_files`. After an error, nothing is stored. If an upload
-        is stored twice, the keys are equal.
+        Their keys are `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`; an original in full resolution
+        is `...-original.jpg`. For copies and smaller sizes see `core.media_files`. After an error nothing is stored. Storing an
+        upload twice gives equal keys.
         """
         self._check(data)
         made = await self.decoder.render(data, member=media_path(user_name))
@@ -138,11 +144,11 @@ class MediaLibrary:
 
         The caller removes the previous avatar.
         """
-        return await self._store_crop(user_name, "avatar", data, AVATAR)
+        return await self._store_crop(user_name, "avatar", data, AVATAR, SMALL_AVATAR)
 
     async def store_header(self, user_name: str, data: bytes) -> str:
-        """Crop the middle of a picture to 3:1 and store it. Return the key for `Member.header`."""
-        return await self._store_crop(user_name, "header", data, HEADER)
+        """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
+        return await self._store_crop(user_name, "header", data, HEADER, SMALL_HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
         _check_shown(key)
@@ -236,7 +242,7 @@ class MediaLibrary:
             raise
 
     async def remove(self, keys: Iterable[str]) -> None:
-        """Delete stored files and their copies. Empty keys and missing files are ignored."""
+        """Delete stored files with their copies and smaller sizes. Empty keys and missing files are ignored."""
         await self._store.delete(with_copies(*keys))
 
     def files(self) -> AsyncIterator[Sequence[StoredFile]]:
@@ -246,20 +252,15 @@ class MediaLibrary:
         """Return the sizes of files in bytes by key. Missing files are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
-    async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
+    async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int], small: int) -> str:
         self._check(data)
-        made = await self.decoder.crop(data, *size, member=media_path(user_name))
-        # With a random part, each upload of a picture has its own key, so that removing one upload does not remove
-        # another.
+        made = await self.decoder.crop(data, *size, small, member=media_path(user_name))
+        # The random part gives each upload of a picture its own key, so that removing one upload never removes another.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
-        if made.still is None:
-            key, files = _files(stem, made.picture, made.content_type)
-        else:
-            key = f"{stem}{ANIMATED}"
-            files = {
-                still_of(key): (made.still.data, made.content_type),
-                key: (made.picture.data, made.content_type),
-            }
+        key, files = _files(stem, made.still or made.picture, made.content_type)
+        if made.still is not None:
+            key = f"{key.removesuffix(SUFFIXES[made.content_type])}{ANIMATED}"
+            files[key] = (made.picture.data, made.content_type)
         await self._put_all(files)
         return key
 
@@ -285,13 +286,16 @@ def _check_shown(key: str) -> None:
 
 
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
-    """Return the key of a picture, and the files to store (the picture and its copy) with their content types, by key.
+    """Return the key of a picture, and the files to store (the picture, its copy and its sizes) with their content types, by key.
 
-    The copy is first, so that a reader who finds the picture also finds its copy.
+    The picture is stored last: a reader that finds it also finds the files that its key names.
     """
-    key = f"{stem}{picture.copy_suffix}{SUFFIXES[content_type]}"
-    copy = {copy_of(key): (picture.copy, type_of(copy_of(key)))} if picture.copy else {}
-    return key, {**copy, key: (picture.data, content_type)}
+    edges = "".join(f"_{edge}" for edge in picture.sizes)
+    key = f"{stem}{edges}{picture.copy_suffix}{SUFFIXES[content_type]}"
+    smaller = {copy_of(key): picture.copy} if picture.copy else {}
+    # The child may have been compromised by the file, and its sizes may be no sizes.
+    smaller |= dict(zip(sizes_of(key).values(), picture.sizes.values(), strict=False))
+    return key, {**{each: (data, type_of(each)) for each, data in smaller.items()}, key: (picture.data, content_type)}
 
 
 def _bytes(files: Mapping[str, tuple[bytes, str]]) -> int:

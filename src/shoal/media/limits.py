@@ -24,7 +24,9 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 1024 * MIB
     """Maximum bytes of address space of the decoding child."""
     feed_edge: int = 2560
-    """Maximum pixels of the longer edge in the feed size. A smaller picture is not enlarged."""
+    """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
+    feed_sizes: tuple[int, ...] = (1280,)
+    """Smaller sizes of the feed size, largest first: pixels of the longer edge."""
     keep_originals: bool = False
     """Whether a picture that is larger than the feed size is also stored in full resolution."""
     animated_edge: int = 1280
@@ -32,7 +34,9 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     animated_pixels: int = 60_000_000
     """Maximum pixels of all frames of an animation together. A larger animation is scaled down."""
     preview_edge: int = 640
-    """Maximum pixels of the longer edge in the preview size."""
+    """Pixels of the longer edge of the preview size."""
+    preview_sizes: tuple[int, ...] = (320, 160)
+    """Smaller sizes of the preview size, largest first: pixels of the longer edge."""
     quality: int = 82
     """Quality of JPEG and WebP, 1 to 95."""
 

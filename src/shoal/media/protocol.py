@@ -29,6 +29,8 @@ class Picture(msgspec.Struct, frozen=True):
     """A smaller copy in another format, for clients that support the format; may be empty."""
     copy_suffix: str = ""
     """The format of the copy, as the suffix of its key: `.avif` or `.webp`."""
+    sizes: dict[int, bytes] = {}
+    """Smaller sizes by the pixels of their longer edge, in the format of the copy or, without a copy, of the picture."""
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
@@ -65,12 +67,13 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 class RenderJob(msgspec.Struct, frozen=True):
     """A file to render in all sizes. With `crop`, it is only cropped to this width and height in pixels.
 
-    With `keep_kind`, a lossless file stays lossless even if it is a photograph. With `still`, only the first frame of
-    an animation is used.
+    `small` is the longer edge of a smaller size of the crop. With `keep_kind` a lossless file stays lossless even if it is a
+    photograph. With `still` only the first frame of an animation is used.
     """
 
     data: bytes
     crop: tuple[int, int] | None = None
+    small: int = 0
     keep_kind: bool = False
     still: bool = False
 

@@ -117,6 +117,9 @@ has less than `_TIMES_JPEG` times the bytes of a JPEG. Photographs with so many 
 times the bytes or more; drawings and screenshots have 0.3 to 3.9 times.
 """
 _WORTH: Final = 0.9
+"""Maximum bytes of a copy, as a fraction of its original."""
+_SMALLER: Final = 0.75
+"""Maximum edge of a smaller size, as a fraction of the edge of its picture."""
 _COPY: Final = (AVIF, ".avif", 60) if features.check("avif") else (WEBP, ".webp", 78)
 """Type, suffix and quality of copies.
 
@@ -152,18 +155,29 @@ def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind:
     return Style(WEBP if feed.mode == "RGBA" else JPEG, lossless=False)
 
 
-def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True) -> Picture:
-    """Encode a picture. A JPEG also gets a copy in another format, if the copy is sufficiently smaller."""
+def encoded(image: Image.Image, style: Style, quality: int, *, copy: bool = True, edges: Sequence[int] = ()) -> Picture:
+    """Encode a picture, also in smaller sizes with these longer edges. A JPEG gets a copy in another format.
+
+    Copies and sizes that do not save enough are left out.
+    """
     image.info = {}
-    data = _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
-    picture = Picture(data=data, width=image.width, height=image.height)
-    if not copy or style.content_type != JPEG:
-        return picture
+    data = _in_style(image, style, quality)
     kind, suffix, copy_quality = _COPY
-    smaller = _saved(image, kind, copy_quality)
+    smaller = _saved(image, kind, copy_quality) if copy and style.content_type == JPEG else b""
     if len(smaller) > _WORTH * len(data):
-        return picture
-    return Picture(data, image.width, image.height, copy=smaller, copy_suffix=suffix)
+        smaller = b""
+    sizes = {}
+    for edge in edges:
+        if edge <= _SMALLER * max(image.size):
+            size = _scaled(image, edge)
+            file = _saved(size, kind, copy_quality) if smaller else _in_style(size, style, quality)
+            if len(file) < len(smaller or data):
+                sizes[edge] = file
+    return Picture(data, image.width, image.height, smaller, suffix if smaller else "", sizes)
+
+
+def _in_style(image: Image.Image, style: Style, quality: int) -> bytes:
+    return _lossless(image, style.content_type) if style.lossless else _saved(image, style.content_type, quality)
 
 
 def encoded_animation(frames: Sequence[Image.Image], milliseconds: Sequence[int], loop: int, quality: int) -> Picture:
@@ -251,8 +265,8 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
         preview = _scaled(feed, limits.preview_edge)
         style = style_of(data, feed, preview, keep_kind=keep_kind)
         return Rendering(
-            feed=encoded(feed, style, limits.quality),
-            preview=encoded(preview, style, limits.quality),
+            feed=encoded(feed, style, limits.quality, edges=limits.feed_sizes),
+            preview=encoded(preview, style, limits.quality, edges=limits.preview_sizes),
             content_type=style.content_type,
             blurhash=_blurhash(preview),
             original=None if original is None else encoded(original, style, ORIGINAL_QUALITY, copy=False),
@@ -260,17 +274,21 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
         )
 
 
-def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
-    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged."""
+def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 0) -> Crop:
+    """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged.
+
+    `small` is the longer edge of a smaller size of the result.
+    """
+    edges = (small,) if small else ()
     with _damage_named():
         image = _opened(data, limits)
         if _is_animated(image):
-            return _cropped_animation(image, limits, size)
-        # Request a square, because EXIF may later rotate the picture.
+            return _cropped_animation(image, limits, size, edges)
+        # Request a square, because EXIF may rotate the picture later.
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
-        return Crop(picture=encoded(cut, style, limits.quality), content_type=style.content_type)
+        return Crop(picture=encoded(cut, style, limits.quality, edges=edges), content_type=style.content_type)
 
 
 def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
@@ -290,20 +308,20 @@ def _rendered_animation(image: Image.Image, limits: UploadLimits) -> Rendering:
     preview = _scaled(frames[0], limits.preview_edge)
     return Rendering(
         feed=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
-        preview=encoded(preview, _ANIMATED, limits.quality),
+        preview=encoded(preview, _ANIMATED, limits.quality, edges=limits.preview_sizes),
         content_type=_ANIMATED.content_type,
         blurhash=_blurhash(preview),
     )
 
 
-def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int, int]) -> Crop:
+def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int, int], edges: Sequence[int]) -> Crop:
     scale = min(1.0, _animated_edge(image, limits) / max(size))
     small = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
     frames, milliseconds = _frames(image, lambda frame: _cut(frame, small))
     return Crop(
         picture=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
         content_type=_ANIMATED.content_type,
-        still=encoded(frames[0], _ANIMATED, limits.quality),
+        still=encoded(frames[0], _ANIMATED, limits.quality, edges=edges),
     )
 
 

@@ -61,7 +61,7 @@ def _answer(encoded: bytes, limits: UploadLimits) -> Answer:
     try:
         job = msgspec.msgpack.decode(encoded, type=RenderJob)
         if job.crop:
-            return crop(job.data, limits, job.crop)
+            return crop(job.data, limits, job.crop, job.small)
         return render(job.data, limits, keep_kind=job.keep_kind, still=job.still)
     except InvalidInput as error:
         return failure_of(error)

@@ -24,11 +24,11 @@ from shoal.http.routes import Route
 from shoal.mastodon_api.context import AppContext, Context
 from shoal.queries.hydration import Entry, hydrate
 from shoal.web import routing
-from shoal.web.photo_rows import cropped, rows_height
+from shoal.web.photo_rows import MANY, cropped, rows_height
 from shoal.web.posts import PostPath
 from shoal.web.rendering import bare, page
 from shoal.web.request_context import IdPath, Line, PageContext
-from shoal.web.view_models import MANY, entry_with_id, post_of
+from shoal.web.view_models import entry_with_id, post_of
 
 _WIDTH, _LEAST, _MOST = 520, 220, 1_000
 """Width of a frame in pixels: default, minimum and maximum."""

@@ -16,7 +16,7 @@ from shoal.queries import public_timelines, trends
 from shoal.queries.context import Reads
 from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
-from shoal.web.photo_rows import LEAST_RATIO, MOST_RATIO, WIDTHS, ratio_class, ratio_of, row_breaks
+from shoal.web.photo_rows import LEAST_RATIO, MOST_RATIO, WIDTHS, grid_sizes, ratio_class, ratio_of, row_breaks
 from shoal.web.request_context import PageContext
 from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of
 
@@ -49,14 +49,14 @@ class GridPhoto(NamedTuple):
     anchor: str = ""
     breaks: str = ""
     """CSS classes of the ranges of widths for which a row ends after this photo."""
+    sizes: str = ""
+    """The widths at which it is shown, for browsers to choose a file."""
 
 
 class PhotoGrid(NamedTuple):
     photos: tuple[GridPhoto, ...] = ()
     fillers: tuple[str, ...] = ()
     """CSS classes of empty items that fill the row of a grid with very few photos."""
-    large: bool = False
-    """Whether photos may be enlarged beyond the size of their previews."""
 
 
 class Listing(NamedTuple):
@@ -190,7 +190,7 @@ def _fits(placed: Sequence[GridPhoto], photo: GridPhoto) -> bool:
 
 
 def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0) -> PhotoGrid:
-    """Return the photos, each with the widths at which a row ends after it.
+    """Return the photos with the ends of their rows and their sizes for each width.
 
     Args:
         scale: Number of photos in a row as a fraction of the usual number; a smaller value makes photos larger.
@@ -198,10 +198,10 @@ def in_rows(photos: Sequence[GridPhoto], *, scale: float = 1.0, few: float = 1.0
         enlarged.
     """
     ratios = tuple(ratio_of(one.photo.ratio) for one in photos)
+    rows = zip(photos, row_breaks(ratios, scale), grid_sizes(ratios, scale, few), strict=True)
     return PhotoGrid(
-        tuple(photo._replace(breaks=breaks) for photo, breaks in zip(photos, row_breaks(ratios, scale), strict=True)),
+        tuple(photo._replace(breaks=breaks, sizes=sizes) for photo, breaks, sizes in rows),
         tuple(_fillers(sum(ratios), few)) if ratios else (),
-        scale < 1 or (few < 1 and sum(ratios) < WIDTHS[-1].target),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of photos that fill the width of the page: where they break.
+"""Rows of photos that fill the width of the page: where they break, and how wide each photo is.
 
 A row scales its photos to one height. Where rows break depends on the width, which only the browser knows, so the server computes
 the breaks for five ranges of widths, and the style sheet activates the breaks of one range (`styles/photos.css`).
@@ -33,6 +33,17 @@ WIDTHS = (
     WidthRange("in-xl", 1_140, 6.0),
 )
 """The ranges of widths, narrowest first."""
+_TARGETS = {width.css_class: width.target for width in WIDTHS}
+_PAGE = 1_000
+"""About the width in pixels of a page of rows on a desktop. On narrower screens, rows are about as high, with fewer photos."""
+_POST = 680
+"""The maximum width in pixels of a post."""
+_PHONE = 390
+_BASIS = 190
+"""Height in pixels at which a post of a few photos breaks its rows (`styles/photos.css`)."""
+_GAP = 3
+MANY = 5
+"""Photos of a post from which they are arranged in rows that the server computes."""
 
 
 def cropped(ratio: float) -> float:
@@ -58,6 +69,52 @@ def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
     """
     ends = {width.css_class: row_ends(tuple(ratios), scale * width.target) for width in WIDTHS}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
+
+
+@lru_cache(1_000)
+def grid_sizes(ratios: tuple[float, ...], scale: float = 1.0, few: float = 1.0) -> list[str]:
+    """Return, for each photo of a grid, the attribute `sizes`, by which browsers choose a file. For arguments see `in_rows`."""
+    phone, desktop = (
+        _shares(ratios, row_ends(ratios, scale * _TARGETS[name]), few * _TARGETS[name]) for name in ("in-xs", "in-l")
+    )
+    return [_sizes(narrow, _PAGE * wide) for narrow, wide in zip(phone, desktop, strict=True)]
+
+
+@lru_cache(1_000)
+def post_sizes(ratios: tuple[float, ...]) -> list[str]:
+    """Return, for each photo of a post, the attribute `sizes`, by which browsers choose a file."""
+    if len(ratios) < MANY:
+        rows = (_few_ends(ratios, _PHONE), _few_ends(ratios, _POST))
+    else:
+        rows = (row_ends(ratios, _TARGETS["in-xs"]), row_ends(ratios, _TARGETS["in-s"]))
+    phone, desktop = (_shares(ratios, ends) for ends in rows)
+    return [_sizes(narrow, _POST * wide) for narrow, wide in zip(phone, desktop, strict=True)]
+
+
+def _sizes(share: float, pixels: float) -> str:
+    return f"(min-width: {WIDTHS[1].begin}px) {pixels:.0f}px, {100 * share:.0f}vw"
+
+
+def _few_ends(ratios: tuple[float, ...], width: int) -> frozenset[int]:
+    """Return the positions of the photos that end a row in a flex box of this width."""
+    ends, row = set[int](), 0.0
+    for n, ratio in enumerate(ratios):
+        basis = _BASIS * ratio + _GAP
+        if row and row + basis > width + _GAP:
+            ends.add(n - 1)
+            row = 0.0
+        row += basis
+    return frozenset(ends)
+
+
+def _shares(ratios: tuple[float, ...], ends: frozenset[int], least: float = 0.0) -> list[float]:
+    """Return the fraction of the width that each photo fills; a single row has an aspect ratio of `least` or more."""
+    shares: list[float] = []
+    least = least if sum(ratios) < least else 0.0
+    for end in sorted({*ends, len(ratios) - 1}) if ratios else ():
+        row = ratios[len(shares) : end + 1]
+        shares += [ratio / max(sum(row), least) for ratio in row]
+    return shares
 
 
 def rows_height(ratios: Sequence[float], width: float, gap: float) -> float:

@@ -18,6 +18,7 @@ from shoal.commands import members, relationships
 from shoal.commands.members import ProfileChange
 from shoal.core.errors import Gone, InvalidInput, NotFound
 from shoal.core.filters import FilterContext
+from shoal.core.media_files import still_of, with_sizes
 from shoal.core.model import Member
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
@@ -25,6 +26,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import ENDORSES
 from shoal.http.params import Upload
 from shoal.http.routes import Route
+from shoal.media.library import AVATAR, HEADER
 from shoal.queries import members as member_queries
 from shoal.queries import posts
 from shoal.queries import tags as tag_queries
@@ -42,7 +44,7 @@ from shoal.web.rendering import SIZE, HandlePath, framed, listing_page, next_of,
 from shoal.web.request_context import Form, IdForm, PageContext, Text
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 from shoal.web.syndication import profile_card
-from shoal.web.view_models import Face, Relationship, face_of, relationship_of, tag_path
+from shoal.web.view_models import Face, Relationship, face_of, relationship_of, srcset_of, tag_path
 
 _FACES = 3
 
@@ -55,7 +57,10 @@ class Number(NamedTuple):
 
 class ProfileHead(msgspec.Struct, frozen=True):
     face: Face
+    avatar: str
+    """The files of all sizes: the value of the attribute `srcset`."""
     header: str
+    header_files: str
     note: Markup
     numbers: tuple[Number, ...]
     location: str
@@ -282,7 +287,9 @@ async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHe
         profile,
         ProfileHead(
             face=face_of(ctx, member),
-            header=at.media(member.header) if member.header else "",
+            avatar=srcset_of(with_sizes(at.avatar(still_of(member.avatar)), AVATAR[0])),
+            header=(header := at.media(member.header) if member.header else ""),
+            header_files=srcset_of(with_sizes(header, HEADER[0])),
             note=Markup(at.html(member.note, member.mentions)),  # noqa: S704 (escaped when it was made)
             numbers=tuple(_numbers(ctx, profile)),
             location=location_label(ctx.words, member.location) if member.shows_location else "",
@@ -382,7 +389,7 @@ async def show_settings(
         face=face_of(ctx, member),
         may_locate=_may_locate(member),
         has_avatar=bool(member.avatar),
-        header=ctx.app.at.media(member.header) if member.header else "",
+        header=next(iter(with_sizes(ctx.app.at.media(member.header), HEADER[0]).values())) if member.header else "",
     )
 
 

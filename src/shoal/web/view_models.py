@@ -16,18 +16,19 @@ import msgspec
 from markupsafe import Markup
 
 from shoal.core.errors import NotFound
-from shoal.core.media_files import still_of
+from shoal.core.media_files import still_of, with_sizes
 from shoal.core.model import HELD, Media, MediaState, Member
 from shoal.core.text import plain_excerpt, unaddressed
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
 from shoal.graph.cache.dependencies import good_until
 from shoal.i18n import Translated, When, language_tag
+from shoal.media.library import AVATAR
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.pipeline import filtered
 from shoal.queries.suggestions import Suggestion
 from shoal.web.form_errors import complaint, sentence
-from shoal.web.photo_rows import ratio_class, ratio_of, row_breaks
+from shoal.web.photo_rows import MANY, post_sizes, ratio_class, ratio_of, row_breaks
 from shoal.web.place_names import place_words
 from shoal.web.request_context import PageContext
 
@@ -41,6 +42,7 @@ class Face(msgspec.Struct, frozen=True):
     """The display name; if it is empty, the user name."""
     path: str
     avatar: str
+    """URL of the smallest size of the avatar."""
 
 
 class Relationship(msgspec.Struct, frozen=True):
@@ -66,7 +68,8 @@ class PersonView(msgspec.Struct, frozen=True):
 
 def face_of(ctx: PageContext, member: Member) -> Face:
     avatar = ctx.app.at.avatar(still_of(member.avatar))
-    return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), avatar)
+    small = next(iter(with_sizes(avatar, AVATAR[0]).values()))
+    return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), small)
 
 
 def relationship_of(ctx: PageContext, member: Member, relation: Relation) -> Relationship:
@@ -124,8 +127,6 @@ def tint_of(blurhash: str) -> str:
 
 
 _GRID = 5
-MANY = 5
-"""If a post has at least this number of photos, they are arranged in rows."""
 
 
 class Photo(msgspec.Struct, frozen=True):
@@ -152,6 +153,34 @@ class Photo(msgspec.Struct, frozen=True):
     """Whether the browser should load this photo at once, because it is the first on the page."""
     breaks: str = ""
     """CSS classes of the widths at which a row ends after this photo. They are set if photos are arranged in rows."""
+    edge: int = 640
+    """Pixels of the longer edge of the preview."""
+    sizes: str = ""
+    """The widths at which a post shows it, for browsers to choose a file."""
+
+    @property
+    def srcset(self) -> str:
+        """The files of all sizes, with the widths of the photo: the value of the attribute `srcset`."""
+        return _srcset(self, ratio_of(self.ratio))
+
+    @property
+    def square(self) -> str:
+        """The files of all sizes, with the widths of the squares that they fill, for a photo cropped to a square."""
+        return _srcset(self, 1.0)
+
+
+def _srcset(photo: Photo, ratio: float) -> str:
+    """Return the files of a photo with the widths of the boxes of this aspect ratio that they fill."""
+    longer = max(photo.width, photo.height)
+    files = with_sizes(photo.large, longer) if photo.kind == "image" and photo.large else {}
+    if photo.preview:
+        files |= with_sizes(photo.preview, photo.edge)
+    return srcset_of(files, min(photo.width, photo.height * ratio) / longer)
+
+
+def srcset_of(files: Mapping[int, str], filled: float = 1.0) -> str:
+    """Return the attribute `srcset` for files by their longer edge, `filled` times which is the width that they fill."""
+    return ", ".join(f"{files[edge]} {max(1, round(edge * filled))}w" for edge in sorted(files))
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -330,10 +359,10 @@ def post_of(
 def _photos(ctx: PageContext, media: Sequence[Media], *, downloads: bool) -> tuple[Photo, ...]:
     """Return the photos of a post. More than four photos are arranged in rows; the style sheet arranges up to four."""
     photos = [photo_of(ctx, file, downloads=downloads) for file in media]
-    if len(photos) >= MANY:
-        breaks = row_breaks([ratio_of(photo.ratio) for photo in photos])
-        photos = [msgspec.structs.replace(photo, breaks=each) for photo, each in zip(photos, breaks, strict=True)]
-    return tuple(photos)
+    ratios = tuple(ratio_of(photo.ratio) for photo in photos)
+    breaks = row_breaks(ratios) if len(photos) >= MANY else [""] * len(photos)
+    arranged = zip(photos, breaks, post_sizes(ratios), strict=True)
+    return tuple(msgspec.structs.replace(photo, breaks=ends, sizes=sizes) for photo, ends, sizes in arranged)
 
 
 def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Photo:
@@ -356,6 +385,7 @@ def photo_of(ctx: PageContext, media: Media, *, downloads: bool = False) -> Phot
         failed=media.state is MediaState.FAILED,
         failure=sentence(complaint(ctx.words, media.failure)) if media.failure else "",
         length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
+        edge=max(media.preview_width, media.preview_height) or 640,
     )
 
 

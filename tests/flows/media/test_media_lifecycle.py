@@ -24,7 +24,7 @@ from shoal.consumers.context import Effects
 from shoal.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from shoal.core.events import FilesReleased, PostDeleted
 from shoal.core.ids import EPOCH_MS, IdMaker
-from shoal.core.media_files import files_of, files_of_member
+from shoal.core.media_files import files_of, files_of_member, with_copies
 from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.contract import Cursor, Outbox, Store
@@ -59,7 +59,8 @@ class Shelf:
 
     async def store_picture(self, name: str, media_id: int, data: bytes) -> StoredPicture:
         key = await self._put(f"a/{name}/{media_id}-0.jpg")
-        preview = await self._put(f"a/{name}/{media_id}-0-small.jpg")
+        await self._put(f"a/{name}/{media_id}-0-small-160.jpg")
+        preview = await self._put(f"a/{name}/{media_id}-0-small_160.jpg")
         return StoredPicture(
             content_type="image/jpeg",
             key=key,
@@ -75,14 +76,16 @@ class Shelf:
         )
 
     async def store_avatar(self, name: str, _data: bytes) -> str:
-        return await self._put(f"a/{name}/avatar-{next(self._names)}.jpg")
+        number = next(self._names)
+        await self._put(f"a/{name}/avatar-{number}-128.jpg")
+        return await self._put(f"a/{name}/avatar-{number}_128.jpg")
 
     async def store_header(self, name: str, _data: bytes) -> str:
         return await self._put(f"a/{name}/header-{next(self._names)}.jpg")
 
     async def remove(self, keys: Iterable[str]) -> None:
         await self._dice.pause()
-        self.files.difference_update(keys)
+        self.files.difference_update(with_copies(*keys))
 
     async def _put(self, key: str) -> str:
         await self._dice.pause()

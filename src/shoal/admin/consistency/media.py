@@ -20,7 +20,7 @@ from shoal.admin.consistency.scan import Column, Links, Objects, column, found_i
 from shoal.admin.contract import AnyNetwork
 from shoal.admin.report import Finding
 from shoal.core.ids import now_ms, shard_of
-from shoal.core.media_files import copy_of, files_now, files_of_member, lasting_files_of
+from shoal.core.media_files import files_now, files_of_member, lasting_files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, find_object
@@ -179,7 +179,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
     if media.original_key in gone and not made_from_original:
         media = replace(media, original_key="")
     lasting = {key: sizes[key] for key in lasting_files_of(media) if key in sizes}
-    preview = sum(lasting.get(key, 0) for key in (media.preview_key, copy_of(media.preview_key)))
+    preview = sum(lasting.get(key, 0) for key in with_copies(media.preview_key))
     return replace(media, file_bytes=sum(lasting.values()) - preview, preview_bytes=preview)
 
 

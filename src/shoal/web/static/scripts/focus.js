@@ -27,6 +27,7 @@ export default function focus(card) {
   });
   for (const one of [across, down]) one.addEventListener("input", show);
   details.addEventListener("toggle", show);
+  editor.addEventListener("toggle", () => (card.querySelector("img").sizes = "340px"));
   card.addEventListener("htmx:load", show);
   show();
 }

@@ -11,7 +11,7 @@ function framed(link) {
   image.height = small.getAttribute("height");
   image.alt = small.alt;
   image.draggable = false;
-  Object.assign(image.dataset, { preview: small.getAttribute("src"), large: link.dataset.large ?? "", original: link.dataset.original ?? "" });
+  Object.assign(image.dataset, { preview: small.getAttribute("src"), srcset: small.srcset, original: link.dataset.original ?? "" });
   image.src = small.currentSrc || small.src;
   return figure;
 }
@@ -31,8 +31,9 @@ export function preview(shown, links, alone) {
 export function sharpen(shown) {
   for (const image of shown.querySelectorAll(".stage img")) {
     const large = new Image();
-    large.src = image.dataset.large;
-    if (image.dataset.large) large.decode().then(() => image.isConnected && (image.src = large.src), () => {});
+    large.sizes = `${image.clientWidth || innerWidth}px`;
+    large.srcset = image.dataset.srcset;
+    large.decode().then(() => image.isConnected && (image.src = large.currentSrc), () => {});
   }
 }
 
