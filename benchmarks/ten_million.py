@@ -125,9 +125,9 @@ def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
         yield Place({"store": {"0-31": servers[0].url, "32-63": servers[1].url}, **limits}, folder, shape)
 
 
-def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None:
-    """Add the rates of an import."""
-    taken, seconds = done.taken, done.seconds
+def tell_import(report: Report, name: str, place: Place, done: Imported) -> None:
+    """Add the rates of an import, and the size of its result."""
+    taken, seconds, shape = done.taken, done.seconds, place.shape
     report.check(f"{name}: members that were imported", taken["members"], shape.members)
     report.check(f"{name}: posts that were imported", taken["posts"], shape.posts)
     for kind in ("members", "follows", "posts"):
@@ -138,6 +138,9 @@ def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None
     report.add(f"{name}: import, total", sum(seconds.values()), "s")
     report.add(f"{name}: import, processor time", done.processor, "s")
     report.add(f"{name}: import, peak memory", done.memory / _MIB, "MiB")
+    read = place.folder / "data"
+    held = sum(path.stat().st_size for path in place.folder.rglob("*") if path.is_file() and read not in path.parents)
+    report.add(f"{name}: stores and search index", held / _MIB, "MiB")
 
 
 def measure(children: dict[str, Child], chosen: argparse.Namespace, report: Report) -> None:
@@ -193,10 +196,9 @@ def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report)
             name = f"{members:,} members"
             folder = place / f"{engine}-{members}"
             found = stack.enter_context(placed(folder, engine, _WHOLE.scaled(members)))
-            tell_import(report, name, found.shape, imported(found))
-            read = folder / "data"
-            held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and read not in path.parents)
-            report.add(f"{name}: stores and search index", held / _MIB, "MiB")
+            done = imported(found)
+            if not chosen.evict:
+                tell_import(report, name, found, done)
             children[name] = Child(found)
             stack.callback(children[name].close)
         measure(children, chosen, report)
