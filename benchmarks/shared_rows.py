@@ -22,7 +22,7 @@ _MILLISECOND = 23
 """Number of bits below the milliseconds of an id."""
 _TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes gray over the harbour wall at six."
 _COPIED = 50_000
-_INDEX = "association_by_time"
+_INDEX = "association_listed"
 
 
 class Crowd(NamedTuple):

@@ -1,12 +1,15 @@
-"""A network of one size in a separate process that executes commands: `python -m benchmarks.sized_network SETTINGS SHAPE`.
+"""A network of one size in a separate process: `python -m benchmarks.sized_network SETTINGS SHAPE FOLDER`.
 
-Each line of the input names an operation and a number of calls; each line of the output has the milliseconds of every call. Several
-sizes are measured in turn, a few calls each, so that other load on the machine affects all of them.
+Each line of the input names an operation and a number of calls; each line of the output has the costs of every call. Several
+sizes are measured in turn, a few calls each, so that other load on the machine affects all of them. On request, the files below
+the folder are first evicted from the system's memory, as if the network were much larger than it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import secrets
 import sys
 import time
@@ -56,29 +59,31 @@ Act = Callable[[], Awaitable["Cost"]]
 
 
 class Cost(NamedTuple):
-    """The milliseconds of a call, wall-clock and processor time, and the bytes that the process read from files.
+    """The milliseconds of a call, wall-clock and processor time, and the bytes that the process read from files and from the disk.
 
-    `entries` is the length of the timeline that the call has rebuilt.
+    `entries` is the length of the timeline that the call has rebuilt, `shown` the number of entries on the page.
     """
 
     clock: float
     processor: float
     read: int
+    disk: int
     entries: int = 0
+    shown: int = 0
 
 
 class Told(msgspec.Struct):
-    """One line of input: an operation, and the number of calls."""
+    """One line of input: an operation, the number of calls, and whether the files are evicted first."""
 
     act: str
     times: int
+    evict: bool = False
 
 
 class Answer(msgspec.Struct):
-    milliseconds: list[float]
-    processor: list[float]
-    read: list[float]
-    entries: list[float]
+    """The cost of each call, the memory of the process in bytes, and the number of wrong results."""
+
+    costs: list[Cost]
     memory: int
     wrong: int
 
@@ -152,7 +157,8 @@ class SizedNetwork:
         before, began, worked = _bytes_read(), time.perf_counter(), time.process_time()
         found = await work
         taken = (time.perf_counter() - began) * 1e3, (time.process_time() - worked) * 1e3
-        return Cost(*taken, _bytes_read() - before), found
+        read, disk = (now - then for now, then in zip(_bytes_read(), before, strict=True))
+        return Cost(*taken, read, disk), found
 
     async def _sign_up(self) -> Cost:
         self._made += 1
@@ -203,13 +209,14 @@ class SizedNetwork:
     async def _home_cold(self) -> Cost:
         handle = await self._handle()
         await self._shoal.network.timelines.drop((handle.id,))
-        cost, _ = await self._timed(handle.home())
+        cost, page = await self._timed(handle.home())
         window = await self._shoal.network.timelines.read(handle.id, Cursor(limit=self._shoal.network.reads.length))
-        return cost._replace(entries=0 if window is None else len(window.ids))
+        return cost._replace(entries=0 if window is None else len(window.ids), shown=len(page.entries))
 
     async def _for_you(self) -> Cost:
         handle = await self._handle()
-        return (await self._timed(handle.for_you()))[0]
+        cost, page = await self._timed(handle.for_you())
+        return cost._replace(shown=len(page.entries))
 
     async def _suggestions(self) -> Cost:
         handle = await self._handle()
@@ -239,24 +246,39 @@ class SizedNetwork:
         return taken
 
 
-def _bytes_read() -> int:
-    """Return the bytes that this process has read from files, most of which the system had in memory."""
-    return int(Path("/proc/self/io").read_text("utf-8").split()[1])
+def _bytes_read() -> tuple[int, int]:
+    """Return the bytes that this process has read from files, and those of them that the system had to read from a disk."""
+    counts = dict(line.split(": ") for line in Path("/proc/self/io").read_text("utf-8").splitlines())
+    return int(counts["rchar"]), int(counts["read_bytes"])
 
 
-async def _serve(settings: dict[str, Any], shape: Shape) -> None:
+def _evict(folder: Path) -> None:
+    """Remove the files below a folder from the system's memory."""
+    for path in folder.rglob("*"):
+        # A server may delete a file of its own at any time.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                file = os.open(path, os.O_RDONLY)
+                # Only pages that are on the disk can be evicted.
+                os.fsync(file)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(file)
+
+
+async def _serve(settings: dict[str, Any], shape: Shape, folder: Path) -> None:
     process.prepare()
     async with _opened(settings, shape) as network:
         process.settle()
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             told = msgspec.json.decode(line, type=Told)
+            if told.evict:
+                _evict(folder)
             act = network.acts[told.act]
-            times = [await act() for _ in range(told.times)]
+            costs = [await act() for _ in range(told.times)]
             # Consequences of these calls must not overlap with the next ones.
             await network.drain()
-            clock, processor, read, entries = ([float(each[at]) for each in times] for at in range(4))
-            answer = Answer(clock, processor, read, entries, rss(), network.wrong)
+            answer = Answer(costs, rss(), network.wrong)
             print(msgspec.json.encode(answer).decode(), flush=True)
 
 
@@ -270,4 +292,6 @@ async def _opened(settings: dict[str, Any], shape: Shape) -> AsyncIterator[Sized
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(msgspec.json.decode(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Shape)))
+    uvloop.run(
+        _serve(msgspec.json.decode(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Shape), Path(sys.argv[3]))
+    )

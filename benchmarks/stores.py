@@ -83,9 +83,9 @@ def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, author
             _links(written_by, POSTED.number, posts, posts),
         )
     )
-    by_time = store.execute("SELECT sql FROM sqlite_master WHERE name = 'association_by_time'").fetchone()[0]
+    by_time = store.execute("SELECT sql FROM sqlite_master WHERE name = 'association_listed'").fetchone()[0]
     store.execute("BEGIN")
-    store.execute("DROP INDEX association_by_time")
+    store.execute("DROP INDEX association_listed")
     store.executemany("INSERT INTO object VALUES (?, 1, ?)", _objects(people, posts, written_by))
     store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')", _rows(_with_twins(links), (2, 1, 0)))
     store.execute("UPDATE association SET alive = ? WHERE atype = ?", (sql.IN_PLACE, POSTED.number))

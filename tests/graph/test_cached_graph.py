@@ -217,6 +217,20 @@ async def test_cached_graph_caches_list_head_to_the_largest_requested_limit() ->
 
 
 @in_loop
+async def test_cached_graph_whole_list_that_was_read_answers_look_ups() -> None:
+    store = Counting()
+    for member in (BEN, CYD):
+        await begin(store, ANN, FOLLOWS, member, member)
+    graph = CachedGraph(store)
+    assert len(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=20_000))) == 2
+    found = await graph.assoc_get(ANN, (FOLLOWS,), (BEN, CYD, POST_OF_BEN))
+    assert set(found[FOLLOWS]) == {BEN, CYD}
+    assert store.ranges == 1
+    await end(graph, ANN, FOLLOWS, BEN, BEN + 1)
+    assert set((await graph.assoc_get(ANN, (FOLLOWS,), (BEN, CYD)))[FOLLOWS]) == {CYD}
+
+
+@in_loop
 async def test_cached_graph_assoc_ranges_caches_short_heads_and_empty_lists() -> None:
     store = Counting()
     graph = CachedGraph(store)

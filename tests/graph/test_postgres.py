@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,6 +26,7 @@ from shoal.graph.bulk import KeyRow
 from shoal.graph.contract import MAX_TIME, Assoc, AssocExists, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, moves_sql, ranks, sql
 from shoal.graph.postgres import schema as postgres_schema
+from shoal.graph.postgres.connections import SESSION_SETTINGS
 from shoal.graph.postgres.migrations import GRAPH, migrate
 from shoal.graph.schema import (
     FOLLOWED_BY,
@@ -35,6 +37,7 @@ from shoal.graph.schema import (
     POSTED,
     TAGGED,
     USER_NAME,
+    AssocType,
     Key,
     user_name_key,
 )
@@ -1057,3 +1060,37 @@ async def test_postgres_sweep_skips_permanent_tombstones(database: Database) -> 
         plan = "\n".join(row[0] for row in await other.fetch(f"EXPLAIN ANALYZE {sql.ASSOC_SWEEP}", 0, MAX_TIME, 10))
     assert "association_sweepable" in plan
     assert "Rows Removed" not in plan
+
+
+_PLAN = """
+    PREPARE list (bigint, smallint, bigint, bigint, bigint) AS {};
+    PREPARE lists (bigint[], smallint, bigint, bigint, bigint) AS {}"""
+
+
+@pytest.mark.parametrize("atype", [FOLLOWS, PINS])
+@in_loop
+async def test_postgres_covered_list_is_read_from_its_index_alone(database: Database, atype: AssocType) -> None:
+    async with opened(database) as graph:
+        for n in range(1, 30):
+            await begin(graph, ANN, atype, n, moment(n))
+    async with aside(database.url) as other:
+        await other.execute("VACUUM ANALYZE shoal.association")
+        await other.execute("".join(f"SET {name} = '{value}';" for name, value in SESSION_SETTINGS.items()))
+        one, many = (statements[atype.covered, False] for statements in (sql.ASSOC_RANGE, sql.ASSOC_RANGES))
+        await other.execute(_PLAN.format(one, many))
+        for asked in (f"list({ANN}", f"lists('{{{ANN}}}'"):
+            rows = await other.fetch(f"EXPLAIN ANALYZE EXECUTE {asked}, {atype.number}, {MAX_TIME}, 0, 20)")
+            plan = "\n".join(row[0] for row in rows)
+            assert ("Index Only Scan Backward using association_listed" in plan) == atype.covered, plan
+            assert ("Heap Fetches: 0" in plan) == atype.covered, plan
+            assert "Sort" not in plan
+
+
+@in_loop
+async def test_postgres_covered_list_stores_longest_data(database: Database) -> None:
+    data = random.Random(3).randbytes(2_000)
+    async with opened(database) as graph:
+        batch = Batch(shard_of(ANN))
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(1), data)
+        await graph.commit(batch)
+        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=2)) == [Assoc(BEN, moment(1), data)]

@@ -619,9 +619,7 @@ async def test_sqlite_association_with_time_equal_to_id_is_not_indexed(path: Pat
         for n in range(1, 10):
             await graph.commit(posting(n))
     with aside(path) as other:
-        indexed = (
-            "SELECT atype, count(*) FROM association INDEXED BY association_by_time WHERE alive = 1 GROUP BY atype"
-        )
+        indexed = "SELECT atype, count(*) FROM association INDEXED BY association_listed WHERE alive = 1 GROUP BY atype"
         assert dict(other.execute(indexed)) == {LIKES.number: 9, LIKED_BY.number: 9}
         assert other.execute("SELECT count(*) FROM displaced").fetchone() == (0,)
 
@@ -739,6 +737,18 @@ async def test_sqlite_lookups_do_not_scan_whole_tables(path: Path, statement: st
         whole = re.compile(r"SCAN (object|association|displaced|key|outbox|a|b|k)\b")
         assert [step for step in plan if whole.match(step)] == []
         assert [step for step in plan if "TEMP B-TREE" in step] == []
+
+
+@pytest.mark.parametrize("statement", [sql.ASSOC_RANGE[False, False], sql.ASSOC_RANGES[False, False]])
+@in_loop
+async def test_sqlite_list_in_order_of_time_is_read_from_its_index_alone(path: Path, statement: str) -> None:
+    async with opened(path):
+        pass
+    with aside(path) as other:
+        plan = [row[3] for row in other.execute("EXPLAIN QUERY PLAN " + statement, ["[1]"] * 5)]
+    lookups = [step for step in plan if step.startswith("SEARCH")]
+    assert lookups
+    assert all("COVERING INDEX association_listed" in step for step in lookups), plan
 
 
 # Sweeping

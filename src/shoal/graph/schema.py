@@ -50,6 +50,8 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
     - `ended_listed`: tombstones can be listed by time, as live associations can.
+    - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps it in
+      the index of the list, and reads only that.
     """
 
     number: int
@@ -61,32 +63,33 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     ranked: bool = False
     history: int = 0
     ended_listed: bool = False
+    covered: bool = False
 
     def __repr__(self) -> str:
         return self.name.upper()
 
 
-FOLLOWS = AssocType(1, "follows", inverse=2, history=92)  # member -> member
-FOLLOWED_BY = AssocType(2, "followed_by", inverse=1, history=93, ended_listed=True)
+FOLLOWS = AssocType(1, "follows", inverse=2, history=92, covered=True)  # member -> member
+FOLLOWED_BY = AssocType(2, "followed_by", inverse=1, history=93, ended_listed=True, covered=True)
 BLOCKS = AssocType(3, "blocks", inverse=4)
 BLOCKED_BY = AssocType(4, "blocked_by", inverse=3)
 MUTES = AssocType(5, "mutes")
-LIKES = AssocType(7, "likes", inverse=8)  # member -> post
-LIKED_BY = AssocType(8, "liked_by", inverse=7, aggregated=True)
+LIKES = AssocType(7, "likes", inverse=8, covered=True)  # member -> post
+LIKED_BY = AssocType(8, "liked_by", inverse=7, aggregated=True, covered=True)
 SHARES = AssocType(9, "shares", inverse=10)  # member -> post; data: the id of the share, 8 bytes
 SHARED_BY = AssocType(10, "shared_by", inverse=9, aggregated=True)
 BOOKMARKS = AssocType(11, "bookmarks", inverse=12)
 BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
-POSTED = AssocType(13, "posted", ranked=True)  # member -> post or share; time: id of the entry
+POSTED = AssocType(13, "posted", ranked=True, covered=True)  # member -> post or share; time: id of the entry
 COMMENTS_ON = AssocType(14, "comments_on", inverse=15)  # comment -> post
-COMMENTED_BY = AssocType(15, "commented_by", inverse=14)
+COMMENTED_BY = AssocType(15, "commented_by", inverse=14, covered=True)
 TAGGED = AssocType(16, "tagged", inverse=17, positional=True)  # post -> tag
-TAG_OF = AssocType(17, "tag_of", inverse=16, positional=True, ranked=True)
+TAG_OF = AssocType(17, "tag_of", inverse=16, positional=True, ranked=True, covered=True)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
 FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
-TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
+TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21, covered=True)
 HIGH_FAN_OUT = AssocType(23, "loud")  # `EVERYBODY` -> high-fan-out source of posts
 REQUESTS = AssocType(24, "requests", inverse=25)  # member -> locked member: a follow request
 REQUESTED_BY = AssocType(25, "requested_by", inverse=24)
@@ -112,7 +115,9 @@ OWNS_FILTER = AssocType(44, "owns_filter")  # member -> filter
 NOTIFIED = AssocType(45, "notified")  # member -> notification (id made of its name); data: kind, actor, object
 CONVERSES = AssocType(46, "converses")  # member -> thread of direct posts (id made of its root); time: newest post
 MARKED = AssocType(47, "marked")  # member -> timeline (id made of its name); data: last read id, version
-PUBLISHED = AssocType(48, "published", counted=False)  # public list of a data source -> public post that is no comment
+PUBLISHED = AssocType(
+    48, "published", counted=False, covered=True
+)  # public list of a data source -> public post that is no comment
 FILED = AssocType(49, "filed", inverse=50)  # report -> `EVERYBODY`
 REPORTED = AssocType(50, "reported", inverse=49)
 SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> `EVERYBODY`

@@ -412,7 +412,7 @@ class CachedGraph:
                 # Return the page, unless it may also include entries that are older than the cached prefix.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
-        if self._joining is None or limit <= self._short or at != Cursor(limit=limit):
+        if limit <= self._short or at != Cursor(limit=limit):
             return await self._store.assoc_range(id1, atype, at)
         ticket = await self._guard.enter((id1,))
         page = await self._store.assoc_range(id1, atype, at)

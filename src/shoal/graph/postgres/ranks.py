@@ -6,6 +6,7 @@ whichever runs second sees what the first has stored: no entry is missed or coun
 
 from __future__ import annotations
 
+from shoal.graph.postgres.sql import OF_INDEX
 from shoal.graph.schema import ASSOC_TYPES
 
 BLOCK = 64
@@ -108,6 +109,12 @@ MIGRATION = f"""
         RETURN cardinality(times) > at_once;
     END $$;
 """
+# Ranked types are `covered`.
+DIVIDE_BY_LISTED = (
+    MIGRATION[MIGRATION.index("CREATE FUNCTION shoal.divide") :]
+    .replace("CREATE", "CREATE OR REPLACE", 1)
+    .replace("AND alive AND time > last", f"AND atype {OF_INDEX[True]} AND alive AND time > last")
+)
 
 _ASKED = f"""
     WITH asked AS MATERIALIZED (
@@ -119,19 +126,23 @@ RANKS = f"""{_ASKED}
     SELECT id1, place, {_BEHIND}, (
         SELECT count(*) FROM (
             SELECT FROM shoal.association AS e
-            WHERE e.id1 = a.id1 AND e.atype = $2 AND e.alive AND e.time > last0 AND e.time <= a.upto LIMIT $4) AS walked)
+            WHERE e.id1 = a.id1 AND e.atype = $2 AND e.atype {OF_INDEX[True]} AND e.alive
+                AND e.time > last0 AND e.time <= a.upto LIMIT $4) AS walked)
     FROM asked AS a"""
 """For each list and time, two counts: entries after the last block that ends before the time, and how many of these are not newer.
 
 The second count stops at a limit.
 """
-WALKED = """
+WALKED = {
+    covered: f"""
     SELECT w.id1, t.place, (
         SELECT count(*) FROM shoal.association AS e
-        WHERE e.id1 = w.id1 AND e.atype = $2 AND e.alive AND e.time > t.upto), 0
+        WHERE e.id1 = w.id1 AND e.atype = $2 AND e.atype {types} AND e.alive AND e.time > t.upto), 0
     FROM unnest($1::bigint[]) AS w (id1)
     CROSS JOIN unnest($3::bigint[]) WITH ORDINALITY AS t (upto, place)"""
-"""Counts entries one by one, for lists without blocks."""
+    for covered, types in OF_INDEX.items()
+}
+"""Counts entries one by one, for lists without blocks. Keys: whether the type is `covered`."""
 DIVIDE = "SELECT shoal.divide($1, $2, $3, $4, $5, $6, $7)"
 DROP = "DELETE FROM shoal.block WHERE id1 = $1 AND atype = $2"
 DROP_SHARDS = "DELETE FROM shoal.block WHERE shoal.shard_of(id1) = ANY ($1::smallint[])"

@@ -10,6 +10,7 @@ from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY
 HISTORY_TYPES = f"({', '.join(map(str, sorted(WITH_HISTORY)))})"
 UNSWEPT_TYPES = f"({', '.join(map(str, sorted(UNSWEPT)))})"
 ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
+COVERED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.covered)})"
 """Indexes name these types, so adding a type that existing stores contain needs a new schema version."""
 
 LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
@@ -67,10 +68,11 @@ ASSOC_GET = """
     SELECT atype, id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
 ASSOC_ENDED = ASSOC_GET.replace("AND alive", "AND NOT alive")
-ASSOC_RANGE = """
+# A statement names the types of the index that it uses: the planner does not compare a parameter with the condition of an index.
+OF_INDEX = {True: f"IN {COVERED_TYPES}", False: f"NOT IN {COVERED_TYPES}"}
+_RANGE = """
     SELECT id2, time, data FROM shoal.association
-    WHERE id1 = $1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
-ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
+    WHERE id1 = $1 AND atype = $2 AND atype {} AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
 # Row comparisons prevent the planner from using an index on time alone, which would read the tombstones of all members.
 _ENDED_RANGE = """
     SELECT id2, time, data FROM shoal.association
@@ -79,13 +81,22 @@ _ENDED_RANGE = """
         AND NOT alive AND atype IN {} ORDER BY id1 DESC, atype DESC, time DESC, id2 DESC LIMIT $5"""
 ASSOC_ENDED_RANGE = _ENDED_RANGE.format(ENDED_LISTED_TYPES)
 ASSOC_ENDED_RANGE_OLDEST = ASSOC_ENDED_RANGE.replace("DESC", "ASC")
-ASSOC_RANGES = """
+_RANGES = """
     SELECT w.id1, a.id2, a.time, a.data FROM unnest($1::bigint[]) AS w (id1)
     CROSS JOIN LATERAL (
         SELECT id2, time, data FROM shoal.association
-        WHERE id1 = w.id1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5
+        WHERE id1 = w.id1 AND atype = $2 AND atype {} AND alive AND time < $3 AND time > $4
+        ORDER BY time DESC, id2 DESC LIMIT $5
     ) AS a"""
-ASSOC_RANGES_OLDEST = ASSOC_RANGES.replace("DESC", "ASC")
+# Keys: whether the type is `covered`, and whether the oldest entries come first.
+ASSOC_RANGE, ASSOC_RANGES = (
+    {
+        (covered, oldest_first): statement.format(types).replace("DESC", "ASC" if oldest_first else "DESC")
+        for covered, types in OF_INDEX.items()
+        for oldest_first in (False, True)
+    }
+    for statement in (_RANGE, _RANGES)
+)
 ASSOC_SCAN = """
     SELECT id1, atype, id2, time, alive, data FROM shoal.association
     WHERE (id1, atype, id2) > ($1::bigint, $2::bigint, $3::bigint) ORDER BY id1, atype, id2 LIMIT $4"""

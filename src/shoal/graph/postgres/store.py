@@ -141,7 +141,7 @@ class PostgresGraph:
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        statement = sql.ASSOC_RANGE_OLDEST if at.oldest_first else sql.ASSOC_RANGE
+        statement = sql.ASSOC_RANGE[atype.covered, at.oldest_first]
         rows = await self._reading.ask(statement, id1, atype.number, at.before, at.after, at.limit)
         return list(starmap(Assoc, rows))
 
@@ -153,7 +153,7 @@ class PostgresGraph:
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:
             return {}
-        statement = sql.ASSOC_RANGES_OLDEST if at.oldest_first else sql.ASSOC_RANGES
+        statement = sql.ASSOC_RANGES[atype.covered, at.oldest_first]
         # Read each list once, even if it was named twice.
         distinct = list(dict.fromkeys(id1s))
         lists: dict[int, list[Assoc]] = {}
@@ -171,7 +171,8 @@ class PostgresGraph:
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
         if not atype.ranked:
-            rows = await self._reading.ask(ranks.WALKED, id1s, atype.number, times, patience=LONG_PATIENCE)
+            walked = ranks.WALKED[atype.covered]
+            rows = await self._reading.ask(walked, id1s, atype.number, times, patience=LONG_PATIENCE)
             return _by_list(id1s, len(times), rows)
         rows = await self._reading.ask(ranks.RANKS, id1s, atype.number, times, ranks.OPEN + 1)
         found = _by_list(id1s, len(times), rows)

@@ -214,6 +214,13 @@ MIGRATIONS: tuple[Migration, ...] = (
             "DROP INDEX association_ended; DROP INDEX displaced_ended",
         )
     ),
+    # A list is read from its index alone. In the table, the newest entries of a long list are on as many pages.
+    Migration(
+        (
+            TableIndex("association_listed", "association (id1, atype, time, id2, data, alive) WHERE alive = 1"),
+            "DROP INDEX association_by_time",
+        )
+    ),
 )
 """Schema versions in order, append-only. `PRAGMA user_version` is the number of applied versions."""
 
@@ -269,7 +276,7 @@ class _Part(NamedTuple):
         AND a.{self.place} < {before} AND a.{self.place} > {after}"""
 
 
-_BY_TIME = (_Part("association", "INDEXED BY association_by_time", 1, "time"),)
+_BY_TIME = (_Part("association", "INDEXED BY association_listed", 1, "time"),)
 # The entries of these lists are in two tables, which SQLite merges while reading.
 _IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
 
