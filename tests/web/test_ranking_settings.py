@@ -146,12 +146,13 @@ def test_recipe_page_explains_recipe_and_saves_it(here: NetworkFixture, ann: Vis
         "At most 1 of 10 posts",
     ):
         assert words in page.text
+    assert "Use this recipe Preview" in page.text
     taken = page.press("Use this recipe")
     recipe = Recipe(weights=Weights(friends=8.0, seen=-6.0), half_life_hours=12.0, exploration=0.25, author_most=1)
     assert (taken.path, chosen(here)) == ("/for-you", recipe)
     again = ann.open(recipe_link(BASE, recipe).removeprefix(BASE))
     assert "You are using this recipe." in again.text
-    assert "Use this recipe" not in again.text
+    assert "Use this recipe Preview" not in again.text
 
 
 def test_recipe_page_names_preset_and_asks_anonymous_visitors_to_log_in(here: NetworkFixture) -> None:
