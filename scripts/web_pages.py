@@ -60,6 +60,7 @@ STRANGERS = {
     "embedded": "/embed/@{author}/{id}",
     "recipe": "/recipe?{recipe}",
     "offline": "/offline",
+    "offline-home": "/offline/home",
     "not-found": "/nothing/here",
 }
 MEMBERS = {
