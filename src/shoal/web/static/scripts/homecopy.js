@@ -22,7 +22,7 @@ function copied(article) {
   copy.querySelectorAll("img").forEach((one, n) => (loaded[n] ? (one.src = loaded[n]) : one.remove()));
   copy.querySelectorAll("form, video, audio, canvas").forEach((one) => one.remove());
   for (const one of copy.querySelectorAll("a, img, [style]")) for (const name of ["href", "srcset", "style"]) one.removeAttribute(name);
-  copy.querySelectorAll("time").forEach((one) => (one.textContent = one.title));
+  copy.querySelectorAll("time").forEach((one) => (one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })));
   return copy.outerHTML;
 }
 
