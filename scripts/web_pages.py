@@ -60,7 +60,6 @@ STRANGERS = {
     "embedded": "/embed/@{author}/{id}",
     "recipe": "/recipe?{recipe}",
     "offline": "/offline",
-    "offline-home": "/offline/home",
     "not-found": "/nothing/here",
 }
 MEMBERS = {
@@ -155,6 +154,7 @@ MEMBERS = {
     "moderation-member": "/moderation/members/{author_id}",
     "operations": "/ops",
     "data-sources": "/ops/shards",
+    "offline-home": "/offline/home",
 }
 """Pages for members; the viewer is an admin."""
 
