@@ -3,7 +3,7 @@
 A demo network is made and served, and looked at by a stranger, a newcomer, and a member who is an admin too. The pictures are in
 build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones. `--keep` keeps the new
 ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With `--docs`, it takes the
-pictures of README and docs instead, which are in docs/pictures.
+pictures of README and docs instead, which are in docs/pictures, and those of the manifest of the web app.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ SECONDS = 60
 OUT = Path("build/shots")
 KEPT = Path(__file__).parents[1] / "tests/web/chromium/shots.json"
 DOCS = Path(__file__).parents[1] / "docs/pictures"
+STATIC = Path(__file__).parents[1] / "src/shoal/web/static"
 
 
 class Look(NamedTuple):
@@ -101,6 +102,8 @@ PICTURES = {
     "phone": ("profile-phone-dark", "for-you-phone", "comments-phone-dark"),
 }
 """The pictures in docs/pictures, and the shots that each shows from left to right."""
+SCREENSHOTS = {"screenshot-phone": "home-phone", "screenshot-desktop": "explore-desktop"}
+"""The pictures of the app in its manifest (`web.pwa`), which browsers show when it is installed."""
 _HEIGHTS = {1: 675, 3: 720}
 _GAP = 16
 
@@ -339,10 +342,10 @@ def main() -> None:
         "--keep", action="store_true", help="keep these pictures as the reference for later comparisons"
     )
     options.add_argument(
-        "--docs", action="store_true", help="take only the pictures of README and docs, and write them to docs/pictures"
+        "--docs", action="store_true", help="take only the pictures for README, docs and the manifest of the web app"
     )
     chosen = options.parse_args()
-    for_docs = {name for parts in PICTURES.values() for name in parts}
+    for_docs = {*SCREENSHOTS.values(), *(name for parts in PICTURES.values() for name in parts)}
     all_names = set(names())
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -362,6 +365,9 @@ def main() -> None:
     if chosen.docs:
         for name, parts in PICTURES.items():
             _join([chosen.out / f"{part}.png" for part in parts], DOCS / f"{name}.webp")
+        for name, shot in SCREENSHOTS.items():
+            with Image.open(chosen.out / f"{shot}.png") as picture:
+                picture.convert("RGB").save(STATIC / f"{name}.webp", quality=70, method=6)
         return
     for title, look in LOOKS.items():
         if shown := [file for file in files if file.stem.endswith(f"-{title}")]:

@@ -154,6 +154,7 @@ MEMBERS = {
     "moderation-member": "/moderation/members/{author_id}",
     "operations": "/ops",
     "data-sources": "/ops/shards",
+    "offline-home": "/offline/home",
 }
 """Pages for members; the viewer is an admin."""
 

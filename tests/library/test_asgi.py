@@ -148,6 +148,14 @@ def test_asgi_mount_pages_link_their_stylesheet_below_its_path(root: str) -> Non
         assert GET(urlsplit(root)._replace(path=style).geturl()).headers["content-type"].startswith("text/css")
 
 
+def test_asgi_mount_share_target_is_below_its_path(root: str) -> None:
+    target = GET(f"{root}/manifest.webmanifest").json()["share_target"]
+    address = urlsplit(root)._replace(path=target["action"]).geturl()
+    answer = httpx.post(address, data={"text": "Low tide"}, timeout=60)
+    assert target["action"] == f"{urlsplit(root).path}/share"
+    assert answer.status_code == 403, "a request without the mark of a browser is refused"
+
+
 def test_asgi_mount_openapi_document_uses_its_path(root: str) -> None:
     document = GET(f"{root}/openapi.json").json()
     assert document["servers"] == [{"url": "/social"}]

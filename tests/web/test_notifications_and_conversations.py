@@ -60,6 +60,41 @@ def test_notifications_page_marks_notifications_read_and_clears_badge(here: Netw
     assert "New:" not in browser.open("/notifications").text
 
 
+def unread(page: Page) -> tuple[str, str, str]:
+    """Return the badges of notifications and messages, and the number on the icon of the app."""
+    badges = [page.html.select_one(f"{link} .badge") for link in ("#bell", "#messages")]
+    bell, messages = ["" if one is None else one.get_text(" ").split()[-1] for one in badges]
+    return bell, messages, str(page.one("#bell")["data-unread"])
+
+
+def test_unread_message_has_badge_in_navigation_and_counts_once_on_icon(here: NetworkFixture) -> None:
+    mona, nils = member(here, "mona_u"), member(here, "nils_u")
+    browser = visitor(here, "mona_u")
+    assert unread(browser.open("/explore")) == ("", "", "0")
+    sent = here.run(posts.create(here.writes, nils.id, Draft(text="@mona_u the key", visibility=Visibility.DIRECT)))
+    here.run(relationships.follow(here.writes, nils.id, mona.id))
+    here.settle()
+    assert unread(browser.open("/explore")) == ("2", "1", "2")
+    assert "Messages unread: 1" in " ".join(browser.open("/@mona_u").one(".own-links").get_text(" ").split())
+    assert browser.open("/notifications/unread").answer.json() == {"unread": 2}
+    browser.open("/notifications")
+    assert unread(browser.open("/explore")) == ("", "1", "1")
+    browser.open(f"/conversations/{sent.id}")
+    assert unread(browser.open("/explore")) == ("", "", "0")
+    assert visitor(here).open("/notifications/unread").answer.json() == {"unread": 0}
+
+
+def test_unread_message_that_was_deleted_has_no_badge(here: NetworkFixture) -> None:
+    pavel, _ = member(here, "pavel_u"), member(here, "olga_u")
+    sent = here.run(posts.create(here.writes, pavel.id, Draft(text="@olga_u never mind", visibility=Visibility.DIRECT)))
+    here.settle()
+    browser = visitor(here, "olga_u")
+    assert unread(browser.open("/explore"))[1] == "1"
+    here.run(posts.delete(here.writes, pavel.id, sent.id))
+    here.settle()
+    assert unread(browser.open("/explore")) == ("", "", "0")
+
+
 def test_notifications_are_dismissed_individually_and_all_at_once(here: NetworkFixture) -> None:
     gil, hal, ida = (member(here, name) for name in ("gil", "hal", "ida"))
     post = posted(here, gil, "Harbour")

@@ -451,7 +451,7 @@ async def _read_parameters(route: Route, caller: Caller, request: Request, intak
     try:
         return await read_params(request, intake, max_body=MAX_BODY, once=route.once)
     except TooLarge:
-        raise Unauthenticated("Your session has ended; log in again") from None
+        raise Unauthenticated("Log in, then send the files again: they were not stored") from None
 
 
 def _check_rights(route: Route, caller: Caller) -> None:

@@ -72,6 +72,11 @@ class Browser:
         token = bytes.fromhex(form_token)
         return hmac.compare_digest(_masked(token[_MAC_BYTES:], token[:_MAC_BYTES]), self._mac())
 
+    @property
+    def sends_itself(self) -> bool:
+        """Whether the browser itself sent the request, as for an address that was typed, and no page did."""
+        return self._site == "none"
+
     def _mac(self) -> bytes:
         return hmac.digest(self._key.encode(), self.login.encode(), sha256)
 

@@ -62,6 +62,14 @@ async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
     return found[0]
 
 
+async def unread(reads: Reads, viewer: int, limit: int) -> int:
+    """Count the unread conversations among the `limit` most recently active ones. If all are read, this costs one read."""
+    found = map(_talk, await reads.graph.assoc_range(viewer, CONVERSES, Cursor(limit=limit)))
+    talks = [(time, talk) for time, talk in found if talk.unread]
+    # A conversation whose posts are deleted or hidden from the viewer is in no list, so the viewer could not open it.
+    return len(await _with_last(reads, viewer, talks)) if talks else 0
+
+
 async def begun(reads: Reads, viewer: int, post_id: int) -> Conversation:
     """Return the conversation that began with a direct post of the viewer, even if the viewer has removed it.
 
@@ -77,10 +85,14 @@ async def begun(reads: Reads, viewer: int, post_id: int) -> Conversation:
 
 
 async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conversation]:
-    rows = await _with_last(reads, viewer, [(assoc.time, talk_of(assoc)) for assoc in found])
+    rows = await _with_last(reads, viewer, list(map(_talk, found)))
     others = {member for row in rows for member in _others(viewer, row.last.post)}
     known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, [viewer, *others])}
     return [_made(viewer, row, known) for row in rows]
+
+
+def _talk(assoc: Assoc) -> tuple[int, Talk]:
+    return assoc.time, talk_of(assoc)
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:

@@ -144,11 +144,18 @@ async def unread(
     reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
     """Count the notifications newer than the viewer's read marker, up to `limit`; with `kinds`, count groups of these kinds."""
+    if kinds is None:
+        return len(await newer(reads, viewer, limit, query))
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
-    if kinds is None:
-        return len((await page(reads, viewer, cursor, query)).items)
     return len((await grouped(reads, viewer, cursor, query, kinds)).groups)
+
+
+async def newer(reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL) -> list[Notification]:
+    """Return the notifications newer than the viewer's read marker, up to `limit`."""
+    found = await marks(reads.graph, viewer, (NOTIFICATIONS, CLEARED))
+    after = max((mark.last_read_id for mark in found.values()), default=0)
+    return (await _page(reads, viewer, Cursor(after=after, limit=limit), query)).items
 
 
 def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
@@ -170,7 +177,18 @@ async def page(
     """
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
+    return await _page(reads, viewer, at, query, fitting=fitting, at_once=at_once)
 
+
+async def _page(
+    reads: Reads,
+    viewer: int,
+    at: Cursor,
+    query: NotificationQuery,
+    *,
+    fitting: Fit[Notification] | None = None,
+    at_once: int = 0,
+) -> NotificationPage:
     async def read(at: Cursor) -> list[Assoc]:
         lists = await asyncio.gather(
             *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if query.held else (NOTIFIED,)))

@@ -55,6 +55,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
     ".png": "image/png",
+    ".webp": "image/webp",
 }
 _TOKENS = "styles/tokens.css"
 _SHEET = "styles/app.css"

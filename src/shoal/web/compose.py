@@ -9,9 +9,11 @@ import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 from starlette.responses import Response
 
@@ -31,7 +33,18 @@ from shoal.i18n import Translated
 from shoal.queries.hydration import Entry
 from shoal.settings import Settings
 from shoal.web import form_errors, routing
-from shoal.web.compose_form import NO_ID, Writing, arranged, as_id, draft_of, moment_of, of_draft, of_post
+from shoal.web.compose_form import (
+    NO_ID,
+    FileOfPost,
+    Writing,
+    arranged,
+    as_id,
+    draft_of,
+    moment_of,
+    of_draft,
+    of_post,
+    picture_of,
+)
 from shoal.web.media import PictureCard, Refused, cards_of, describe_pictures, own_files, take_files
 from shoal.web.photo_details import license_choices
 from shoal.web.rendering import page
@@ -270,6 +283,8 @@ class ComposeQuery(msgspec.Struct, frozen=True):
     text: Text = ""
     reply_to: Id = NO_ID
     scheduled: Id = NO_ID
+    files: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
+    """Files of the member to begin with."""
     again: Id = NO_ID
 
 
@@ -281,7 +296,9 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
         return await sheet(ctx, member, SheetState(form=await _again(ctx, member, query.again)))
     form = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
-    return await sheet(ctx, member, SheetState(form=replace(form, text=text) if text else form))
+    known = {file.id: picture_of(file) for file in await own_files(ctx, member, query.files)}
+    pictures = tuple(known.get(id_) or FileOfPost(id=id_) for id_ in query.files)
+    return await sheet(ctx, member, SheetState(form=replace(form, text=text, pictures=pictures)))
 
 
 def begun(member: Member) -> Writing:

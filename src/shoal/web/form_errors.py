@@ -32,6 +32,7 @@ COMPLAINTS = (
     "at most %(most)s fields may be sent",
     "form fields other than files may have at most %(most)s bytes",
     "Record not found",
+    "Log in, then send the files again: they were not stored",
     "Too many requests",
     "The server is busy; try again in a moment",
     # Messages about pictures and clips.

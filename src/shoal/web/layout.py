@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import Role
+from shoal.core.model import Role, Visibility
 from shoal.core.text import isolated
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.i18n import LANGUAGES
-from shoal.queries import notifications
+from shoal.queries import conversations, notifications
 from shoal.web.request_context import LOOK_COOKIE, PageContext, is_local
 from shoal.web.view_models import Face, face_of
 
 _MOST_UNREAD = 20
-"""Maximum number of unread notifications that are counted. At this number, the badge shows "20+"."""
+"""Maximum number of notifications, and of conversations, that are counted for a badge; at this number it shows "20+"."""
 
 _SCHEMES = ("light", "dark")
 _NO_RETURN = ("/login", "/signup", "/invite", "/forgotten", "/reset", "/oauth", "/about")
@@ -31,7 +32,17 @@ class NavLink(NamedTuple):
     here: bool
     badge: str = ""
     main: bool = True
-    """Whether the link is one of the five in the navigation bar of phones."""
+    """Whether the link is among the five in the phone's navigation bar."""
+    id: str = ""
+    """Id of the element, for links that the event stream replaces or a style sheet marks."""
+
+
+class Unread(NamedTuple):
+    notifications: int = 0
+    messages: int = 0
+    """Number of conversations."""
+    on_icon: int = 0
+    """The number on the icon of the installed app: a message and its notification count once."""
 
 
 class Appearance(NamedTuple):
@@ -55,6 +66,7 @@ class Shell(msgspec.Struct, frozen=True):
     nav_links: tuple[NavLink, ...]
     languages: tuple[tuple[str, str, str], ...]
     viewer: Face | None
+    unread: Unread
 
 
 def look_of(text: str) -> Appearance:
@@ -65,15 +77,17 @@ def look_of(text: str) -> Appearance:
 
 
 async def shell_of(ctx: PageContext, title: str = "", *, returns: bool = True) -> Shell:
-    """Return the layout of a page. With `returns`, a visitor returns to this page after logging in or signing up."""
-    return _shell(ctx, title, await nav_links_of(ctx, returns=returns))
+    """Return the layout of a page. With `returns`, a visitor comes back to this page after logging in or signing up."""
+    unread = await unread_of(ctx)
+    return _shell(ctx, title, nav_links(ctx, unread, returns=returns), unread)
 
 
 def bare_shell(ctx: PageContext, title: str) -> Shell:
-    return _shell(ctx, title, _nav_links(ctx, "", returns=False))
+    """Return a page layout that needs no reads from the stores, for error pages."""
+    return _shell(ctx, title, nav_links(ctx, _NOTHING, returns=False), _NOTHING)
 
 
-def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
+def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...], unread: Unread) -> Shell:
     settings, viewer = ctx.settings, ctx.viewer
     network = isolated(settings.title)
     languages = () if viewer else tuple((code, name, ctx.in_language(code)) for code, name in LANGUAGES.items())
@@ -86,23 +100,35 @@ def _shell(ctx: PageContext, title: str, links: tuple[NavLink, ...]) -> Shell:
         nav_links=links,
         languages=languages,
         viewer=face_of(ctx, viewer) if viewer else None,
+        unread=unread,
     )
 
 
-async def nav_links_of(ctx: PageContext, *, returns: bool = True) -> tuple[NavLink, ...]:
-    """Return the navigation links, with the number of unread notifications. Costs one read if a member is logged in."""
+_NOTHING = Unread()
+
+
+async def unread_of(ctx: PageContext) -> Unread:
+    """Return what the viewer has not read. Without unread items, this costs three reads for a logged-in member."""
     if ctx.viewer is None:
-        return _nav_links(ctx, "", returns=returns)
+        return _NOTHING
     try:
-        unread = await notifications.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD)
+        notices, messages = await asyncio.gather(
+            notifications.newer(ctx.reads, ctx.viewer.id, _MOST_UNREAD),
+            conversations.unread(ctx.reads, ctx.viewer.id, _MOST_UNREAD),
+        )
     except Unavailable:
         do_not_cache()
-        unread = 0
-    badge = f"{unread}" if unread < _MOST_UNREAD else f"{_MOST_UNREAD}+"
-    return _nav_links(ctx, badge if unread else "")
+        return _NOTHING
+    direct = sum(one.entry is not None and one.entry.post.visibility is Visibility.DIRECT for one in notices)
+    return Unread(len(notices), messages, len(notices) - direct + messages)
 
 
-def _nav_links(ctx: PageContext, unread: str, *, returns: bool = True) -> tuple[NavLink, ...]:
+def _badge(number: int) -> str:
+    return "" if not number else f"{number}" if number < _MOST_UNREAD else f"{_MOST_UNREAD}+"
+
+
+def nav_links(ctx: PageContext, unread: Unread, *, returns: bool = True) -> tuple[NavLink, ...]:
+    """Return the navigation links, with badges of unread notifications and messages."""
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
@@ -119,16 +145,16 @@ def _nav_links(ctx: PageContext, unread: str, *, returns: bool = True) -> tuple[
             links.append(NavLink(f"/signup{back}", "user-plus", _("Sign up"), at == "/signup"))
         return tuple(links)
 
-    def link(path: str, icon: str, words: str, badge: str = "", *, main: bool = False) -> NavLink:
-        return NavLink(path, icon, words, at.startswith(path), badge, main)
+    def link(path: str, icon: str, words: str, number: int = 0, *, main: bool = False, name: str = "") -> NavLink:
+        return NavLink(path, icon, words, at.startswith(path), _badge(number), main, name)
 
     links = [
         NavLink("/", "house", _("Home"), at in {"/", "/for-you", "/catch-up"}),
         explore,
         NavLink("/compose", "square-pen", _("New post"), at == "/compose"),
-        link("/notifications", "bell", _("Notifications"), unread, main=True),
-        link(f"/@{viewer.name}", "circle-user-round", _("Profile"), main=True),
-        link("/conversations", "messages-square", _("Messages")),
+        link("/notifications", "bell", _("Notifications"), unread.notifications, main=True, name="bell"),
+        link(f"/@{viewer.name}", "circle-user-round", _("Profile"), main=True, name="me"),
+        link("/conversations", "messages-square", _("Messages"), unread.messages, name="messages"),
         link("/saved", "bookmark", _("Saved")),
         link("/lists", "list", _("Lists")),
         link("/settings", "settings", _("Settings")),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from shoal.commands import notifications, push_subscriptions
 from shoal.core.errors import NotFound
@@ -23,6 +23,7 @@ from shoal.queries import notifications as feed
 from shoal.queries.hydration import Profile
 from shoal.queries.notifications import Grouped, Notification, NotificationQuery
 from shoal.web import routing
+from shoal.web.layout import unread_of
 from shoal.web.rendering import BeforeQuery, IdQuery, next_of, page, part
 from shoal.web.request_context import Form, IdForm, PageContext
 from shoal.web.scheduled_posts import refusal_of
@@ -215,6 +216,14 @@ async def several(ctx: PageContext, query: NoticesQuery) -> Response:
     )
 
 
+async def unread(ctx: PageContext, _params: None) -> Response:
+    """Return the number on the icon of the installed app, which the service worker requests when it receives a push message.
+
+    For visitors it is 0: a browser may still receive messages for a session that has just ended.
+    """
+    return JSONResponse({"unread": (await unread_of(ctx)).on_icon}, headers={"Cache-Control": "no-store"})
+
+
 async def dismiss(ctx: PageContext, asked: DismissForm) -> Response:
     member, writes = ctx.checked(asked), ctx.writes
     if asked.key == "all":
@@ -362,6 +371,7 @@ async def push(ctx: PageContext, asked: PushForm) -> Response:
 
 ROUTES = (
     routing.page("/notifications", several, NoticesQuery),
+    routing.page("/notifications/unread", unread),
     routing.form("/notifications/dismiss", dismiss, DismissForm),
     routing.page("/notifications/requests", requests, BeforeQuery),
     routing.page("/notifications/requests/{id}", of_sender, IdQuery),

@@ -1,4 +1,6 @@
-"""Actions of anonymous visitors that are performed after they log in or sign up: like, share, save, follow, comment.
+"""Actions of anonymous visitors that are performed once they have logged in or signed up.
+
+They are to like, share, save, follow, comment, or open a draft of what another app shared (`web.sharing`).
 
 The browser stores the action in a cookie for half an hour. The form of the action needs the form token of this browser,
 so another site cannot cause an action. Only a login that begins on the page of the action performs it: the login page
@@ -25,7 +27,7 @@ from shoal.core.model import Member, Visibility
 from shoal.core.text import addressed, isolated
 from shoal.graph.schema import BOOKMARK
 from shoal.web.compose import addressees, answering, check_says_something
-from shoal.web.request_context import PageContext
+from shoal.web.request_context import PageContext, address
 from shoal.web.view_models import entry_with_id
 
 _LOG = logging.getLogger(__name__)
@@ -42,13 +44,16 @@ _AFTER_LOGIN = {
 
 
 class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    do: Literal["like", "share", "save", "follow", "follow_tag", "comment"]
+    do: Literal["like", "share", "save", "follow", "follow_tag", "comment", "draft"]
     id: int = 0
     text: Annotated[str, Meta(max_length=_MOST_BYTES)] = ""
+    """The comment, the tag to follow, or the text of a draft."""
     request: Annotated[str, Meta(max_length=100)] = ""
 
     to: Annotated[str, Meta(max_length=2_000)] = ""
-    """The path of the page on which the visitor chose the action."""
+    """The page of the action."""
+    lost: bool = False
+    """Whether files or a text of a draft were too large to be kept."""
 
     def at(self, page: str) -> str:
         """Return the cookie's value for the action on a page; empty if it would exceed the maximum."""
@@ -77,6 +82,14 @@ def in_words(ctx: PageContext, action: PendingAction | None) -> str:
             return ""
         case PendingAction(do="comment", text=text):
             return _("Log in to publish your comment: %(text)s") % {"text": isolated(text)}
+        case PendingAction(do="draft", lost=False):
+            return _("Log in to post what you shared.")
+        case PendingAction(do="draft", text=text):
+            return (
+                _("Log in to post what you shared. Its text is kept; share the photos again after logging in.")
+                if text
+                else _("Log in, then share again: what you shared was not kept.")
+            )
         case PendingAction(do="follow_tag", text=tag):
             return _("Log in to follow %(name)s.") % {"name": f"#{tag}"}
         case PendingAction(do=do):
@@ -88,12 +101,14 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
     action = pending(ctx, to)
     if action is None:
         return ""
+    if action.do == "draft":
+        return address("", "/compose", text=action.text)
     try:
         await _perform(replace(ctx, viewer=member), member, action)
     except ShoalError as error:
         _LOG.debug("a pending %s was refused: %s", action.do, error)
         if action.do == "comment":
-            return ctx.url("/compose", reply_to=action.id, text=action.text)
+            return address("", "/compose", reply_to=action.id, text=action.text)
     return ""
 
 

@@ -36,6 +36,9 @@ from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, w
 _ABOVE, _BELOW = 30, 120
 """Maximum numbers of ancestors and of comments that the page of a post shows."""
 
+_NEW_MS = 600_000
+"""Milliseconds for which the page of a post offers its author to install the app."""
+
 Verb = Callable[[Writes, int, int], Awaitable[Post | Share]]
 _VERBS: dict[str, Verb] = {
     "like": reactions.like,
@@ -112,6 +115,7 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
         thread=below,
         token=ctx.form_token,
         conversation=_conversation(ctx, entry.post),
+        is_new=entry.post.author_id == ctx.viewer_id and ctx.now_ms - entry.post.created_at < _NEW_MS,
         neighbors=await neighbors_of(ctx, path.grid, post),
     )
 

@@ -1,4 +1,4 @@
-"""The web app as an installable app: manifest, service worker, and offline page."""
+"""The web app as an installable app: manifest, service worker, and offline pages."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ async def manifest(ctx: PageContext, _params: None) -> Response:
         for size in (192, 512)
         for purpose in ("any", "maskable")
     ]
+    screenshots = [
+        {
+            "src": ctx.url(f"/static/{version}/{name}.webp"),
+            "type": "image/webp",
+            "sizes": sizes,
+            "form_factor": form_factor,
+            "label": label,
+        }
+        for name, sizes, form_factor, label in (
+            ("screenshot-phone", "390x844", "narrow", _("Home")),
+            ("screenshot-desktop", "1280x900", "wide", _("Explore")),
+        )
+    ]
     shortcuts = [
         {"name": _("New post"), "url": ctx.url("/compose")},
         {"name": _("Notifications"), "url": ctx.url("/notifications")},
@@ -45,7 +58,19 @@ async def manifest(ctx: PageContext, _params: None) -> Response:
         "background_color": "#f7f5f2",
         "theme_color": "#0b5c66",
         "icons": icons,
+        "screenshots": screenshots,
         "shortcuts": shortcuts,
+        "share_target": {
+            "action": ctx.url("/share"),
+            "method": "POST",
+            "enctype": "multipart/form-data",
+            "params": {
+                "title": "title",
+                "text": "text",
+                "url": "url",
+                "files": [{"name": "files[]", "accept": ctx.app.media.accepted_types}],
+            },
+        },
     }
     return JSONResponse(about, headers=_AN_HOUR, media_type="application/manifest+json")
 
@@ -61,6 +86,11 @@ async def offline(ctx: PageContext, _params: None) -> Response:
     return framed(ctx, bare_shell(ctx, ctx.words.text("Offline")), "offline")
 
 
+async def offline_home(ctx: PageContext, _params: None) -> Response:
+    """Show the page into which the service worker inserts the copy of Home."""
+    return framed(ctx, bare_shell(ctx, ctx.words.text("Home")), "offline_home")
+
+
 async def keys(ctx: PageContext, _params: None) -> Response:
     return framed(ctx, bare_shell(ctx, ctx.words.text("Keyboard shortcuts")), "keys")
 
@@ -69,5 +99,6 @@ ROUTES = (
     routing.page("/manifest.webmanifest", manifest),
     Route("GET", "/worker.js", worker, auth="public", limit_class="files", answer=Body("text/javascript")),
     routing.page("/offline", offline),
+    routing.page("/offline/home", offline_home),
     routing.page("/keys", keys),
 )

@@ -231,8 +231,15 @@ class PageContext:
         return member
 
     def check_sent(self, form: Form) -> None:
-        """Raise `Expired` unless the form has the form token of this browser."""
-        if not self._is_sent(form):
+        """Raise `Expired` unless the form token is the one of this browser."""
+        self._check(valid=self._is_sent(form))
+
+    def check_sent_by_browser(self) -> None:
+        """Raise `Expired` if a page sent the request: see `web.sharing`."""
+        self._check(valid=self.browser.sends_itself)
+
+    def _check(self, *, valid: bool) -> None:
+        if not valid:
             raise Expired(self.words.text("This page has expired, or your browser blocks cookies. Try again."))
 
     def _is_sent(self, form: Form) -> bool:

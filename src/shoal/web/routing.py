@@ -119,6 +119,7 @@ _ALWAYS_OPEN = frozenset(
         "offline",
         "password",
         "reset",
+        "share",
         "signup",
         "undo",
         "welcome",

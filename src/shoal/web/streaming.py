@@ -11,9 +11,9 @@ from shoal.core.model import Visibility
 from shoal.http.event_streams import EventStream, Received
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
-from shoal.queries.streaming import Arrived, Edited, News, Notified, OfViewer, Removed, updates_for_viewer
+from shoal.queries.streaming import Arrived, Conversed, Edited, News, Notified, OfViewer, Removed, updates_for_viewer
 from shoal.streaming.subscriptions import HOME
-from shoal.web.layout import nav_links_of
+from shoal.web.layout import nav_links, unread_of
 from shoal.web.rendering import part_html
 from shoal.web.request_context import PageContext, ctx_of, logged_in
 from shoal.web.view_models import answered, post_of
@@ -52,8 +52,10 @@ async def _event(ctx: PageContext, update: News | OfViewer) -> bytes:
             return _lines(name, part_html(ctx, "post", post=post), update.position)
         case Removed():
             return _lines("gone", str(update.id), update.position)
-        case Notified():
-            return _lines("navigation", part_html(ctx, "badge", nav_links=await nav_links_of(ctx)), update.position)
+        case Notified() | Conversed():
+            unread = await unread_of(ctx)
+            html = part_html(ctx, "badges", nav_links=nav_links(ctx, unread), unread=unread)
+            return _lines("navigation", html, update.position)
     return b""
 
 

@@ -25,7 +25,7 @@ from tests.web.chromium.browser_sessions import LiveServer, Screen, live_server,
 
 PAGES = STRANGERS | MEMBERS
 """All pages by name. Each viewer opens all of them: a refused page must be a whole page too."""
-ALONE = frozenset({"embedded", "offline", "portfolio"})
+ALONE = frozenset({"embedded", "offline", "offline-home", "portfolio"})
 """Pages without a navigation."""
 WIDTHS = (390, 1_280)
 ZOOMED = 640

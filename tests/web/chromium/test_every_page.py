@@ -32,6 +32,7 @@ NOT_PAGES = {
     "/static/{version}/{name}": "files",
     "/static/{version}/{folder}/{name}": "files",
     "/manifest.webmanifest": "JSON",
+    "/notifications/unread": "JSON",
     "/worker.js": "a script",
     "/oauth/authorize": "has tests of its own",
     "/login/passkey": "JSON",

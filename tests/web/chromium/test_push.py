@@ -6,6 +6,7 @@ import json
 
 from playwright.sync_api import Browser, expect
 
+from shoal.commands import relationships
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PUSHES
 from shoal.push import messages
@@ -25,9 +26,11 @@ _SUBSCRIBED = """(keys) => {
 }"""
 
 
-def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Browser) -> None:
+def test_web_push_browser_subscribes_shows_message_and_badge_and_unsubscribes(chromium: Browser) -> None:
     with live_server(push_key=new_key()) as at, screen(at, chromium) as ours:
-        ann = at.join("ann")
+        ann, ben = at.join("ann"), at.join("ben")
+        at.run(relationships.follow(at.network.writes, ben.id, ann.id))
+        at.settle()
         page = ours.log_in("ann")
         page.context.grant_permissions(["notifications"], origin=at.url)
         app = App()
@@ -55,6 +58,10 @@ def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Br
             if seen:
                 break
             page.wait_for_timeout(20)
+        (running,) = page.context.service_workers
+        running.evaluate(
+            "() => { self.badges = []; navigator.setAppBadge = async (number) => void badges.push(number); }"
+        )
         message = {
             "title": "ben likes your post",
             "body": "Low tide",
@@ -75,6 +82,11 @@ def test_web_push_browser_subscribes_shows_message_and_unsubscribes(chromium: Br
                 break
             page.wait_for_timeout(20)
         assert shown == ["ben likes your post", "Low tide", "7"]
+        for _ in range(3_000):
+            if running.evaluate("self.badges.length"):
+                break
+            page.wait_for_timeout(20)
+        assert running.evaluate("self.badges") == [1]
 
         page.get_by_role("button", name="Turn off push notifications").click()
         expect(page.get_by_role("button", name="Turn on push notifications")).to_be_visible()

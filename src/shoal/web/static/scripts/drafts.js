@@ -53,9 +53,9 @@ export default async function drafts(form) {
   const key = form.dataset.draft;
   const discard = form.querySelector("[data-discard]");
   if (!key) return;
-  // A refused form is a draft too; one that a link filled in replaces an older draft only once something is typed.
-  const refused = form.querySelector(".error, .notice");
-  const prefilled = location.search.match(/[?&](tag|text|recipients)=/);
+  // A refused form is a draft too; one that a link or a share filled in replaces an older draft only once something is typed.
+  const prefilled = location.href.match(/[?&](tag|text|recipients|files%5B%5D)=|\/share$/);
+  const refused = !prefilled && form.querySelector(".error, .notice");
   const untouched = refused ? "" : typed(saved(form));
   const held = refused || prefilled ? null : localStorage.getItem(key);
   discard.hidden = !held;
@@ -67,7 +67,11 @@ export default async function drafts(form) {
     const now = saved(form);
     discard.hidden = typed(now) === untouched;
     if (discard.hidden) localStorage.removeItem(key);
-    else localStorage.setItem(key, JSON.stringify(now));
+    else {
+      localStorage.setItem(key, JSON.stringify(now));
+      // The form loaded again is the draft.
+      if (prefilled) history.replaceState(history.state, "", new URL(form.action).pathname);
+    }
   };
   if (refused) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));

@@ -1,15 +1,16 @@
-// Caches the files of the web app and an offline page. Members' pages are never stored on the device.
-const FILES = "files-{version}";
-const OFFLINE = "{base}/offline";
+// Caches the files of the web app and its offline pages, and shows the copy of Home that homecopy.js stores.
+const FILES = "files-{version}", HOME = "home", DAYS = 3;
+const [OFFLINE, FRAME, POSTS] = ["", "/home", "/posts"].map((name) => `{base}/offline${name}`);
+const ASSETS = ["styles/app.css", "icons.svg"].map((name) => `{base}/static/{version}/${name}`);
 
 addEventListener("install", (event) => {
   // Without cookies: stored responses must not reveal who was logged in.
-  const offline = new Request(OFFLINE, { cache: "reload", credentials: "omit" });
-  event.waitUntil(caches.open(FILES).then((cache) => cache.add(offline)).then(() => skipWaiting()));
+  const pages = [OFFLINE, FRAME].map((path) => new Request(path, { cache: "reload", credentials: "omit" }));
+  event.waitUntil(caches.open(FILES).then((cache) => cache.addAll([...pages, ...ASSETS])).then(() => skipWaiting()));
 });
 
 addEventListener("activate", (event) => {
-  const old = (names) => names.filter((name) => name !== FILES);
+  const old = (names) => names.filter((name) => name !== FILES && name !== HOME);
   event.waitUntil(caches.keys().then((names) => Promise.all(old(names).map((name) => caches.delete(name)))).then(() => clients.claim()));
 });
 
@@ -22,17 +23,38 @@ async function kept(request) {
   return answer;
 }
 
+async function offline(pathname) {
+  const copy = pathname === "{base}/" && (await caches.match(POSTS, { cacheName: HOME }));
+  const at = copy && new Date(Number(copy.headers.get("at")));
+  if (!copy || Date.now() - at > DAYS * 86_400_000) {
+    if (copy) await caches.delete(HOME);
+    return caches.match(OFFLINE);
+  }
+  const frame = await caches.match(FRAME);
+  const values = { at: at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" }), posts: await copy.text() };
+  const html = (await frame.text()).replace(/\{(at|posts)\}/g, (_, name) => values[name]);
+  return new Response(html, { headers: ["content-type", "content-security-policy"].map((name) => [name, frame.headers.get(name)]) });
+}
+
 addEventListener("fetch", (event) => {
   const { request } = event;
   const { origin, pathname } = new URL(request.url);
-  if (origin !== location.origin || request.method !== "GET") return;
+  if (origin !== location.origin) return;
+  // The forms to log in and to log out. No form is answered here, so a share arrives as the browser sent it.
+  if (request.method === "POST" && pathname.startsWith("{base}/log")) event.waitUntil(caches.delete(HOME));
+  if (request.method !== "GET") return;
   if (pathname.startsWith("{base}/static/")) event.respondWith(kept(request));
-  else if (request.mode === "navigate") event.respondWith(fetch(request).catch(() => caches.match(OFFLINE)));
+  else if (request.mode === "navigate") event.respondWith(fetch(request).catch(() => offline(pathname)));
 });
+
+async function count() {
+  const { unread } = await (await fetch("{base}/notifications/unread")).json();
+  await navigator.setAppBadge?.(unread);
+}
 
 addEventListener("push", (event) => {
   const { title, body, icon, notification_id: tag } = event.data.json();
-  event.waitUntil(registration.showNotification(title, { body, icon, tag, badge: icon }));
+  event.waitUntil(Promise.allSettled([registration.showNotification(title, { body, icon, tag, badge: icon }), count()]));
 });
 
 addEventListener("notificationclick", (event) => {

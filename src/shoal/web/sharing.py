@@ -1,0 +1,73 @@
+"""The share target of the installed app: what another app shares, such as photos of the gallery, opens the compose form.
+
+A share has no form token, because the browser sends it instead of a page of this server. So it never publishes anything: it
+fills in the form, as a link to it can, and stores the files, which are deleted after a day unless they are posted. Pages of
+other sites cannot do even that. Browsers send their forms without the login cookie (`SameSite=Lax`), and mark each request
+that a page causes with its origin in `Sec-Fetch-Site`, which is `none` only for a request of the browser itself, as a share
+is. The service worker does not answer the request, so that the mark and the cookies stay as they are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from shoal.http.params import Upload
+from shoal.http.routes import Route
+from shoal.settings import Settings
+from shoal.web import routing
+from shoal.web.compose import SheetState, begun, form_bytes, sheet
+from shoal.web.media import Refused, take_files
+from shoal.web.pending_actions import PendingAction
+from shoal.web.request_context import LogInFirst, PageContext, Text
+
+_LONGEST_PATH = 6_000
+"""Characters of a URL that browsers and proxies accept for certain."""
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `share_target` in the manifest (https://w3c.github.io/web-share-target/)."""
+
+    title: Text = ""
+    text: Text = ""
+    url: Text = ""
+    files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
+
+    def in_words(self) -> str:
+        """Return title, text and link on one line each. Many apps repeat one in another, so each is kept once."""
+        parts = dict.fromkeys(filter(None, (part.strip() for part in (self.title, self.text, self.url))))
+        return "\n".join(part for part in parts if not any(part in other for other in parts if other != part))
+
+
+async def share(ctx: PageContext, shared: Shared) -> Response:
+    """Open the compose form with the shared text and files. A visitor logs in first, and finds the text there."""
+    ctx.check_sent_by_browser()
+    text = shared.in_words()
+    if ctx.viewer is None:
+        raise LogInFirst(partial(_after_login, text, files=len(shared.files)), to="/compose")
+    most = ctx.limits.media
+    pictures, refused = await take_files(ctx, ctx.viewer, shared.files[:most])
+    full = ctx.words.counted("A post can have up to %(n)s photo.", "A post can have up to %(n)s photos.", most)
+    refused += tuple(Refused(file.filename[-80:], full) for file in shared.files[most:])
+    query = [*([("text", text)] if text else []), *(("files[]", str(picture.id)) for picture in pictures)]
+    path = f"/compose?{urlencode(query)}"
+    if refused or len(path) > _LONGEST_PATH:
+        form = replace(begun(ctx.viewer), text=text, pictures=pictures)
+        return await sheet(ctx, ctx.viewer, SheetState(form=form, refused=refused))
+    # Phones end apps in the background. The form can be loaded again from its URL, but not from the request with the files.
+    return ctx.go(path)
+
+
+def _after_login(text: str, page: str, *, files: int) -> str:
+    """Return the cookie that fills in the form after the login, without a text that is too long for a cookie."""
+    return PendingAction("draft", text=text, lost=files > 0).at(page) or PendingAction("draft", lost=True).at(page)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    return (routing.form("/share", share, Shared, max_body=form_bytes(settings)),)

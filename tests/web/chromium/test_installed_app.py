@@ -1,0 +1,270 @@
+"""The installed app: shares from other apps, the number on its icon, Home without a connection, and the offer to install it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from shoal.commands import members, posts, relationships, sessions
+from shoal.commands.posts import Draft
+from shoal.core.model import Member, Visibility
+from tests.api.in_memory_network import picture
+from tests.web.chromium.accessibility import hindrances
+from tests.web.chromium.browser_sessions import LiveServer, Screen, live_server, screen, until
+
+_SPIED = """() => {
+  window.badges = [];
+  Navigator.prototype.setAppBadge = async (number) => void badges.push(number);
+  Navigator.prototype.clearAppBadge = async () => void badges.push(0);
+}"""
+_HAS_COPY = "caches.match(`${document.body.dataset.base}/offline/posts`).then((found) => !!found)"
+_HAS_PHOTO = """caches.match("/offline/posts").then((copy) => copy.text()).then((text) =>
+  new DOMParser().parseFromString(text, "text/html").querySelector(".photos img[src^=data]") !== null)"""
+_AGED = """async (days) => {
+  const copy = await caches.match("/offline/posts");
+  const headers = { at: Date.now() - days * 86_400_000, viewer: copy.headers.get("viewer") };
+  await (await caches.open("home")).put("/offline/posts", new Response(await copy.text(), { headers }));
+}"""
+_STANDALONE = """const known = matchMedia;
+  window.matchMedia = (query) => query === "(display-mode: standalone)" ? { matches: true } : known(query);"""
+_OFFERED = """() => {
+  const event = new Event("beforeinstallprompt", { cancelable: true });
+  event.prompt = async () => (window.prompted = event.defaultPrevented);
+  dispatchEvent(event);
+}"""
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[LiveServer]:
+    """Ann follows Ben, who posted a photo, a post for followers, and a message to her."""
+    with live_server() as made:
+        ann, ben = made.join("ann"), made.join("ben")
+        made.run(relationships.follow(made.network.writes, ann.id, ben.id))
+        made.settle()
+        write(made, ben, "Low tide")
+        write(made, ben, "Only for friends", visibility=Visibility.FOLLOWERS)
+        write(made, ben, "@ann the key", visibility=Visibility.DIRECT)
+        made.join("cyd")
+        yield made
+
+
+def write(here: LiveServer, author: Member, text: str, **more: Any) -> None:
+    here.run(posts.create(here.network.writes, author.id, Draft(text=text, **more)))
+    here.settle()
+
+
+def named(here: LiveServer, name: str) -> Member:
+    found = here.run(members.find(here.network.writes, name))
+    assert found is not None
+    return found
+
+
+def share(page: Page, at: LiveServer, *files: bytes, **fields: str) -> None:
+    """Open the share target as Chromium does: by a POST that no page caused."""
+    lines = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
+    head = 'Content-Disposition: form-data; name="files[]"; filename="{}.png"\r\nContent-Type: image/png\r\n\r\n'
+    lines += [head.format(n).encode() + data for n, data in enumerate(files)]
+    body = b"".join(b"--shared\r\n" + line + b"\r\n" for line in lines) + b"--shared--\r\n"
+
+    def post(route: Route) -> None:
+        if route.request.method != "GET":
+            return route.continue_()
+        headers = {**route.request.headers, "content-type": "multipart/form-data; boundary=shared"}
+        return route.continue_(method="POST", post_data=body, headers=headers)
+
+    # The service worker would answer the request, before it becomes a POST.
+    browser = page.context.new_cdp_session(page)
+    browser.send("Network.enable")
+    browser.send("Network.setBypassServiceWorker", {"bypass": True})
+    page.route("**/share", post)
+    page.goto(f"{at.url}/share")
+    page.unroute("**/share")
+    browser.detach()
+
+
+def test_share_of_photos_opens_compose_form_and_is_kept_when_app_is_ended(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        page = ours.page
+        share(page, here, picture(60, 40), picture(40, 60), text="Seen today", url="https://example.org/")
+        page.wait_for_url("**/compose?**")
+        expect(page.locator(".picture")).to_have_count(2)
+        expect(page.get_by_label("Text", exact=True)).to_have_value("Seen today\nhttps://example.org/")
+        expect(page.locator("#compose[data-started]")).to_be_visible()
+        page.reload()
+        expect(page.locator(".picture")).to_have_count(2)
+        expect(page.locator("#compose[data-started]")).to_be_visible()
+        page.get_by_label("Text", exact=True).fill("Seen this morning")
+        page.wait_for_url("**/compose")
+        page.reload()
+        expect(page.get_by_label("Text", exact=True)).to_have_value("Seen this morning")
+        expect(page.locator(".picture")).to_have_count(2)
+        assert hindrances(page) == []
+        page.get_by_role("button", name="Discard draft").click()
+
+
+def test_share_with_damaged_file_shows_reason_and_keeps_older_draft(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        page = ours.open("/compose")
+        page.get_by_label("Text", exact=True).fill("An older draft")
+        until(page, "JSON.stringify(localStorage).includes('An older draft')")
+        share(page, here, picture(60, 40), picture()[:40])
+        expect(page.locator(".refusals")).to_contain_text("1.png")
+        expect(page.locator(".picture")).to_have_count(1)
+        page = ours.open("/compose")
+        expect(page.get_by_label("Text", exact=True)).to_have_value("An older draft")
+        page.get_by_role("button", name="Discard draft").click()
+        until(page, "!JSON.stringify(localStorage).includes('An older draft')")
+
+
+def test_share_by_visitor_of_photo_leads_to_login(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        share(ours.open("/about"), here, b"x" * 200_000)
+        expect(ours.page.get_by_role("main")).to_contain_text("send the files again")
+        ours.page.get_by_role("main").get_by_role("link", name="Log in").click()
+        ours.page.wait_for_url("**/login**")
+
+
+def test_badge_on_icon_counts_unread_and_is_cleared_when_read(here: LiveServer, chromium: Browser) -> None:
+    dee, eli = here.join("dee"), here.join("eli")
+    write(here, eli, "@dee the key", visibility=Visibility.DIRECT)
+    with screen(here, chromium) as ours:
+        ours.context.add_init_script(f"({_SPIED})()")
+        ours.log_in("dee")
+        page = ours.open("/")
+        until(page, "badges.at(-1) === 1")
+        expect(page.locator("#messages .badge")).to_contain_text("1")
+        here.run(relationships.follow(here.network.writes, eli.id, dee.id))
+        here.settle()
+        until(page, "badges.at(-1) === 2")
+        page.get_by_role("navigation").get_by_role("link", name="Notifications").first.click()
+        until(page, "badges.at(-1) === 1")
+        page.get_by_role("navigation").get_by_role("link", name="Messages").first.click()
+        page.get_by_role("main").get_by_role("link", name="the key").click()
+        until(page, "badges.at(-1) === 0")
+        expect(page.locator("#messages .badge")).to_have_count(0)
+        # A message that arrives meanwhile appears in the navigation of the open page.
+        write(here, eli, "@dee the other key", visibility=Visibility.DIRECT)
+        until(page, "badges.at(-1) === 1")
+        expect(page.locator("#messages .badge")).to_contain_text("1")
+
+
+def copied(ours: Screen) -> Page:
+    """Open Home, and wait until the device has a copy."""
+    page = ours.open("/")
+    page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    until(page, _HAS_COPY)
+    return page
+
+
+def test_home_without_connection_shows_last_posts_and_no_private_ones(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        share(ours.page, here, picture(600, 400), text="By the sea")
+        ours.page.wait_for_url("**/compose?**")
+        expect(ours.page.locator("#compose[data-started]")).to_be_visible()
+        ours.page.get_by_role("button", name="Post", exact=True).click()
+        ours.page.get_by_role("button", name="Post without descriptions").click()
+        ours.page.wait_for_url("**/@ann/*")
+        here.settle()
+        page = copied(ours)
+        expect(page.get_by_role("main")).to_contain_text("Only for friends")
+        until(page, _HAS_PHOTO)
+        ours.context.set_offline(offline=True)
+        page.goto(f"{here.url}/")
+        expect(page.get_by_role("heading", name="Home")).to_be_visible()
+        expect(page.get_by_role("status")).to_contain_text(
+            re.compile(r"You're offline. This is Home as of .*\d\d:\d\d")
+        )
+        expect(page.get_by_text("Low tide")).to_be_visible()
+        shown = page.locator(".photos img")
+        expect(shown).to_have_count(1)
+        assert shown.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 100
+        text = page.content()
+        for private in ("the key", "Only for friends", "form_token", "X-Form-Token"):
+            assert private not in text, private
+        assert page.locator("main form, main article a[href]").count() == 0
+        assert hindrances(page) == []
+        page.goto(f"{here.url}/notifications")
+        expect(page.get_by_text("The page could not be loaded.")).to_be_visible()
+        page.get_by_role("link", name="Home").click()
+        expect(page.get_by_text("Low tide")).to_be_visible()
+        ours.context.set_offline(offline=False)
+        page.get_by_role("link", name="Try again").click()
+        expect(page.get_by_role("navigation").first).to_be_visible()
+
+
+@pytest.mark.parametrize("ending", ["log out", "session ended", "other member", "age"])
+def test_home_copy_is_deleted_when_its_session_is_over(here: LiveServer, chromium: Browser, ending: str) -> None:
+    with screen(here, chromium) as ours:
+        ours.log_in("ann")
+        page = copied(ours)
+        if ending == "log out":
+            # Simulate a browser that ignores `Clear-Site-Data`: only the service worker deletes the copy.
+            page.route("**/logout", lambda route: route.fulfill(status=204))
+            page.locator("form[action$='/logout'] button:visible").click()
+        elif ending == "session ended":
+            here.run(sessions.end_others(here.network.writes, named(here, "ann").id, 0))
+            page.goto(f"{here.url}/explore")
+        elif ending == "other member":
+            ours.context.clear_cookies()
+            begun = here.run(sessions.begin(here.network.writes, named(here, "cyd")))
+            ours.context.add_cookies([{"name": "shoal_login", "value": begun.text, "url": here.url}])
+            page.goto(f"{here.url}/explore")
+        else:
+            page.evaluate(_AGED, 4)
+            ours.context.set_offline(offline=True)
+            page.goto(f"{here.url}/")
+            expect(page.get_by_text("The page could not be loaded.")).to_be_visible()
+            ours.context.set_offline(offline=False)
+            page.goto(f"{here.url}/about")
+        until(page, "caches.has('home').then((has) => !has)")
+
+
+def test_install_offer_is_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        page = ours.open("/settings")
+        offer = page.get_by_role("button", name="Install", exact=True)
+        expect(page.locator(".install[data-started]")).to_be_attached()
+        expect(offer).to_be_hidden()
+        page.evaluate(_OFFERED)
+        offer.click()
+        until(page, "window.prompted === true")
+        expect(offer).to_be_hidden()
+        for offered in (True, False):
+            page = ours.open("/compose")
+            page.get_by_label("Text", exact=True).fill("A new post")
+            page.get_by_role("button", name="Post", exact=True).click()
+            page.wait_for_url("**/@ann/*")
+            expect(page.locator(".install[data-started]")).to_be_attached()
+            page.evaluate(_OFFERED)
+            expect(page.locator(".install")).to_be_visible(visible=offered)
+            if offered:
+                assert hindrances(page) == []
+                page.get_by_role("button", name="Not now").click()
+                expect(page.locator(".install")).to_have_count(0)
+
+
+def test_install_offer_is_hidden_in_installed_app(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium) as ours:
+        ours.log_in("ann")
+        ours.context.add_init_script(_STANDALONE)
+        page = ours.open("/settings")
+        expect(page.locator(".install[data-started]")).to_be_attached()
+        page.evaluate(_OFFERED)
+        expect(page.locator(".install")).to_be_hidden()
+
+
+def test_install_offer_on_ios_names_the_steps(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium, 390, touch=True) as ours:
+        ours.log_in("ann")
+        ours.context.add_init_script("navigator.standalone = false")
+        page = ours.open("/settings")
+        expect(page.get_by_text("In Safari, tap Share, then Add to Home Screen.")).to_be_visible()
+        expect(page.get_by_role("button", name="Install", exact=True)).to_be_hidden()
