@@ -48,8 +48,8 @@ def served(
     `store` is the path of an SQLite file or a value of the setting: a URL, or a shard map as JSON. Standard error is appended to
     `log`. There are no rate limits, and posts are not refused for late deliveries, which also occur on a busy machine.
 
-    The server is a fork of a process that has imported Shoal. With `start_method="spawn"`, it is a new interpreter, which takes
-    0.9 seconds more processor time.
+    The server is a fork of a process that has imported Shoal, with cheap password hashes. With `start_method="spawn"`, it is a new
+    interpreter with real hashes, which takes 0.9 seconds more processor time.
     """
     named = store if isinstance(store, str) else f"sqlite:///{store}"
     limited = ["prlimit", f"--nofile={files}"] if files else []
