@@ -1,5 +1,5 @@
 # Targets for developers; CONTRIBUTING.md describes them. Each installs only what it needs, from Debian and PyPI.
-.PHONY: demo test test-all tests quick coverage check audit bench bench-check bench-ratios serve cluster shots docs setup ready clean
+.PHONY: demo test test-all tests quick coverage check audit bench bench-check bench-ratios serve cluster shots docs setup tools ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -15,7 +15,9 @@ SYNC := src/shoal/sync/_generated.py
 # Port of demo and serve: make demo PORT=8600
 PORT := 8500
 
-setup: $(VENV)/.dev $(VENV)/.engines $(VENV)/.clients $(VENV)/.bare $(SYNC)  ## install all dependencies, including engines and browsers
+setup: tools $(VENV)/.bare  ## install all dependencies, including engines, browsers and a bare Debian
+
+tools: $(VENV)/.dev $(VENV)/.engines $(VENV)/.clients $(SYNC)  ## install the dependencies of the first tier of the tests
 
 ready: $(VENV)/.ready $(SYNC)  ## install the runtime dependencies
 
@@ -67,11 +69,12 @@ check: $(VENV)/.dev $(SYNC)  ## check formatting, lint, types, imports, English,
 audit: $(VENV)/.dev  ## check installed packages for known vulnerabilities
 	@$(BIN)/python -m scripts.audit
 
-test: setup  ## run the checks and the first tier of the tests
+test:  ## run the checks and the first tier of the tests
+	@$(MAKE) --no-print-directory --jobs=2 tools
 	@$(MAKE) --no-print-directory --jobs=2 check tests
 
 # The first collection caches the compiled tests, which each worker would otherwise compile.
-tests: setup  ## run the first tier of the tests, without the checks
+tests: tools  ## run the first tier of the tests, without the checks
 	@$(BIN)/python -m pytest --collect-only -qq > /dev/null 2>&1 || true
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
@@ -81,16 +84,16 @@ test-all: setup check  ## run the checks and both tiers of the tests
 quick: check  ## run the checks, and the tests of the lower layers without engines
 	@SHOAL_ENGINES=none $(BIN)/python -m pytest $(SIDE_BY_SIDE) -rfE $(INNER)
 
-coverage: setup  ## measure the coverage of rules, commands, consumers and queries; fails below 95 %
+coverage: tools  ## measure the coverage of rules, commands, consumers and queries; fails below 95 %
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term-missing:skip-covered $(INNER) tests/flows tests/library tests/api
 
-bench: setup  ## measure the figures of docs/performance.md, on an idle machine
+bench: tools  ## measure the figures of docs/performance.md, on an idle machine
 	@$(BIN)/python -m benchmarks --page
 
-bench-check: setup  ## compare the ratios to the bare engine with those of the last release
+bench-check: tools  ## compare the ratios to the bare engine with those of the last release
 	@$(BIN)/python -m benchmarks.regression
 
-bench-ratios: setup  ## record the ratios to the bare engine for a release
+bench-ratios: tools  ## record the ratios to the bare engine for a release
 	@$(BIN)/python -m benchmarks.regression --keep
 
 shots: $(VENV)/.dev $(VENV)/.engines $(SYNC)  ## take screenshots of 60 pages and states in eight looks, in ./build/shots

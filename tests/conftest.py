@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from argon2 import PasswordHasher
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, settings
 from scripts import sync_library
@@ -17,11 +17,13 @@ from scripts import sync_library
 from shoal import gazetteer
 from shoal.commands import authentication
 from shoal.gazetteer import Gazetteer
+from tests.cheap_hashes import REAL_HASHES, make_hashes_cheap
 from tests.durations import Durations
 from tests.engines.patience import be_patient
 from tests.engines.shared_engines import offer
 from tests.engines.shutdown import at_the_end
 from tests.example_counts import examples
+from tests.fork_server import Forking
 from tests.longest_test_files import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 from tests.tiers import is_deep
@@ -29,8 +31,6 @@ from tests.towns import small
 from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
-
-REAL_HASHES = authentication._hasher, authentication._DUMMY_HASH
 
 # There is no deadline because a slow machine is not an error. CI runs the same examples each time, so that a failure comes from
 # the change under test; the second tier draws new examples.
@@ -61,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # same holds for engines.
     DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
     be_patient()
+    make_hashes_cheap()
+    subprocess.Popen = Forking  # type: ignore[misc]
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
     config.pluginmanager.register(Durations())
@@ -79,16 +81,6 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Stop the engines at the end of the session."""
     at_the_end.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _cheap_hashes() -> Iterator[None]:
-    """Make password hashes cheap in this process. A real hash takes 0.2 seconds of processor time, by design."""
-    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(authentication, "_hasher", cheap)
-        patch.setattr(authentication, "_DUMMY_HASH", cheap.hash("nobody's"))
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

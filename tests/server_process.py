@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from tests.fork_server import Forked
+from tests.fork_server import Interpreter
 
 
 class Server:
@@ -48,19 +48,16 @@ def served(
     `store` is the path of an SQLite file or a value of the setting: a URL, or a shard map as JSON. Standard error is appended to
     `log`. There are no rate limits, and posts are not refused for late deliveries, which also occur on a busy machine.
 
-    The server is a fork of a process that has imported Shoal. With `start_method="spawn"` or another `module`, it is a new
-    interpreter, which takes 0.9 seconds more processor time.
+    The server is a fork of a process that has imported Shoal, with cheap password hashes. With `start_method="spawn"`, it is a new
+    interpreter with real hashes, which takes 0.9 seconds more processor time.
     """
     named = store if isinstance(store, str) else f"sqlite:///{store}"
-    arguments = ["--store", named, "serve", "--port", "0", *options]
+    limited = ["prlimit", f"--nofile={files}"] if files else []
+    command = [*limited, sys.executable, "-m", module, "--store", named, "serve", "--port", "0", *options]
     environ = {**os.environ, "SHOAL_RATE_LIMITS": "false", "SHOAL_MOST_BEHIND_SECONDS": "0", **environment}
+    start = subprocess.Popen if start_method == "fork" else Interpreter
     with log.open("ab") if log else nullcontext() as written:
-        process: subprocess.Popen[str]
-        if start_method == "fork" and module == "shoal.cli":
-            process = Forked(arguments, environ, stderr=written, files=files)
-        else:
-            command = [*(["prlimit", f"--nofile={files}"] if files else []), sys.executable, "-m", module, *arguments]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=written, text=True, env=environ)
+        process = start(command, stdout=subprocess.PIPE, stderr=written, text=True, env=environ)
     try:
         yield Server(process, first_url(process))
     finally:

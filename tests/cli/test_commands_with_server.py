@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -42,14 +43,22 @@ def run(store: Path, *arguments: str, typed: str = "") -> subprocess.CompletedPr
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store and the files that were imported into it."""
+    folder = tmp_path_factory.mktemp("imported")
+    lay_out(folder)
+    made = run(folder / "shoal.db", "import", str(folder / "data"))
+    assert made.returncode == 0, made.stderr
+    assert run(folder / "shoal.db", "member", "password", "ann", "--password-stdin", typed=PASSWORD).returncode == 0
+    return folder
+
+
 @pytest.fixture(params=["alone", "served"])
-def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
+def shoal(request: pytest.FixtureRequest, imported: Path, tmp_path: Path) -> Iterator[Shoal]:
     """Commands on a store with the member Ann and one imported post tagged #tide."""
     store = tmp_path / "shoal.db"
-    lay_out(tmp_path)
-    made = run(store, "import", str(tmp_path / "data"))
-    assert made.returncode == 0, made.stderr
-    assert run(store, "member", "password", "ann", "--password-stdin", typed=PASSWORD).returncode == 0
+    shutil.copytree(imported, tmp_path, dirs_exist_ok=True)
     with ExitStack() as stack:
         if request.param == "served":
             stack.enter_context(served(store))

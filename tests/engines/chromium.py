@@ -27,7 +27,8 @@ _ARGUMENTS = (
 
 def installed() -> str:
     """Return the path of Chromium. If it is missing, skip the test, or raise `FileNotFoundError` in CI."""
-    found = shutil.which("chromium")
+    # Debian's script /usr/bin/chromium adds options like --enable-gpu-rasterization, which cost a seventh of the processor time.
+    found = shutil.which("chromium", path="/usr/lib/chromium") or shutil.which("chromium")
     if found is None:
         if os.environ.get("CI"):
             raise FileNotFoundError("chromium")

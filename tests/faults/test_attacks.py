@@ -123,7 +123,10 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Attac
     tokens = run(_people(tmp_path / "shoal.db"))
     environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
     media = f"file://{tmp_path / 'media'}"
-    with served(tmp_path / "shoal.db", files=files, log=None, SHOAL_MEDIA=media, **environment) as server:
+    # A fork would hash passwords cheaply.
+    with served(
+        tmp_path / "shoal.db", files=files, log=None, start_method="spawn", SHOAL_MEDIA=media, **environment
+    ) as server:
         app = httpx.post(f"{server.url}/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x"}).json()
         port = int(server.url.rpartition(":")[2])
         target_server = AttackedServer(

@@ -219,7 +219,7 @@ async def test_worker_killed_in_the_middle_of_a_fan_out_leaves_no_timeline_witho
                     return found.count(["told to all"])
 
                 # The lease of the killed worker on the consequences of the post, 60 s, has to end first.
-                await eventually(told, len(readers), seconds=150)
+                await eventually(told, len(readers), seconds=150, pause=1.0)
             finally:
                 await asyncio.to_thread(another.kill)
 

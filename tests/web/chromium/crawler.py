@@ -31,10 +31,10 @@ WIDTHS = (390, 1_280)
 ZOOMED = 640
 """The width of a desktop window of 1,280 by 900 pixels at 200 % zoom."""
 _GONE = frozenset({"not-found", "link-over", "invitation-over"})
-_STAFF = frozenset({"moderation", "moderation-report", "moderation-members", "audit-log", "moderation-member"})
-_OPERATORS = frozenset({"operations", "data-sources"})
-_OF_HERO = re.compile(r"{(own|talk|album|list|filter|sender)}")
-"""Paths of objects that only Hal may see."""
+_STAFF = frozenset({"moderation", "moderation-report", "moderation-members", "moderation-member"})
+_ADMINS = frozenset({"operations", "data-sources", "audit-log"})
+_OF_HERO = re.compile(r"(?!/posts/{own}/history).*{(own|talk|album|list|filter|sender)}")
+"""Paths of objects that only Hal may see. The earlier versions of his post are public."""
 _REFUSED = frozenset({403, 404, 410})
 _SECONDS = 60
 
@@ -56,10 +56,10 @@ class Viewer(NamedTuple):
 
     def may_open(self, page: str) -> bool:
         """Return whether a page of `PAGES` opens for this viewer. Strangers see the login page instead of pages for members."""
-        if page in _STAFF | _OPERATORS:
-            needed = Role.ADMIN if page in _OPERATORS else Role.MODERATOR
+        if page in _STAFF | _ADMINS:
+            needed = Role.ADMIN if page in _ADMINS else Role.MODERATOR
             return not self.name or self.role.rank >= needed.rank
-        return page not in self._gone and not (self.who == "newcomer" and _OF_HERO.search(PAGES[page]))
+        return page not in self._gone and not (self.who == "newcomer" and _OF_HERO.match(PAGES[page]))
 
 
 VIEWERS = (

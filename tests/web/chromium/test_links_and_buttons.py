@@ -55,7 +55,7 @@ _CONTROLS = """() => {
   }
   return found;
 }"""
-_CONTROLS = _CONTROLS.replace("APART", r"/^.(embed|docs|media|logout|settings.archive)\b|[.]atom$/")
+_CONTROLS = _CONTROLS.replace("APART", r"/^.(embed|docs|media|logout|settings.archive)\b|[.]atom$|.portfolio$/")
 """Excludes pages without a navigation, downloads, and log-out."""
 _KINDS = f"() => Object.keys(({_CONTROLS})())"
 _FOCUS = f"""(kind) => {{

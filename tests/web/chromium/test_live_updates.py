@@ -70,3 +70,20 @@ def test_form_submitted_twice_quickly_is_sent_once(at: LiveServer, chromium: Bro
         expect(page.get_by_role("heading", level=1)).to_contain_text("Friends")
         page.wait_for_load_state("networkidle")
         assert len(at.run(lists.owned(at.network.reads.graph, dee.id))) == 1
+
+
+def test_dismissed_notification_passes_the_focus_on(at: LiveServer, chromium: Browser) -> None:
+    at.join("eve")
+    for name in ("fay", "gus"):
+        author = at.join(name)
+        at.run(posts.create(at.network.writes, author.id, Draft(text="@eve hello")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        ours.log_in("eve")
+        page = ours.open("/notifications")
+        dismiss = page.get_by_role("main").get_by_role("button", name="Dismiss: ")
+        expect(dismiss).to_have_count(2)
+        dismiss.last.focus()
+        page.keyboard.press("Enter")
+        expect(dismiss).to_have_count(1)
+        expect(dismiss).to_be_focused()

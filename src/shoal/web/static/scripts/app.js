@@ -74,18 +74,24 @@ document.addEventListener("htmx:beforeHistorySave", () => {
 const focusable = (within) =>
   [...within.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter((one) => one.checkVisibility());
 let focused = null;
-document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
+document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig } }) => {
   const { parentElement: parent, nextElementSibling: next } = target;
   const at = focusable(target).indexOf(document.activeElement);
-  focused = document.activeElement === document.body ? null : { target, parent, next, at };
+  const isDeleted = requestConfig?.elt.getAttribute("hx-swap") === "delete";
+  focused = document.activeElement === document.body ? null : { target, parent, next, at, isDeleted };
 });
-document.addEventListener("htmx:afterSettle", () => {
+// After a deletion, htmx settles nothing.
+document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
+  if (focused?.isDeleted && target === focused.target) queueMicrotask(refocus);
+});
+document.addEventListener("htmx:afterSettle", refocus);
+function refocus() {
   if (!focused || document.activeElement !== document.body) return;
   const { target, parent, next, at } = focused;
   const part = target.isConnected ? target : next?.isConnected ? next.previousElementSibling : parent.lastElementChild;
   const places = at >= 0 && part?.isConnected && part.id !== "main" ? focusable(part) : [];
   (places[Math.min(at, places.length - 1)] ?? document.getElementById("main")).focus({ preventScroll: true });
   focused = null;
-});
+}
 document.addEventListener("htmx:load", (event) => look(event.detail.elt));
 look(document.documentElement);

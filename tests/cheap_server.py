@@ -1,0 +1,15 @@
+"""The modules of a server, with cheap password hashes and without the names of towns, for `fork_template.py`."""
+
+from __future__ import annotations
+
+from shoal import gazetteer
+from shoal.cli import serve
+from shoal.graph import dynamodb, postgres, redis
+from shoal.outbox import rabbitmq
+from tests.cheap_hashes import make_hashes_cheap
+
+__all__ = ["dynamodb", "postgres", "rabbitmq", "redis", "serve"]
+
+make_hashes_cheap()
+# Reading the names takes as long as starting the server.
+vars(gazetteer)["installed"] = lambda: None
