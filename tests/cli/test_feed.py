@@ -39,7 +39,7 @@ def test_feed_command_home_timeline_is_chronological(store: Path) -> None:
 def test_feed_command_explain_shows_reasons_for_ranked_posts(store: Path) -> None:
     shown = shoal(store, "feed", "ann", "--for-you", "--explain")
     assert shown.exit_code == 0
-    assert "friends: people you follow like the post or follow its author" in " ".join(shown.output.split())
+    assert "friends: liked or shared by someone you follow" in " ".join(shown.output.split())
     assert "friends liked" in shown.output
     told = json.loads(shoal(store, "feed", "ann", "--for-you", "--explain", "--json").output)
     assert {line["author"] for line in told["lines"]} == {"ben", "cyd"}

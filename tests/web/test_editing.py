@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from shoal.commands import media, polls, posts
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
+from shoal.core.licenses import License
 from shoal.core.model import Media, Post, Visibility
-from shoal.core.photo_details import License
 from shoal.web.revisions import MOST_WORDINGS, difference
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import Page, member, visitor
