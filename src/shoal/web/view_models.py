@@ -68,8 +68,12 @@ class PersonView(msgspec.Struct, frozen=True):
 
 def face_of(ctx: PageContext, member: Member) -> Face:
     avatar = ctx.app.at.avatar(still_of(member.avatar))
-    small = next(iter(with_sizes(avatar, AVATAR[0]).values()))
-    return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), small)
+    return Face(member.id, member.name, member.shown_name, ctx.url(f"/@{member.name}"), _smallest(avatar))
+
+
+@lru_cache(5_000)
+def _smallest(avatar: str) -> str:
+    return next(iter(with_sizes(avatar, AVATAR[0]).values()))
 
 
 def relationship_of(ctx: PageContext, member: Member, relation: Relation) -> Relationship:
@@ -161,21 +165,26 @@ class Photo(msgspec.Struct, frozen=True):
     @property
     def srcset(self) -> str:
         """The files of all sizes, with the widths of the photo: the value of the attribute `srcset`."""
-        return _srcset(self, ratio_of(self.ratio))
+        return self._srcset(ratio_of(self.ratio))
 
     @property
     def square(self) -> str:
         """The files of all sizes, with the widths of the squares that they fill, for a photo cropped to a square."""
-        return _srcset(self, 1.0)
+        return self._srcset(1.0)
+
+    def _srcset(self, ratio: float) -> str:
+        large = self.large if self.kind == "image" else ""
+        return _srcset(self.preview, large, self.width, self.height, self.edge, ratio)
 
 
-def _srcset(photo: Photo, ratio: float) -> str:
+@lru_cache(5_000)
+def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio: float) -> str:
     """Return the files of a photo with the widths of the boxes of this aspect ratio that they fill."""
-    longer = max(photo.width, photo.height)
-    files = with_sizes(photo.large, longer) if photo.kind == "image" and photo.large else {}
-    if photo.preview:
-        files |= with_sizes(photo.preview, photo.edge)
-    return srcset_of(files, min(photo.width, photo.height * ratio) / longer)
+    longer = max(width, height)
+    files = with_sizes(large, longer) if large else {}
+    if preview:
+        files |= with_sizes(preview, edge)
+    return srcset_of(files, min(width, height * ratio) / longer)
 
 
 def srcset_of(files: Mapping[int, str], filled: float = 1.0) -> str:
