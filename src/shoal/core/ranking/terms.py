@@ -371,7 +371,7 @@ def _friends(value: float, facts: ReasonFacts) -> ReasonWords:
         )
     # The value is less than 1/2 only if a single followee follows the author and none likes the post.
     if value < 0.5:
-        return ReasonWords("someone you follow follows its author")
+        return ReasonWords("someone you follow follows the post's author")
     return ReasonWords("people you follow like the post or follow its author")
 
 
