@@ -8,7 +8,7 @@ from shoal.commands import posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Visibility
 from shoal.queries import lists
-from tests.web.chromium.browser_sessions import LiveServer, screen
+from tests.web.chromium.browser_sessions import LiveServer, screen, until
 
 
 def test_home_page_live_stream_offers_new_posts_and_applies_edits_and_deletions(
@@ -87,3 +87,19 @@ def test_dismissed_notification_passes_the_focus_on(at: LiveServer, chromium: Br
         page.keyboard.press("Enter")
         expect(dismiss).to_have_count(1)
         expect(dismiss).to_be_focused()
+
+
+def test_dismissed_suggestions_never_lose_the_focus(at: LiveServer, chromium: Browser) -> None:
+    for name in ("hal", "ida", "jon"):
+        at.run(posts.create(at.network.writes, at.join(name).id, Draft(text="Hello")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        ours.log_in("hal")
+        page = ours.open("/welcome/people")
+        dismiss = page.get_by_role("main").get_by_role("button", name="Dismiss")
+        expect(dismiss.first).to_be_visible()
+        for left in reversed(range(dismiss.count())):
+            dismiss.last.focus()
+            page.keyboard.press("Enter")
+            expect(dismiss).to_have_count(left)
+            until(page, "document.activeElement !== document.body")

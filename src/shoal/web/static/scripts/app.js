@@ -74,15 +74,14 @@ document.addEventListener("htmx:beforeHistorySave", () => {
 const focusable = (within) =>
   [...within.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter((one) => one.checkVisibility());
 let focused = null;
-document.addEventListener("htmx:beforeSwap", ({ detail: { target, requestConfig } }) => {
+document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
   const { parentElement: parent, nextElementSibling: next } = target;
   const at = focusable(target).indexOf(document.activeElement);
-  const isDeleted = requestConfig?.elt.getAttribute("hx-swap") === "delete";
-  focused = document.activeElement === document.body ? null : { target, parent, next, at, isDeleted };
+  focused = document.activeElement === document.body ? null : { target, parent, next, at };
 });
-// After a deletion, htmx settles nothing.
+// htmx settles nothing if a swap only removes an element.
 document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
-  if (focused?.isDeleted && target === focused.target) queueMicrotask(refocus);
+  if (target === focused?.target) setTimeout(refocus, 100);
 });
 document.addEventListener("htmx:afterSettle", refocus);
 function refocus() {
