@@ -202,7 +202,7 @@ async def _on_slow_phone(browser: Browser, url: str, name: str, path: str, cooki
     await session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
     await page.add_init_script(f"({_FIRST_PHOTO})()")
     await page.goto(url + path, wait_until="load", timeout=_PHOTO_MS)
-    await page.wait_for_function("photo > 0", timeout=_PHOTO_MS)
+    await page.wait_for_function("() => photo > 0", timeout=_PHOTO_MS)
     report.add(f"{name}, slow phone: first photo", await page.evaluate("photo"), "ms")
     before = sum(size for id_, size in sizes.items() if "/media/" not in urls[id_])
     report.add(f"{name}, slow phone: bytes before photos", before / 1e3, "KB")
