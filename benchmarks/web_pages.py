@@ -69,6 +69,8 @@ class Cast(NamedTuple):
     bearer: str
     cookies: list[str]
     post: str
+    photo: str
+    """A post with a photo."""
     tag: str
 
 
@@ -88,9 +90,13 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         bearer = (await oauth.issue_token(writes, app.app.id, hero.id, ("read",))).text
         hers = cookies[everybody.index(hero)]
         nodes = await writes.graph.obj_get([one.id2 for found in newest.values() for one in found])
-        tags = Counter(tag for post in nodes.values() if isinstance(post, Post) and post.media for tag in post.tags)
-        post, tag = newest[hero.id][0].id2, next(iter(dict(tags.most_common(1))), "")
-        return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{post}", f"/tags/{tag}")
+        shown = [post for post in nodes.values() if isinstance(post, Post) and post.media]
+        tags = Counter(tag for post in shown for tag in post.tags)
+        names = {one.id: one.name for one in everybody}
+        post, photo = newest[hero.id][0].id2, shown[0]
+        tag = next(iter(dict(tags.most_common(1))), "")
+        pages = (f"/@{hero.name}/{post}", f"/@{names[photo.author_id]}/{photo.id}", f"/tags/{tag}")
+        return Cast(hero, hers, bearer, cookies, *pages)
 
 
 async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
@@ -174,8 +180,8 @@ async def _browse(chromium: str, url: str, cast: Cast, report: Report) -> None:
                 report.add(f"{name}, {width} px: layout shift", seen["shift"])
                 if seen["press"]:
                     report.add(f"{name}, {width} px: interaction to next paint", seen["press"], "ms")
-        profile = f"/@{cast.hero.name}"
-        pages = {"front page": "/", "explore": "/explore", "profile": profile, "post": cast.post, "tag": cast.tag}
+        profile = cast.photo.rpartition("/")[0]
+        pages = {"front page": "/", "explore": "/explore", "profile": profile, "post": cast.photo, "tag": cast.tag}
         for name, path in pages.items():
             await _on_slow_phone(browser, url, name, path, "", report)
         await _on_slow_phone(browser, url, "home", "/", cast.cookie, report)
@@ -199,7 +205,7 @@ async def _on_slow_phone(browser: Browser, url: str, name: str, path: str, cooki
     await session.send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
     await page.add_init_script(f"({_FIRST_PHOTO})()")
     await page.goto(url + path, wait_until="load", timeout=_PHOTO_MS)
-    await page.wait_for_function("photo > 0", timeout=_PHOTO_MS)
+    await page.wait_for_function("() => photo > 0", timeout=_PHOTO_MS)
     report.add(f"{name}, slow phone: first photo", await page.evaluate("photo"), "ms")
     before = sum(size for id_, size in sizes.items() if "/media/" not in urls[id_])
     report.add(f"{name}, slow phone: bytes before photos", before / 1e3, "KB")
