@@ -750,5 +750,5 @@ CORRESPONDENCE: tuple[Correspondence, ...] = (
 )
 LIST = ("Architecture", ("astrid_dahl", "mateo_navarro", "ginevra_conti", "felix_ashby", "till_seidel"))
 """Title of the hero's list, and its members."""
-FOLLOWED_TAGS = ("architecture", "blackandwhite", "street")
+FOLLOWED_TAGS = ("birds", "street")
 """Tags that the hero follows."""
