@@ -67,6 +67,7 @@ def test_post_why_page_explains_rank_in_for_you_feed(here: NetworkFixture) -> No
     browser = visitor(here, "eve")
     page = browser.open(f"/posts/{shown.id}/more").follow("Why am I seeing this?")
     assert "Ranked 1st of 4" in page.text
+    assert "Posts above it have a higher score." not in page.text
     assert len(page.html.select(".reasons tr")) > 1
     for post, words in ((own, "This is your own post."), (out, "The author has opted out of ranked feeds.")):
         page = browser.open(f"/posts/{post.id}/why")

@@ -168,9 +168,8 @@ def _placed_at(ctx: PageContext, position: int, total: int = 0) -> FeedPosition:
     words = ctx.words
     ranked = words.text("Ranked %(place)s of %(n)s") if total else words.text("Ranked %(place)s")
     title = ranked % {"place": words.ordinal(position), "n": words.number(total)}
-    return FeedPosition(
-        title, words.text("Ranked for you just now."), words.text("Posts above it have a higher score.")
-    )
+    hint = words.text("Posts above it have a higher score.") if position > 1 else ""
+    return FeedPosition(title, words.text("Ranked for you just now."), hint)
 
 
 def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
