@@ -192,7 +192,9 @@ def main() -> None:
     options.add_argument("--part", type=float, default=1.0, help="fraction of the full number of connections, 0 to 1")
     options.add_argument("--attacks", default=",".join(_SIZES), help="attacks to run, separated by commas")
     options.add_argument(
-        "--command", default=_COMMAND, help="command that starts the server; {store} and {port} are replaced"
+        "--command",
+        default=_COMMAND,
+        help="command that starts the server; the store URL replaces {store}, the port {port}",
     )
     chosen = options.parse_args()
     _raise_files()

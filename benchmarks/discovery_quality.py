@@ -265,7 +265,10 @@ def main() -> None:
         help="number of members with about 500 followees whose feeds are timed on SQLite",
     )
     options.add_argument(
-        "--viewers", type=int, default=1_000, help="maximum number of authors whose hidden photos are ranked"
+        "--viewers",
+        type=int,
+        default=1_000,
+        help="maximum number of authors who become viewers in the measurement of photos",
     )
     options.add_argument(
         "--liking", type=int, default=10, help="number of members who also like photos by calling the Python library"

@@ -100,7 +100,9 @@ def main() -> None:
         "--rounds", type=int, default=300, help="number of requests of a page within this process, without HTTP"
     )
     options.add_argument(
-        "--command", default=_COMMAND, help="command that starts the server; {store} and {port} are replaced"
+        "--command",
+        default=_COMMAND,
+        help="command that starts the server; the store URL replaces {store}, the port {port}",
     )
     chosen = options.parse_args()
     report = Report("http_network", chosen.size)

@@ -113,7 +113,9 @@ def main() -> None:
     )
     options.add_argument("--data", type=Path, default=REAL_DATA, help="directory of the real data")
     options.add_argument(
-        "--command", default=_COMMAND, help="command that starts the import; {data} and {store} are replaced"
+        "--command",
+        default=_COMMAND,
+        help="command that starts the import; the data directory replaces {data}, the store URL {store}",
     )
     chosen = options.parse_args()
     report = Report("import_real", chosen.size)

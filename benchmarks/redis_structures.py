@@ -278,7 +278,9 @@ def main() -> None:
         smallest={"members": 300, "rounds": 2, "turns": 1},
     )
     options.add_argument("--members", type=int, default=5_000, help="number of members with a timeline")
-    options.add_argument("--rounds", type=int, default=20, help="number of entries pushed to all timelines per round")
+    options.add_argument(
+        "--rounds", type=int, default=20, help="number of entries that a round pushes to each timeline"
+    )
     options.add_argument("--turns", type=int, default=5, help="number of rounds for each data structure")
     chosen = options.parse_args()
     report = Report("redis_structures", chosen.size)

@@ -342,24 +342,22 @@ def main() -> None:
         default=[1, 2],
         help="numbers of worker processes to measure, one after the other",
     )
-    options.add_argument("--each", type=int, default=400, help="number of followers of each other author")
+    options.add_argument("--each", type=int, default=400, help="number of followers of each of the other authors")
     options.add_argument(
         "--settling",
         type=float,
         default=3.0,
-        help="seconds for which the other authors post before the post to all members",
+        help="seconds for which the other authors post before the measured post",
     )
     options.add_argument(
-        "--followers", type=int, default=1_000_000, help="number of followers who receive the post to all members"
+        "--followers", type=int, default=1_000_000, help="number of followers of the author of the measured post"
     )
     options.add_argument("--authors", type=int, default=100, help="number of other authors who post at the same time")
     options.add_argument("--rate", type=float, default=30.0, help="posts per second of all others together")
     options.add_argument(
         "--entries", type=int, default=50, help="number of entries in each timeline before the measurement"
     )
-    options.add_argument(
-        "--rounds", type=int, default=3, help="number of posts to all members for each number of workers"
-    )
+    options.add_argument("--rounds", type=int, default=3, help="number of measured posts for each number of workers")
     chosen = options.parse_args()
     size = Size(
         chosen.followers, chosen.authors, chosen.each, chosen.rate, chosen.entries, chosen.rounds, chosen.settling

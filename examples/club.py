@@ -91,7 +91,7 @@ class Refusals:
 def reader(request: HttpRequest) -> Handle:
     """Return the current reader. Raises `NotAllowed` without a login."""
     if "name" not in request.session:
-        raise errors.NotAllowed("say who you are first")
+        raise errors.NotAllowed("enter your name first")
     return shoal.member(request.session["name"])
 
 

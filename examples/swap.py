@@ -57,7 +57,7 @@ def member() -> Handle:
     """Return the current member. Raises `NotAllowed` without a login."""
     if isinstance(who := viewer(), Handle):
         return who
-    raise errors.NotAllowed("say who you are first")
+    raise errors.NotAllowed("enter your name first")
 
 
 @app.errorhandler(ShoalError)

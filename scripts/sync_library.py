@@ -51,7 +51,9 @@ class _Generator:
             self._mirror(self._queue.pop(0))
         names = [node.name for node in self._classes]
         if ambiguous := {name for name in names if names.count(name) > 1} | set(self._imported.values()) & set(names):
-            raise ValueError(f"shoal.library: several meanings of {', '.join(sorted(ambiguous))}")
+            raise ValueError(
+                f"shoal.library: the generated module would define a name twice; rename: {', '.join(sorted(ambiguous))}"
+            )
         parts = [_HEAD, "from __future__ import annotations", "\n".join(self._imports())]
         return "\n\n".join([*parts, *map(ast.unparse, self._classes)]) + "\n"
 

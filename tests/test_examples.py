@@ -128,7 +128,7 @@ def test_swap_example_shows_offers_to_all_visitors_and_counts_requests(archive_s
 def test_swap_example_refuses_anonymous_and_invalid_requests(archive_storage: str) -> None:
     with _stranger(archive_storage) as eve:
         refused = eve.post("/offers", data={"text": "a lamp"})
-        assert (refused.status_code, "say who you are first" in refused.text) == (403, True)
+        assert (refused.status_code, "enter your name first" in refused.text) == (403, True)
         assert eve.post("/enter", data={"name": "not a name"}).status_code == 422
         eve.post("/enter", data={"name": "eve"})
         assert eve.post("/offers/12345/want").status_code == 404
@@ -158,7 +158,7 @@ def test_reading_club_example_shows_books_of_followed_readers(club: str) -> None
 def test_reading_club_example_refuses_anonymous_and_cross_site_forms(club: str) -> None:
     with _stranger(club) as eve:
         refused = _fill_in(eve, "/books", title="Dune", stars="4")
-        assert (refused.status_code, "say who you are first" in refused.text) == (400, True)
+        assert (refused.status_code, "enter your name first" in refused.text) == (400, True)
         assert eve.post("/enter", data={"name": "eve"}).status_code == 403
         assert "no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
 

@@ -95,7 +95,7 @@ class Translated:
 
     @staticmethod
     def changes_at(ms: int, now_ms: int) -> int:
-        """Return the time when the short form of `ms` changes. All times are in Unix milliseconds."""
+        """Return when the short text for the time `ms`, such as "5 min", changes next. All times are in Unix milliseconds."""
         age = (now_ms - ms) // 1000
         if age < _WEEK:
             step = next((unit for unit in (_DAY, _HOUR, _MINUTE) if age >= unit), _MINUTE)

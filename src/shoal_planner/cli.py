@@ -177,17 +177,19 @@ _DEFAULTS = Course()
     help="Simulate a fault, as listed below; may be repeated.",
 )
 @click.option(
-    "--shape", type=click.Choice([ONE, SEVERAL]), help="Simulate one process or several.  [default: as planned]"
+    "--shape",
+    type=click.Choice([ONE, SEVERAL]),
+    help="Simulate one process or several.  [default: as `shoal plan` estimates]",
 )
-@click.option("--web", type=_MANY, metavar="N", help="Number of web processes.  [default: as planned]")
-@click.option("--workers", type=_MANY, metavar="N", help="Number of workers.  [default: as planned]")
+@click.option("--web", type=_MANY, metavar="N", help="Number of web processes.  [default: as `shoal plan` estimates]")
+@click.option("--workers", type=_MANY, metavar="N", help="Number of workers.  [default: as `shoal plan` estimates]")
 @click.option(
     "--databases",
     type=click.IntRange(1, SHARDS),
     metavar="N",
-    help="Number of PostgreSQL servers.  [default: as planned]",
+    help="Number of PostgreSQL servers.  [default: as `shoal plan` estimates]",
 )
-@click.option("--redis", type=_MANY, metavar="N", help="Number of Redis servers.  [default: as planned]")
+@click.option("--redis", type=_MANY, metavar="N", help="Number of Redis servers.  [default: as `shoal plan` estimates]")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @click.option(
     "--plot",

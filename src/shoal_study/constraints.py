@@ -88,7 +88,10 @@ class Evidence(NamedTuple):
         return [key for key in scripting.COLUMNS if key in here]
 
     def mapped(self) -> MappingFigures:
-        """Return the figures of the mapping scheme. Raises `LookupError` if that scheme was not studied."""
+        """Return the figures of the paper's mapping scheme, which numbers members and maps ranges of numbers to servers.
+
+        Raises `LookupError` if that scheme was not studied.
+        """
         if self.mapping is None:
             raise LookupError("the mapping scheme was not studied")
         return self.mapping

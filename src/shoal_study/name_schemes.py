@@ -49,7 +49,7 @@ class LevelScheme(Protocol):
     def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the bucket of each name as an array for each level of directories. A name without a bucket has `NO_BUCKET`."""
+        """Return for each level an array with the bucket of each name: an index of `labels`, or `NO_BUCKET`."""
 
 
 class Loads:
@@ -199,7 +199,10 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the letters of each name; `NO_BUCKET` for a missing letter or another character."""
+        """Return for each level the buckets of the names, given by their first, second or third character.
+
+        A name that is too short for a level, or has a character outside `CHARACTERS` there, has `NO_BUCKET`.
+        """
         first = batch.words[0]
         found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
         # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
@@ -219,7 +222,7 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the sums of each name. Every name has such buckets; the sums of an empty name are 0."""
+        """Return for each level the buckets of the names, given by the sum of their bytes. The sum of an empty name is 0."""
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:

@@ -125,7 +125,7 @@ class Study:
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
             if tuple(map(int, levels)) != place(name.decode()):
-                raise AssertionError("the study and the server place a name differently")
+                raise AssertionError("the study and the server compute different MD5 buckets for a name")
         self._checked += few.size
 
     def result(self, source: str) -> StudyResult:

@@ -41,7 +41,7 @@ def test_account_statuses_of_muted_member_are_shown_without_boosts_of_muted_auth
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_list_query_with_limit_below_one_is_refused(shared: NetworkFixture, limit: int) -> None:
+def test_paginated_queries_with_limit_below_one_are_refused(shared: NetworkFixture, limit: int) -> None:
     ann = shared.join(f"limit_ann{1 + limit}")
     reads, id_, at = shared.app_parts.reads, ann.member.id, Cursor(limit=limit)
     for page in (

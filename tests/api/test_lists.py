@@ -80,7 +80,7 @@ def test_list_accounts_removal_accepts_json_form_and_query(shoal: NetworkFixture
     assert names(shoal.json("GET", path, ann)) == ["cyd"]
 
 
-def test_list_invalid_or_foreign_changes_are_refused_without_effect(shoal: NetworkFixture) -> None:
+def test_list_changes_that_are_invalid_or_by_another_member_are_refused_without_effect(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben)
     made = shoal.json("POST", "/api/v1/lists", ann, json={"title": "Some"})

@@ -275,7 +275,7 @@ def test_archive_deeply_nested_item_is_omitted(tmp_path: Path) -> None:
         )
 
 
-def test_bluesky_repository_with_list_as_subtree_is_refused(tmp_path: Path) -> None:
+def test_bluesky_export_with_list_as_subtree_is_refused(tmp_path: Path) -> None:
     data = factories.repository({}).replace(encode_dag_cbor({"l": None, "e": []}), encode_dag_cbor({"l": [], "e": []}))
     with pytest.raises(InvalidInput, match="damaged"):
         looked_at(written(tmp_path / "repo.car", data), tmp_path)
@@ -312,7 +312,7 @@ def test_archive_actor_with_invalid_utf8_is_refused(tmp_path: Path) -> None:
         looked_at(factories.zipped(tmp_path / "a.zip", files), tmp_path)
 
 
-def test_bluesky_repository_with_cyclic_tree_is_refused(tmp_path: Path) -> None:
+def test_bluesky_export_with_cyclic_tree_is_refused(tmp_path: Path) -> None:
     # The left subtree of the root is the root. A block cannot contain its own hash, so its CID is wrong.
     cid = factories.cid_of(b"anything")
     node = encode_dag_cbor({"l": cid, "e": []})
@@ -483,7 +483,7 @@ def _repository_of_node(node_entries: list[dict[str, Any]], record: bytes) -> by
     return factories.varint(len(head)) + head + b"".join(factories.varint(len(c) + len(b)) + c + b for c, b in blocks)
 
 
-def test_bluesky_repository_with_growing_keys_is_refused(tmp_path: Path) -> None:
+def test_bluesky_export_with_growing_keys_is_refused(tmp_path: Path) -> None:
     record = encode_dag_cbor({})
     cid = factories.cid_of(record)
     node = [{"p": n, "k": b"a", "v": cid, "t": None} for n in range(50_000)]
@@ -491,11 +491,11 @@ def test_bluesky_repository_with_growing_keys_is_refused(tmp_path: Path) -> None
         looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
 
 
-def test_bluesky_repository_with_shared_large_record_is_refused(tmp_path: Path) -> None:
+def test_bluesky_export_repeating_a_large_record_too_often_is_refused(tmp_path: Path) -> None:
     record = encode_dag_cbor({"$type": "app.bsky.feed.post", "text": "a" * (1 << 20), "createdAt": "2024-05-01"})
     cid = factories.cid_of(record)
     node = [{"p": 0, "k": f"app.bsky.feed.post/{n:05}".encode(), "v": cid, "t": None} for n in range(20_000)]
-    with pytest.raises(TooLarge, match="much larger than the file"):
+    with pytest.raises(TooLarge, match="repeats its records too often"):
         looked_at(written(tmp_path / "repo.car", _repository_of_node(node, record)), tmp_path)
 
 

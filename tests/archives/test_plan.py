@@ -68,14 +68,14 @@ def test_archive_import_ids_for_sorted_times_equal_those_for_unsorted_times(mome
             assert ordered.after() == last
 
 
-def test_archive_plan_posts_with_equal_timestamps_get_unique_ids(tmp_path: Path) -> None:
+def test_archive_import_plan_posts_with_equal_timestamps_get_unique_ids(tmp_path: Path) -> None:
     # A linear scan over assigned ids would take more than a billion steps.
     plan, _ = planned(tmp_path, (ArchivedPost(id=str(n), written=NOW, text="a") for n in range(MANY)))
     slots = Slots(plan, 1, 4)
     assert len({slots.part(position, 0) for position in plan.order}) == MANY
 
 
-def test_archive_plan_deep_thread_is_divided_into_levels(tmp_path: Path) -> None:
+def test_archive_import_plan_deep_thread_is_divided_into_levels(tmp_path: Path) -> None:
     # A scan of all posts for each level would take as many steps.
     posts = (
         ArchivedPost(id=str(n), written=n + 1, text="a", parent=str(n - 1) if n else "", own_parent=True)
@@ -87,14 +87,14 @@ def test_archive_plan_deep_thread_is_divided_into_levels(tmp_path: Path) -> None
     assert [plan.answered[n] for n in (0, MANY - 2, MANY - 1)] == [True, True, False]
 
 
-def test_archive_plan_level_is_ordered_by_date(tmp_path: Path) -> None:
+def test_archive_import_plan_level_is_ordered_by_date(tmp_path: Path) -> None:
     told = [("a", 5, ""), ("b", 9, "a"), ("c", 3, ""), ("d", 2, "a"), ("e", 7, "d"), ("f", 4, "b")]
     posts = [ArchivedPost(id=id_, written=at, text=id_, parent=parent) for id_, at, parent in told]
     plan, _ = planned(tmp_path, posts)
     assert [[post.id for post in plan.read(level)] for level in plan.levels()] == [["c", "a"], ["d", "b"], ["f", "e"]]
 
 
-def test_archive_plan_with_megabyte_ids_uses_bounded_memory(tmp_path: Path) -> None:
+def test_archive_import_plan_with_megabyte_ids_uses_bounded_memory(tmp_path: Path) -> None:
     def records() -> Iterator[ArchiveRecord]:
         for n in range(100):
             yield SkippedRecord("posts", f"{n}" * MEBIBYTE, Omission.BOOST)
@@ -111,7 +111,7 @@ def test_archive_plan_with_megabyte_ids_uses_bounded_memory(tmp_path: Path) -> N
     )
 
 
-def test_archive_plan_photo_descriptions_of_post_are_limited_in_total_length(tmp_path: Path) -> None:
+def test_archive_import_plan_photo_descriptions_of_post_are_limited_in_total_length(tmp_path: Path) -> None:
     photos = tuple(ArchivedPhoto(f"{n}.jpg", "a" * 200_000) for n in range(MOST_PHOTOS))
     plan, _ = planned(tmp_path, [ArchivedPost(id="1", written=NOW, photos=photos)])
     (post,) = plan.read([0])
@@ -144,7 +144,7 @@ def _saved(folder: Path) -> Path:
         (9, dict.fromkeys(range(10001), "ann")),
     ],
 )
-def test_archive_plan_file_with_inconsistent_parts_is_refused(tmp_path: Path, field: int, value: object) -> None:
+def test_archive_import_plan_file_with_inconsistent_parts_is_refused(tmp_path: Path, field: int, value: object) -> None:
     path = _saved(tmp_path)
     parts = msgspec.msgpack.decode(path.read_bytes())
     parts[field] = value
@@ -154,7 +154,7 @@ def test_archive_plan_file_with_inconsistent_parts_is_refused(tmp_path: Path, fi
 
 
 @pytest.mark.parametrize("name", ["plan", "posts"])
-def test_archive_plan_file_that_is_pipe_or_symlink_is_refused(tmp_path: Path, name: str) -> None:
+def test_archive_import_plan_file_that_is_pipe_or_symlink_is_refused(tmp_path: Path, name: str) -> None:
     _saved(tmp_path)
     path = tmp_path / name
     path.rename(tmp_path / "moved")
@@ -167,7 +167,7 @@ def test_archive_plan_file_that_is_pipe_or_symlink_is_refused(tmp_path: Path, na
         ArchivePlan.load(tmp_path).read([0])
 
 
-def test_archive_plan_file_with_mismatched_post_date_is_refused(tmp_path: Path) -> None:
+def test_archive_import_plan_file_with_mismatched_post_date_is_refused(tmp_path: Path) -> None:
     path = _saved(tmp_path)
     parts = msgspec.msgpack.decode(path.read_bytes())
     parts[1] = struct.pack("2q", NOW - 1, NOW)
@@ -176,13 +176,13 @@ def test_archive_plan_file_with_mismatched_post_date_is_refused(tmp_path: Path) 
         ArchivePlan.load(tmp_path).read([0])
 
 
-def test_archive_plan_file_above_size_limit_is_refused(tmp_path: Path) -> None:
+def test_archive_import_plan_file_above_size_limit_is_refused(tmp_path: Path) -> None:
     os.truncate(_saved(tmp_path), 1 << 40)
     with pytest.raises(DamagedPlan, match="bytes"):
         ArchivePlan.load(tmp_path)
 
 
-def test_archive_plan_reply_to_skipped_post_with_long_id_is_omitted(tmp_path: Path) -> None:
+def test_archive_import_plan_reply_to_skipped_post_with_long_id_is_omitted(tmp_path: Path) -> None:
     id_ = "a" * 2_000
     plan, report = planned(
         tmp_path,
@@ -194,7 +194,7 @@ def test_archive_plan_reply_to_skipped_post_with_long_id_is_omitted(tmp_path: Pa
     assert (list(plan.order), report.omitted[1].reason) == ([], Omission.THREAD)
 
 
-def test_archive_plan_photos_are_limited_per_post_and_archive(tmp_path: Path) -> None:
+def test_archive_import_plan_photos_are_limited_per_post_and_archive(tmp_path: Path) -> None:
     sizes = [70_000, *[1_100] * 149]
     posts = [
         ArchivedPost(id=str(n), written=n + 1, text="a", photos=(ArchivedPhoto("1.jpg"),) * size)

@@ -330,7 +330,7 @@ def test_bluesky_archive_keeps_full_links_threads_and_photos(tmp_path: Path) -> 
     assert [(one.file, one.description) for one in whole.posts[1].photos] == [(name, "Gold")]
 
 
-def test_bluesky_repository_yields_all_records_in_order(tmp_path: Path) -> None:
+def test_bluesky_export_yields_all_records_in_order(tmp_path: Path) -> None:
     records = {factories.post_key(n): factories.bluesky_post(n, f"Post {n}") for n in range(1_500)}
     car = tmp_path / "repo.car"
     car.write_bytes(factories.repository(records))

@@ -61,7 +61,7 @@ def test_demo_folder_with_corrupt_demo_json_is_reported_in_one_line(tmp_path: Pa
     assert "demo.json: create a new network with --fresh" in done.stderr
 
 
-def test_demo_folder_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_demo_folder_made_by_another_shoal_version_is_refused(tmp_path: Path) -> None:
     memory = '{"seed": 1, "members": 10, "days": 1, "now_ms": 1790000000000, "done": true}'
     done = demo(laid_out(tmp_path / "demo", memory), "--no-serve")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)

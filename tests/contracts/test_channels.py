@@ -88,7 +88,7 @@ async def texts(channel: Channel, after: Position, count: int) -> list[str]:
 
 @on_every_backend
 @in_loop
-async def test_channel_followers_receive_every_message_once_in_same_order(backend: str) -> None:
+async def test_update_log_readers_receive_every_message_once_in_same_order(backend: str) -> None:
     async with BACKENDS[backend](5_000) as channel, AsyncExitStack() as stack:
         start = await channel.end()
         followers = [await stack.enter_async_context(following(channel, start)) for _ in range(3)]
@@ -107,7 +107,7 @@ async def test_channel_followers_receive_every_message_once_in_same_order(backen
 
 @on_every_backend
 @in_loop
-async def test_channel_concurrently_published_messages_keep_their_order(backend: str) -> None:
+async def test_update_log_messages_published_concurrently_keep_their_order(backend: str) -> None:
     async with BACKENDS[backend](5_000) as channel:
         start = await channel.end()
         await asyncio.gather(*(channel.publish(text.encode()) for text in numbers(0, 1_200)))
@@ -116,7 +116,7 @@ async def test_channel_concurrently_published_messages_keep_their_order(backend:
 
 @on_every_backend
 @in_loop
-async def test_channel_follow_from_end_receives_only_new_messages(backend: str) -> None:
+async def test_update_log_reader_from_end_receives_only_new_messages(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 5))
         end = await channel.end()
@@ -129,7 +129,7 @@ async def test_channel_follow_from_end_receives_only_new_messages(backend: str) 
 
 @on_every_backend
 @in_loop
-async def test_channel_follower_resumes_after_any_previous_position(backend: str) -> None:
+async def test_update_log_reader_resumes_after_any_previous_position(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         positions = [await channel.end()]
         await publish(channel, numbers(0, 20))
@@ -142,7 +142,7 @@ async def test_channel_follower_resumes_after_any_previous_position(backend: str
 
 @on_every_backend
 @in_loop
-async def test_channel_end_with_offset_is_limited_to_start_of_log(backend: str) -> None:
+async def test_update_log_position_before_end_is_limited_to_start_of_log(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         empty = await channel.end()
         assert empty == await channel.end(9)
@@ -153,7 +153,7 @@ async def test_channel_end_with_offset_is_limited_to_start_of_log(backend: str) 
 
 @on_every_backend
 @in_loop
-async def test_channel_positions_of_same_log_are_comparable(backend: str) -> None:
+async def test_update_log_positions_are_comparable_within_one_log(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 12))
         start, middle, end = [await channel.end(back) for back in (12, 2, 0)]
@@ -168,7 +168,7 @@ async def test_channel_positions_of_same_log_are_comparable(backend: str) -> Non
 @on_every_backend
 @pytest.mark.parametrize("position", ["", "-", "1-1", "0-0", "x-0", "1-²", "9" * 40, "a-b-c", "-1--1", "é"])
 @in_loop
-async def test_channel_follow_from_invalid_position_raises_gap(backend: str, position: str) -> None:
+async def test_update_log_reader_from_invalid_position_gets_gap(backend: str, position: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 3))
         with pytest.raises(Gap):
@@ -181,7 +181,7 @@ async def test_channel_follow_from_invalid_position_raises_gap(backend: str, pos
 
 @on_every_backend
 @in_loop
-async def test_channel_slow_reader_gets_gap_and_does_not_delay_others(backend: str) -> None:
+async def test_update_log_slow_reader_gets_gap_and_does_not_delay_others(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         start = await channel.end()
         async with following(channel, start) as quick, aclosing(channel.follow(start)) as slow:
@@ -205,7 +205,7 @@ async def _exhaust(messages: AsyncIterator[ChannelMessage]) -> None:
 
 @on_every_backend
 @in_loop
-async def test_channel_log_is_trimmed_to_its_length(backend: str) -> None:
+async def test_update_log_is_trimmed_to_its_length(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 2_000))
         oldest = int(await texts_first(channel))
@@ -218,7 +218,7 @@ async def texts_first(channel: Channel) -> str:
 
 @on_every_backend
 @in_loop
-async def test_channel_log_created_again_rejects_old_positions_with_gap(backend: str) -> None:
+async def test_update_log_created_again_rejects_old_positions_with_gap(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 3))
         before = await channel.end(1)
@@ -231,7 +231,7 @@ async def test_channel_log_created_again_rejects_old_positions_with_gap(backend:
 @on_redis_of_each_kind
 @pytest.mark.parametrize("meanwhile", [0, 2, 5, 9])
 @in_loop
-async def test_redis_channel_followers_get_gap_after_flush_regardless_of_messages_since(
+async def test_redis_update_log_readers_get_gap_after_flush_regardless_of_messages_since(
     backend: str, meanwhile: int
 ) -> None:
     async with BACKENDS[backend](100) as channel:
@@ -253,7 +253,7 @@ async def test_redis_channel_followers_get_gap_after_flush_regardless_of_message
 
 @on_redis_of_each_kind
 @in_loop
-async def test_redis_channel_processes_share_one_log(backend: str) -> None:
+async def test_redis_update_log_is_shared_by_processes(backend: str) -> None:
     async with BACKENDS[backend](100) as one, AsyncExitStack() as stack:
         nodes = Nodes(redis.server().url if backend == "redis" else redis._cluster().url)
         stack.push_async_callback(nodes.close)
@@ -266,7 +266,7 @@ async def test_redis_channel_processes_share_one_log(backend: str) -> None:
 
 
 @in_loop
-async def test_dynamodb_channel_processes_share_one_log_and_concurrent_publishers_lose_no_message() -> None:
+async def test_dynamodb_update_log_is_shared_by_processes_and_keeps_every_concurrent_message() -> None:
     url = new_url()
     async with timelines_on(url) as first, timelines_on(url) as second:
         one, two = (DynamoChannel(timelines.service, 100, poll_seconds=0.02) for timelines in (first, second))
@@ -280,7 +280,7 @@ async def test_dynamodb_channel_processes_share_one_log_and_concurrent_publisher
 
 
 @in_loop
-async def test_dynamodb_channel_expired_message_is_reported_as_gap() -> None:
+async def test_dynamodb_update_log_expired_message_is_reported_as_gap() -> None:
     async with timelines_on(new_url()) as timelines:
         channel = DynamoChannel(timelines.service, 100)
         start = await channel.end()
@@ -295,7 +295,7 @@ async def test_dynamodb_channel_expired_message_is_reported_as_gap() -> None:
 
 @on_every_backend
 @in_loop
-async def test_channel_new_hub_goes_live_after_old_messages_have_expired(backend: str) -> None:
+async def test_update_log_with_expired_messages_lets_new_hub_go_live(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 40))
         await expire(channel)
@@ -314,7 +314,7 @@ async def test_channel_new_hub_goes_live_after_old_messages_have_expired(backend
 
 @pytest.mark.parametrize("published", [0, 3])
 @in_loop
-async def test_dynamodb_channel_skips_expired_messages_that_are_still_stored(published: int) -> None:
+async def test_dynamodb_update_log_skips_expired_messages_that_are_still_stored(published: int) -> None:
     clock = Clock()
     async with timelines_on(new_url()) as timelines:
         channel = DynamoChannel(timelines.service, 500, poll_seconds=0.02, clock=clock)
@@ -331,7 +331,7 @@ async def test_dynamodb_channel_skips_expired_messages_that_are_still_stored(pub
 
 
 @in_loop
-async def test_dynamodb_channel_message_missing_between_others_is_reported_as_gap() -> None:
+async def test_dynamodb_update_log_message_missing_between_others_is_reported_as_gap() -> None:
     async with timelines_on(new_url()) as timelines:
         channel = DynamoChannel(timelines.service, 100)
         start = await channel.end()
@@ -344,7 +344,7 @@ async def test_dynamodb_channel_message_missing_between_others_is_reported_as_ga
 
 
 @in_loop
-async def test_redis_channel_waiting_follower_sends_no_commands() -> None:
+async def test_redis_update_log_waiting_reader_sends_no_commands() -> None:
     nodes = Nodes(redis.single(), **redis.PATIENT)
     channel = RedisChannel(nodes, 100, block_seconds=60)
     async with following(channel, await channel.end()) as follower:
@@ -408,7 +408,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 @on_every_backend
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
-def test_channel_follower_receives_exact_messages_or_gap(
+def test_update_log_reader_receives_exact_messages_or_gap(
     backend: str, length: int, acts: list[tuple[str, int]]
 ) -> None:
     async def story() -> None:

@@ -87,7 +87,9 @@ async def test_filter_limit_is_exact_for_concurrent_creation(store: str, tmp_pat
 
 @pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_list_limit_is_exact_for_concurrent_creation_across_processes(store: str, tmp_path: Path) -> None:
+async def test_lists_per_member_limit_is_exact_for_concurrent_creation_across_processes(
+    store: str, tmp_path: Path
+) -> None:
     async with networks(store, tmp_path) as found:
         all_writes = [replace(network.writes, limits=replace_limits(network.writes, lists=5)) for network in found]
         ann = (await members.register(all_writes[0], "ann")).id
@@ -186,7 +188,7 @@ async def test_follow_request_approval_is_not_refused_at_the_follow_limit() -> N
 
 
 @in_loop
-async def test_list_creation_does_not_change_the_cached_member_object() -> None:
+async def test_member_object_in_cache_is_unchanged_when_member_creates_a_list() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes

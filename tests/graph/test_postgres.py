@@ -224,7 +224,7 @@ async def test_postgres_update_of_concurrently_deleted_object_conflicts(database
 
 
 @in_loop
-async def test_postgres_commit_does_not_repeat_concurrent_association_delete(database: Database) -> None:
+async def test_postgres_association_deleted_by_two_concurrent_commits_lowers_count_once(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         await begin(graph, ANN, POSTED, 1, moment(1))
         ending = other.transaction()

@@ -219,7 +219,7 @@ def _narrowed(post: Post, now: int) -> Batch:
 
 @pytest.mark.parametrize("change", [_deleted, _narrowed])
 @in_loop
-async def test_post_of_a_process_whose_clock_is_ahead_leaves_the_public_list_of_another_store(
+async def test_public_list_in_another_store_drops_deleted_or_restricted_post_from_process_with_fast_clock(
     change: Callable[[Post, int], Batch],
 ) -> None:
     graph, _, _ = two_halves_of_each_data_source()

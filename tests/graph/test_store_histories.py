@@ -41,7 +41,7 @@ async def _likes(graph: CachedGraph) -> int:
     return (await graph.assoc_count((ANN,), (LIKES,)))[LIKES].get(ANN, 0)
 
 
-def test_store_histories_ignore_older_history_and_get_new_mark_at_each_failover() -> None:
+def test_failover_histories_ignore_replaced_server_and_change_mark_at_each_failover() -> None:
     histories, before = Histories(), perf_counter()
     told: list[int] = []
     histories.on_change(lambda: told.append(1))
@@ -61,7 +61,9 @@ def test_store_histories_ignore_older_history_and_get_new_mark_at_each_failover(
 
 
 @in_loop
-async def test_store_history_of_postgres_is_known_although_other_store_is_sqlite(tmp_path: Path) -> None:
+async def test_failover_history_of_postgres_store_is_recorded_on_open_although_other_store_is_sqlite(
+    tmp_path: Path,
+) -> None:
     databases = Databases()
     url = await databases.one()
     settings = build(store={"0-31": f"sqlite:///{tmp_path}/shoal.db", "32-63": url})
@@ -73,7 +75,7 @@ async def test_store_history_of_postgres_is_known_although_other_store_is_sqlite
 
 
 @in_loop
-async def test_cached_counts_are_read_again_after_failover_to_next_store_history() -> None:
+async def test_cached_counts_are_read_again_after_failover_of_store() -> None:
     store, histories = MemoryGraph(_everything), Histories()
     histories.note("a", 1, "a")
     graph = CachedGraph(store, versions=HistoryTokens(_NeverNew(), histories))

@@ -433,7 +433,9 @@ async def _greet(listener: socket.socket, network: SharedNetwork) -> None:
 
 
 @in_loop
-async def test_shared_network_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_network_refuses_process_with_another_version_of_shoal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     async with Shoal.open(url, shared=True):
         other = SharedNetwork(configuration.build(store=url), library.Shoal, patience=0.3)

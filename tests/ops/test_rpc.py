@@ -156,7 +156,7 @@ def _read_all(sock: socket.socket) -> bytes:
     ids=["protocol", "fingerprint", "no hello", "not from a server", "refusal"],
 )
 @in_loop
-async def test_rpc_server_of_another_version_is_refused_with_message(
+async def test_rpc_client_refuses_server_of_another_shoal_version_with_message(
     path: Path, first: msgspec.Struct, message: str
 ) -> None:
     with link.listen(path, 1) as listener:

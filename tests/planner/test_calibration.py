@@ -60,7 +60,7 @@ def test_calibration_file_with_invalid_content_is_refused(
         load(path)
 
 
-def test_calibration_file_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_calibration_file_in_format_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     save(shipped(), path)
     path.write_text(path.read_text().replace('"version": 1', '"version": 99'))

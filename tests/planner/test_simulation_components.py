@@ -144,7 +144,7 @@ def test_simulated_store_finishes_work_at_predicted_time(load: float, by: float,
     assert ends == pytest.approx([position for _, position in said[:_LOADED]], abs=2 * cores * length)
 
 
-def test_simulated_stores_with_partial_fault_delay_only_slow_stores() -> None:
+def test_simulated_fault_of_some_stores_slows_only_the_work_of_these_stores() -> None:
     stores = SimulatedStores(10, 2.0, [SlowStore(lasting=100.0, part=0.25, by=50.0)], np.random.default_rng(1))
     waits = [stores.step(step * 0.02, 0.02, 10 * 0.02, 1_000) for step in range(100)]
     slow, good = waits[-1]

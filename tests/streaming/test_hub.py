@@ -416,7 +416,7 @@ async def test_streaming_hub_reconnect_with_gap_position_resumes_after_gap() -> 
 
 
 @in_loop
-async def test_streaming_hub_channel_gap_is_reported_to_all_and_follows_are_reloaded() -> None:
+async def test_streaming_hub_gap_in_update_log_is_reported_to_all_and_follows_are_reloaded() -> None:
     async with hub_fixture(length=4) as fixture:
         for viewer in (BEN, CYD):
             await fixture.follow(viewer, ANN)
@@ -433,7 +433,9 @@ async def test_streaming_hub_channel_gap_is_reported_to_all_and_follows_are_relo
 
 
 @in_loop
-async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_streaming_hub_message_of_another_shoal_version_is_skipped_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben:
         await fixture.follow(BEN, ANN)
         for message in (b"", b"\x93\x63\x01\x02", b"\x91\x01"):
@@ -444,7 +446,7 @@ async def test_streaming_hub_message_of_another_version_is_skipped_and_logged(ca
 
 
 @in_loop
-async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_follows_channel() -> None:
+async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_reads_update_log() -> None:
     async with hub_fixture() as fixture:
         await fixture.tell(updates.TagCloudMerged(1))
         assert fixture.merged == []
@@ -470,7 +472,7 @@ async def test_streaming_hub_reports_that_versions_of_tag_cloud_were_lost_in_gap
 
 
 @in_loop
-async def test_streaming_hub_reports_that_updates_may_be_missed_while_channel_is_unavailable(
+async def test_streaming_hub_reports_that_updates_may_be_missed_while_update_log_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with hub_fixture() as fixture:

@@ -132,7 +132,7 @@ def master_of_the_log(cluster: RedisCluster) -> RedisServer:
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
-async def test_redis_channel_master_failover_reports_gap_and_continues(how: str, cluster: RedisCluster) -> None:
+async def test_redis_update_log_reports_gap_at_master_failover_and_continues(how: str, cluster: RedisCluster) -> None:
     async with (
         opened(cluster.url, QUICK) as channel,
         opened(cluster.url, QUICK) as another,
@@ -160,7 +160,7 @@ async def test_redis_channel_master_failover_reports_gap_and_continues(how: str,
 
 
 @in_loop
-async def test_redis_channel_without_redis_is_unavailable_and_new_server_is_another_log(server: Program) -> None:
+async def test_redis_update_log_without_redis_is_unavailable_and_new_server_is_another_log(server: Program) -> None:
     async with opened(server.url) as channel, listening(channel) as listener:
         await insist(channel, "0")
         await eventually(listener.newest, 0)
@@ -194,7 +194,7 @@ def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # a condition 
 
 
 @in_loop
-async def test_redis_channel_broken_connection_loses_no_messages(server: Program) -> None:
+async def test_redis_update_log_broken_connection_loses_no_messages(server: Program) -> None:
     async with opened(server.url) as channel, listening(channel) as listener:
         await insist(channel, "0")
         await eventually(listener.newest, 0)
@@ -208,7 +208,7 @@ async def test_redis_channel_broken_connection_loses_no_messages(server: Program
 
 
 @in_loop
-async def test_redis_channel_promoted_replica_is_another_log(server: Program) -> None:
+async def test_redis_update_log_on_promoted_replica_is_another_log(server: Program) -> None:
     host, port = server.url[8:-2].split(":")
     replica = engine.start(redis.folder(), "replica", "--replicaof", host, port)
     try:
@@ -238,7 +238,7 @@ async def test_redis_channel_promoted_replica_is_another_log(server: Program) ->
 
 
 @in_loop
-async def test_redis_channel_deposed_master_is_ignored(server: Program) -> None:
+async def test_redis_update_log_on_deposed_master_is_ignored(server: Program) -> None:
     deposed = redis.own()
     try:
         async with (

@@ -201,7 +201,7 @@ class Unreachable(MemoryChannel):
 
 @pytest.mark.parametrize("answers", [True, False])
 @in_loop
-async def test_tag_cloud_merge_succeeds_while_channel_is_unreachable(
+async def test_tag_cloud_merge_succeeds_while_update_log_is_unreachable(
     answers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tag_updates, "_PUBLISH_SECONDS", 0.01)

@@ -50,7 +50,7 @@ def test_tag_page_shows_weekly_chart_usage_and_posts(here: NetworkFixture) -> No
     assert "3 posts" in page.text
     assert len(page.html.select(".week rect")) == 7
     assert page.html.select(".week text.n")[-1].get_text(strip=True) == "3"
-    assert "Used 3 times since yesterday, by 1 person" in page.text
+    assert "Used 3 times since yesterday; 1 person used this tag" in page.text
     assert len(page.photos) == 3
     assert len(page.follow("Posts").posts) == 3
     assert page.one('link[type="application/atom+xml"]')["href"] == "/tags/venice.atom"

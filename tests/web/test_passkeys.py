@@ -221,7 +221,7 @@ def test_oauth_authorization_accepts_passkey_alone_or_as_second_factor(here: Net
     assert app.exchange(sent[1]).status_code == 200
 
 
-def test_passkey_login_of_suspended_member_shows_password_login_error(here: NetworkFixture) -> None:
+def test_passkey_login_of_suspended_member_shows_same_error_as_their_password_login(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     device = added(visitor(here, "ann"))

@@ -32,7 +32,7 @@ def rows_of(ratios: list[float], ends: frozenset[int]) -> list[list[float]]:
 
 
 @given(RATIOS, st.sampled_from([width.target for width in WIDTHS]))
-def test_photo_grid_rows_of_any_photos_are_filled_within_a_factor_of_two(ratios: list[float], target: float) -> None:
+def test_photo_grid_rows_of_any_photos_have_half_to_twice_the_target_width(ratios: list[float], target: float) -> None:
     rows = rows_of(ratios, row_ends(tuple(ratios), target))
     assert [ratio for row in rows for ratio in row] == ratios
     if sum(ratios) >= target:

@@ -225,7 +225,7 @@ def test_signup_with_approval_records_reason_and_sends_mail_when_approved(office
         ]
 
 
-def test_login_of_locked_out_member_offers_reset_mail_and_passkey(office: PostOffice) -> None:
+def test_login_after_too_many_wrong_passwords_offers_reset_mail_and_passkey(office: PostOffice) -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
     with network_fixture(mail=office.url, rate_limits=True, limits=limits) as here:
         member(here, "ann")
@@ -246,7 +246,7 @@ def test_login_of_locked_out_member_offers_reset_mail_and_passkey(office: PostOf
         assert owner.open("/login").press("Log in", username="ann", password=OTHER).path == "/"
 
 
-def test_login_of_locked_out_member_without_mail_server_names_contact() -> None:
+def test_login_after_too_many_wrong_passwords_without_mail_server_names_contact() -> None:
     limits = {"login": "off", "account_guesses": "2/10m"}
     with network_fixture(rate_limits=True, limits=limits, contact_email="help@example.org") as here:
         member(here, "ann")

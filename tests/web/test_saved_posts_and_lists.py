@@ -51,7 +51,7 @@ def test_saved_posts_page_links_to_older_posts(here: NetworkFixture) -> None:
     assert said(page.follow("Older posts")) == ["post 2", "post 1", "post 0"]
 
 
-def test_list_is_created_filled_read_changed_and_deleted(here: NetworkFixture) -> None:
+def test_member_list_pages_create_fill_show_change_and_delete_a_list(here: NetworkFixture) -> None:
     eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
     for other in (fay, gil):
         here.run(relationships.follow(here.writes, eve.id, other.id))
@@ -108,7 +108,7 @@ def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: NetworkFi
     assert page.one("#title")["aria-invalid"] == "true"
 
 
-def test_list_form_error_is_shown_in_page_language(here: NetworkFixture) -> None:
+def test_member_list_form_error_is_shown_in_page_language(here: NetworkFixture) -> None:
     member(here, "kai")
     page = visitor(here, "kai", language="de").open("/lists").press("Leute wählen", title="   ")
     assert (page.status, "Der Titel darf nicht leer sein." in page.text) == (422, True)

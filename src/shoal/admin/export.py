@@ -420,7 +420,7 @@ async def _list_member_names(export: Export, list_id: int) -> list[str]:
 
 
 async def _album(export: Export, album: Album) -> dict[str, Any]:
-    """Return an album with its photos in order. A photo has the id of its post, and its file name in `media.json`."""
+    """Return an album with its photos in order, each as the id of its post and the file name that `media.json` lists."""
     return {
         "title": album.title,
         "description": album.description,

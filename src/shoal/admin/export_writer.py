@@ -94,7 +94,7 @@ PageT = TypeVar("PageT", bound=Sized)
 NodeT = TypeVar("NodeT", bound=AnyNode)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
-"""Waits until the next part of an export may be created."""
+"""Waits until the rate limit of exports allows the next part of an export."""
 
 
 class FileSource(Protocol):

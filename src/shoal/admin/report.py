@@ -47,7 +47,7 @@ class Finding(NamedTuple):
     bytes_of: int = 0
     file: str = ""
     remember: Triple | None = None
-    """Repair: merge the histories of this follow that its two members have."""
+    """Repair: merge the two stored histories of this follow, one for each of its members, which should be equal."""
     app: int = 0
     """Repair: schedule this app for deletion after a day without use."""
     plan: int = 0

@@ -34,7 +34,7 @@ def repository_url(text: str) -> str:
 
 @asynccontextmanager
 async def open_backed(settings: Settings) -> AsyncIterator[BackedNetwork]:
-    """Open the network of the settings while other processes may serve it.
+    """Open the network that the settings describe while other processes may serve it.
 
     Raises `InvalidInput` for a store that does not support backups, and `Unavailable` if a store cannot be reached.
     """
@@ -67,7 +67,7 @@ async def _tag_rules(settings: Settings) -> Sequence[SavedTagRule]:
 
 @asynccontextmanager
 async def open_target(settings: Settings) -> AsyncIterator[RestoreTarget]:
-    """Open the stores of the settings exclusively, and create their tables.
+    """Open the stores that the settings name exclusively, and create their tables.
 
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """

@@ -127,7 +127,7 @@ async def _open_dynamodb(settings: Settings, stack: AsyncExitStack) -> Sharing:
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
-    """Open the broker of the settings, an outbox to which events can be published; None if no broker is configured.
+    """Open the broker that the settings name, an outbox to which events can be published; None if no broker is configured.
 
     `taking` means that this process runs jobs.
     """

@@ -41,7 +41,7 @@ class Mapped(NamedTuple):
 
 
 async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
-    """Open the graph of the settings read-only, with its shard map; the stack closes it.
+    """Open the graph that the settings name, read-only and with its shard map. The exit stack `stack` closes it.
 
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """
@@ -55,7 +55,7 @@ async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
 async def open_store(
     settings: Settings, stack: AsyncExitStack, histories: Histories | None = None, *, read_only: bool, sole: bool
 ) -> Store:
-    """Open the graph of the settings; the stack closes it.
+    """Open the graph that the settings name. The exit stack `stack` closes it.
 
     `sole` means that this process must be the only writer, because it keeps state that other processes do not see. `histories`
     records when a standby takes over from the server of a store. Raises `Unavailable` for a store that cannot be opened, and
@@ -75,7 +75,7 @@ async def open_store(
 
 
 async def newest_map(settings: Settings) -> ShardMap:
-    """Return the newest shard map in the stores, or the map of the settings if the stores keep none."""
+    """Return the newest shard map in the stores, or the map in the settings if the stores keep none."""
     known = map_of(settings)
     if not _lives(known):
         return known
@@ -91,7 +91,7 @@ def spans_stores(settings: Settings) -> bool:
 
 
 def map_of(settings: Settings) -> ShardMap:
-    """Return the shard map of the settings. Raises `InvalidInput` if the map is invalid."""
+    """Return the shard map in the settings. Raises `InvalidInput` if the map is invalid."""
     try:
         return first_map(settings.store)
     except ValueError as error:
@@ -154,10 +154,10 @@ def _owner(at: list[int], index: int) -> Owns:
 
 class Upgradable(Protocol):
     async def plan(self) -> list[PendingStep]:
-        """Return the pending steps. Raises `Unavailable` if the store or index cannot be opened."""
+        """Return the steps of the upgrade that still have to run. Raises `Unavailable` if the store or index cannot be opened."""
 
     async def upgrade(self, progress: Progress) -> None:
-        """Run the pending steps. Raises `Unavailable` if the store or index cannot be opened."""
+        """Run the steps of the upgrade that still have to run. Raises `Unavailable` if the store or index cannot be opened."""
 
 
 class NamedUpgrade(NamedTuple):

@@ -88,7 +88,11 @@ def tell(report: CheckReport) -> None:
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only show the pending steps and their estimated time.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only show the steps of the upgrade that still have to run, and their estimated time.",
+)
 @pass_settings
 def upgrade(settings: Settings, dry_run: bool) -> None:
     """Upgrade the stores of an older Shoal in batches, with an estimate of the time.

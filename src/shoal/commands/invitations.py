@@ -204,7 +204,7 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
     async def attempt() -> tuple[Offer, int]:
         nonlocal member_id
-        # Another process may have taken a use since this request began.
+        # Read the invitation again: since this request began, another process may have reserved a use of it.
         with another_request():
             offer = await _offer(writes, code)
         invitation = offer.invitation

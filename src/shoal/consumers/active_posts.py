@@ -137,7 +137,7 @@ class Activity:
 
 
 async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
-    """Remove posts from the lists of active posts. Such posts are few, so the list entry of each is read separately."""
+    """Remove posts from the lists of active posts. Callers remove few, so the list entry of each is read separately."""
     ended = []
     for id_ in post_ids:
         public = public_list(shard_of(id_))

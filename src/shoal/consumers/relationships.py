@@ -90,8 +90,8 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
     times = [assoc.time for assoc in stored.values()]
     if not times:
         return
-    # All these associations have the time of the post, so read only this time. Writing an inverse with another time again has no
-    # effect.
+    # All these associations have the time of the post, so look for inverses with this time only. An inverse with another time is
+    # overlooked and written again, which has no effect.
     arrived = await effects.graph.assoc_ranges(
         list(stored), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )

@@ -43,7 +43,7 @@ async def review_closed(effects: Effects, event: events.ReportOutcomeChanged, ma
 
 async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False) -> None:
     report = await find_object(effects.graph, Report, report_id)
-    # A report of the member's own account does not change the review of posts.
+    # Members who report their own account do not cause a review of the reported posts.
     if report is None or report.reporter_id == report.target_id:
         return
     # Write missing inverses first. If two reports are filed concurrently in two stores, the consumer that runs later then sees

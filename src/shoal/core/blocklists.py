@@ -280,11 +280,12 @@ def check_word(text: str, *, part: bool) -> str:
 
 
 def key_text(word: str, *, part: bool) -> str:
+    """Return the text that identifies the block of a word: `*word` if names that contain it are refused too, else `=word`."""
     return f"{'*' if part else '='}{word}"
 
 
 def refusing(name: str) -> Sequence[str]:
-    """Return the key texts of all blocks that would refuse a user name."""
+    """Return the identifying texts (`key_text`) of all possible name blocks that would refuse a user name."""
     word = plain(name)
     parts = {word[first:last] for first in range(len(word)) for last in range(first + LEAST_PART, len(word) + 1)}
     return [key_text(word, part=False), *(key_text(part, part=True) for part in sorted(parts))]

@@ -157,8 +157,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
 def _has_moved(batch: Batch, owns: Owns) -> bool:
     """Return whether this store no longer has a shard that it needs to commit the batch.
 
-    Only an entry of a public list may belong to another store. If an association with an inverse became pending, the inverse
-    would never be written, because no inverse is derived when a pending operation is applied.
+    It needs the acting shard, and the shard of `id1` of each association that has an inverse or is `plain`. If an association with
+    an inverse were left pending for another store, the inverse would never be written, because applying a pending operation
+    derives no inverse. Any other association (an entry of a public list) may belong to another store.
     """
     return not owns(batch.shard) or any(
         not owns(shard_of(op.id1)) for op in batch.assocs if op.plain or ASSOC_TYPES[op.atype].inverse

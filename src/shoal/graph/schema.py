@@ -148,7 +148,7 @@ REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report tha
 ACTIVE = AssocType(83, "active", counted=False)  # public list -> post; time: minute of the newest reaction
 PLACED_IN = AssocType(85, "placed_in", inverse=86, positional=True, counted=False)  # public post -> map cell
 CELL_OF = AssocType(86, "cell_of", inverse=85, positional=True, counted=False)
-DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle on another network, or email hash
+DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> their handle elsewhere, or email hash
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: times of (un)follows
 FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
@@ -305,7 +305,7 @@ def email_block_key(digest: str) -> Key:
 
 
 def name_block_key(text: str) -> Key:
-    """Return the key of a sign-up block of user names, given its key text (`core.blocklists.key_text`)."""
+    """Return the key of a block of user names, given its identifying text (`core.blocklists.key_text`)."""
     return Key(shard_of(EVERYBODY), "name_block", text)
 
 

@@ -202,7 +202,7 @@ class Upload:
         target.write(self.data)
 
     def close(self) -> None:
-        """Free the file's memory before the response is sent, for a handler that is slow for other reasons. Idempotent."""
+        """Free the memory of this upload early, when the handler has read it and still has slow work to do. Idempotent."""
         self._chunks = []
 
 

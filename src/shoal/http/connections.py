@@ -136,6 +136,8 @@ _MOST = 64
 
 
 class RequestPace:
+    """Starts requests in the order of their arrival, with a limit per event loop iteration that adapts to their duration."""
+
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
         self._waiting: deque[Callable[[], None]] = deque()

@@ -25,7 +25,7 @@ from shoal.throttled_log import ThrottledLog
 
 
 class Pace(NamedTuple):
-    """Intervals for each open stream, in seconds."""
+    """Intervals and time limits of each open stream, in seconds: heartbeats, pings, token checks, slow clients."""
 
     heartbeat: float = 15.0
     """Between heartbeats on an event stream."""

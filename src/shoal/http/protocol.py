@@ -1,4 +1,4 @@
-"""HTTP/1.1 on uvicorn with limits on connections, on the size and time of a head, and on the pace of a body.
+"""HTTP/1.1 on uvicorn with limits on connections, on the size and time of a head, and on the speed of a body.
 
 | client | response |
 |---|---|

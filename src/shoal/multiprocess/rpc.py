@@ -476,7 +476,8 @@ class Client:
         while (rest := self.link.heard_at + self._silence - loop.time()) > 0:  # noqa: ASYNC110  # the time moves
             await asyncio.sleep(rest)
         self._silent = True
-        # Messages that have arrived are still read. After that, the server cannot begin a change.
+        # Messages that arrived before this are still read, and may report that the server has begun a change. After this, it begins
+        # none, because it must first report that over this link.
         self.link.shut()
 
     def _gone(self, *, begun: bool) -> PeerGone:

@@ -297,7 +297,7 @@ MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
 _EACH = 5
-"""Maximum number of members found by one external account: the first that declared it."""
+"""Maximum number of members found by one external account or e-mail hash: those who gave it as theirs first."""
 
 MatchKind = Literal["email", "link", "name"]
 
@@ -389,7 +389,10 @@ async def _found(
 
 
 async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
-    """Return the possible matches of these handles, earliest declaration first; two reads."""
+    """Return the members who may be the owners of these handles; two reads.
+
+    First come those who gave the handle as their account elsewhere, earliest first, then those who have its user name.
+    """
     by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
     lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
     declared = [_Claim(row.id2, by_id[id_], "link") for id_, rows in lists.items() for row in rows]

@@ -35,7 +35,9 @@ def check_limit(at: Cursor) -> None:
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """Return the first `at.limit` distinct times of entries in all of these lists, in cursor order; two reads per type.
+    """Return the first `at.limit` distinct times of entries in all of these lists; two reads per type.
+
+    They are in the order in which the cursor `at` reads: newest first, unless it has `oldest_first`.
 
     The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read covers
     only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.
@@ -48,9 +50,9 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 
 async def pull_entries(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> list[Assoc]:
-    """Return the first `at.limit` entries of lists of one type, merged in cursor order; two reads.
+    """Merge lists of one type and return the first `at.limit` entries in the order of the cursor `at`; two reads.
 
-    No two entries of the lists may have equal times.
+    The order is newest first, unless the cursor has `oldest_first`. No two entries of the lists may have equal times.
     """
     found = await _pull(graph, atype, id1s, at)
     return [found[time] for time in sorted(found, reverse=not at.oldest_first)[: at.limit]]

@@ -14,7 +14,7 @@ from shoal.tagcloud.contract import DAY_MS, Day, TagRow, TagRule
 from shoal.tagcloud.heat import COLD, DAY, HALF_LIVES_MS, HOUR, NEVER, WEEK, Heat, joined, surprise, warmth
 
 ORDERS = ("all", "hour", "day", "week", "rising")
-"""By total uses, by heat in a window, and by surprise."""
+"""By total uses, by heat in a window, and by surprise: how unexpected the recent uses are."""
 WINDOWS: Mapping[str, int] = {"hour": HOUR, "day": DAY, "week": WEEK}
 LEVELS = 9
 DAYS = 8
@@ -100,7 +100,7 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
     """Return, for each of `ORDERS`, a sort key of a tag that does not change as time passes; `NEVER` if it is not ranked.
 
-    The surprise of a tag halves every six hours.
+    A surprise, the value by which `rising` sorts (`heat.surprise`), halves every six hours.
     """
     _, members, loudest = _recent(row.days, now)
     # The use of a tag by one member is never a surprise, so most tags need no further computation.
@@ -126,7 +126,11 @@ def levels(weights: Sequence[float]) -> list[int]:
 
 
 def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
-    """Return the number that determines a tag's size in an order: its uses, its surprise or its warmth."""
+    """Return the number that determines a tag's size in a cloud with this order.
+
+    It is the number of uses for `all`, for `rising` how unexpected the recent uses are (`heat.surprise`), and otherwise the warmth,
+    in which recent uses weigh more.
+    """
     if order == "all":
         return float(shown.n)
     if order == "rising":

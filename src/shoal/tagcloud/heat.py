@@ -28,7 +28,7 @@ class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def rank(self) -> float:
-        """The logarithm of the heat, by which heats compare in the same way at any time; `NEVER` for none."""
+        """The base-2 logarithm, which sorts heats correctly and does not change as time passes; `NEVER` for a heat of 0."""
         return math.log2(self.value) + self.step if self.value > 0.0 else NEVER
 
 
@@ -65,8 +65,8 @@ def surprise(day: float, week: float, members: int, loudest: float) -> float:
     """Return how unexpected today's uses of a tag are, compared with its own past and by how many members they are.
 
     The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
-    Coincidence") with o uses observed and e expected at the week's pace (plus one, so that a single use is no surprise), times
-    the fraction of uses by other members.
+    Coincidence") with o uses observed and e expected at the average rate of the week (plus one, so that a single use is no
+    surprise), times the fraction of uses by other members.
 
     Args:
         day, week: The tag's warmth in these windows.

@@ -105,7 +105,7 @@ RETENTION_SECONDS = 3_600
 
 
 class Readings(Protocol):
-    """A cache of packed rankings by id. Raises `Unavailable` if processes share it and it cannot be reached."""
+    """A cache of ranked feeds, encoded as bytes, by id. Raises `Unavailable` if processes share it and it cannot be reached."""
 
     async def keep(self, id_: int, data: bytes) -> None:
         """Store a ranking for an hour."""
@@ -115,7 +115,7 @@ class Readings(Protocol):
 
 
 class MemoryReadings:
-    """Rankings in this process, up to `most_bytes` in total; the oldest are evicted."""
+    """Ranked feeds in the memory of this process, up to `most_bytes` in total; the oldest are evicted."""
 
     def __init__(self, most_bytes: int = 16 << 20, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most_bytes

@@ -508,7 +508,7 @@ class DynamoTimelines:
         return found[:most]
 
     async def _heads(self) -> AsyncIterator[list[tuple[int, Item]]]:
-        """Iterate over pages of all members with their heads. This reads the whole table."""
+        """Yield pages of the stored timelines, each as its member and its head item. This reads the whole table."""
         more: dict[str, Any] = {}
         while True:
             answer = await self.service.call(
@@ -607,7 +607,7 @@ def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
 
 
 class DynamoReadings:
-    """Rankings that several processes share, in the table of the timelines."""
+    """Ranked feeds in the DynamoDB table of the timelines, cached for several processes."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.time) -> None:
         self._service = service

@@ -260,7 +260,7 @@ return {refused, first(1, 'GET', ARGV[1])}
 
 
 class RedisReadings:
-    """Rankings that several processes share. Their ids contain their shard, like object ids."""
+    """Ranked feeds on Redis, cached for several processes. The shard in the id of a ranking selects its server."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

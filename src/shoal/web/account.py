@@ -133,7 +133,7 @@ async def confirm(ctx: PageContext, asked: ProofForm) -> Response:
     try:
         member = await credentials.confirm(ctx.writes, asked.proof)
     except Taken:
-        return await _over(ctx, _("This address now belongs to another account."))
+        return await _over(ctx, _("This e-mail address now belongs to another account."))
     except NotAllowed as error:
         return await _over(ctx, error_text(ctx.words, error))
     except Gone:

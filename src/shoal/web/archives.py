@@ -146,7 +146,9 @@ def _amounts(words: Translated, amounts: Amounts) -> tuple[str, ...]:
         (amounts.posts, counted("%(n)s post", "%(n)s posts", amounts.posts)),
         (
             amounts.comments,
-            counted("%(n)s reply to your own posts", "%(n)s replies to your own posts", amounts.comments),
+            counted(
+                "%(n)s reply you wrote to your own posts", "%(n)s replies you wrote to your own posts", amounts.comments
+            ),
         ),
         (amounts.photos, counted("%(n)s photo", "%(n)s photos", amounts.photos)),
         (amounts.follows, counted("%(n)s member to follow", "%(n)s members to follow", amounts.follows)),

@@ -382,7 +382,7 @@ async def replay(ctx: PageContext, asked: ReplayForm) -> Response:
     ctx.check_sent(asked)
     writes = ctx.writes
     number = await jobs.replay({"store": ctx.app.store}, asked.jobs or None, writes.graph, writes.new_id, writes.actor)
-    _log.info("admin %s: replay %d parked jobs", me.id, number)
+    _log.info("admin %s: retry %d parked jobs", me.id, number)
     return ctx.go("/ops", done="replay")
 
 

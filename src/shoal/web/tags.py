@@ -96,15 +96,17 @@ def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
     words, _ = ctx.words, ctx.words.text
     if tag.recent_uses:
         yield words.counted(
-            "Used %(n)s time since yesterday, %(by)s.",
-            "Used %(n)s times since yesterday, %(by)s.",
+            "Used %(n)s time since yesterday; %(by)s.",
+            "Used %(n)s times since yesterday; %(by)s.",
             tag.recent_uses,
-            by=words.counted("by %(n)s person", "by %(n)s people", tag.members),
+            by=words.counted("%(n)s person used this tag", "%(n)s people used this tag", tag.members),
         )
     else:
         yield _("This tag has not been used since yesterday.")
     if tag.recent_uses > 1 and tag.members > 1 and tag.loudest >= _LARGE:
-        yield _("One person accounts for %(n)s %% of these uses, which count less.") % {"n": round(100 * tag.loudest)}
+        yield _("One person made %(n)s %% of these uses, so all of them count less toward trends.") % {
+            "n": round(100 * tag.loudest)
+        }
     if tag.rising:
         yield _("That is more than usual for this week, so the tag is trending.")
     else:

@@ -87,7 +87,7 @@ def settings_of(engines: StartedEngines) -> Settings:
 
 
 async def measure(engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
-    """Measure the costs of several processes, and return them by field of `Shared`, except `web_request`."""
+    """Measure a network of several processes. Return each cost by its field of `Shared`, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")

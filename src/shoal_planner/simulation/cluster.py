@@ -50,7 +50,7 @@ from shoal_planner.simulation.scenario import (
 
 
 class StoreWait(NamedTuple):
-    """For a fraction of the arrivals in a time step: the wait for their stores, and how much slower their commits are."""
+    """The delay of a fraction `share` of the arrivals in a time step: they wait `seconds`, and commits take `by` times as long."""
 
     share: float
     seconds: float

@@ -167,10 +167,10 @@ async def test_find_handles_matches_current_profile_fields() -> None:
 
 
 @in_loop
-async def test_find_handles_ignores_stale_declaration() -> None:
+async def test_find_handles_ignores_account_that_member_no_longer_gives_as_theirs() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
-        # Simulate a store where the removal of an old declaration is pending.
+        # Simulate a store in which the removal of an old `DECLARES` association is pending.
         new_id = shoal.network.writes.new_id
         batch = Batch(0)
         batch.assoc_add(ann.id, DECLARES, handle_id("harbour@mastodon.social"), new_id(0))
@@ -201,7 +201,7 @@ async def test_find_handles_excludes_undiscoverable_moderated_blocked_and_muted_
 
 
 @in_loop
-async def test_find_handles_shared_declaration_returns_first_five_members() -> None:
+async def test_find_handles_of_account_that_many_give_as_theirs_returns_first_five_members() -> None:
     async with Shoal.open("memory://") as shoal:
         me, *many = await register(shoal, "me", *(f"m{n}" for n in range(9)))
         for one in many:

@@ -213,7 +213,7 @@ async def test_list_timeline_without_replies_finds_post_older_than_650_comments(
 
 
 @in_loop
-async def test_list_pages_skip_deleted_posts_and_continue() -> None:
+async def test_conversation_notification_and_like_pages_skip_deleted_posts_and_continue() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         there = await ben.create("@ann psst", visibility=Visibility.DIRECT)

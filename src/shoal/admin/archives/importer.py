@@ -253,7 +253,7 @@ class ArchiveImport:
                 await self._wait_for_events()
 
     async def _missing(self, chunk: Sequence[int]) -> list[_Job]:
-        """Return the posts that do not exist yet or lack a part. Existing and deleted posts are counted in the report."""
+        """Return the posts of which at least one part is not imported yet. Imported and deleted posts are counted in the report."""
         records = await asyncio.to_thread(self.plan.read, chunk)
         firsts = [self._key(record, 0) for record in records]
         lasts = [self._key(record, self.slots.parts(len(record.photos)) - 1) for record in records]
@@ -369,8 +369,8 @@ class ArchiveImport:
             except Conflict:
                 continue
             except Gone:
-                # If the author was deleted, this call raises an error, which ends the import. Otherwise the part was
-                # deleted.
+                # Either the author or this part of the post was deleted. If it was the author, this call raises an error,
+                # which ends the import.
                 await access_member(self.writes.graph, self.member_id)
                 return 0
             return made.id

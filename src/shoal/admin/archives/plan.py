@@ -67,7 +67,7 @@ class DamagedPlan(Exception):
 
 
 class ArchivePlan:
-    """The posts, follows and report of an archive, stored in a folder."""
+    """The plan of an import, stored in a folder: posts, follows, and the report on the contents of the archive."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "posts"

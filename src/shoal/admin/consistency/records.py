@@ -1,8 +1,9 @@
 """Checks and repairs of single kinds of records: follow histories, agenda tickets, poll options, emoji and apps.
 
-A follow history, the times at which a follow began and ended, ends when the follow ends, and is equal at both members. Every
-object that is due at some time has a ticket, its entry in the schedule (agenda). A poll option belongs to one poll, and an emoji
-to one post. Every app is used, or is in the schedule for a later check: older versions created apps without a ticket.
+A follow history is the list of times at which a follow began and ended. Both members store one: the two are equal, and the last
+time is an end if the follow has ended. Every object that is due at some time has a ticket, its entry in the schedule (agenda). A
+poll option belongs to one poll, and an emoji to one post. Every app is used, or is in the schedule for a later check: older
+versions created apps without a ticket.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE_ON, FOLLOWED_BY, FOLLOWS
 
 _HISTORIES_AT_ONCE = 64
 _SLACK_MS = 2 * DAY_MS
-"""Additional time for which a history may exist after the retention period.
+"""Additional time for which a follow history may exist after the retention period.
 
-Histories are deleted once a day, one store after the other.
+Follow histories are deleted once a day, one store after the other.
 """
 _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
     atype.number: atype.number for atype in (FOLLOWS, FOLLOWED_BY)
@@ -73,7 +74,7 @@ class FollowHistories:
                     array_of.append(value)
 
     def compared(self, links: Links) -> Found:
-        """Return histories that do not end when their follows do, and histories that differ between the two members."""
+        """Return the follow histories whose last time contradicts the follow, and those that differ between the two members."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
@@ -118,7 +119,7 @@ class _Histories(NamedTuple):
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield histories that lack the end of an ended follow, and histories that end although the follow exists."""
+    """Yield follow histories that lack the end of an ended follow, and those that have an end although the follow exists."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -132,7 +133,7 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Yield histories that differ between the two members. Differences by age or number of entries are ignored."""
+    """Yield follow histories that differ between the two members. Differences by age or number of entries are ignored."""
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (
@@ -159,7 +160,7 @@ def _digest(moments: frozenset[int]) -> int:
 
 
 async def merge_histories(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Store the union of both members' histories for both members.
+    """Store for both members of a follow the union of the two histories that they have stored.
 
     If a follow exists and its history ends later than the follow began, the follow is ended. If a follow has ended and
     its history lacks the end, the history gets an end just after its last beginning.

@@ -336,8 +336,8 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: ticks of the ids for times before the epoch. Ids for the first days after the epoch may collide with
-        # them. `_behind`: the number of these ticks below the last id.
+        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days after the
+        # epoch must differ from them. `_behind`: the number of entries of `_older` up to the last id.
         self._older = array("q")
         self._behind = 0
 

@@ -37,8 +37,8 @@ def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
 def name_marks(keys: Iterable[Key]) -> list[int]:
     """Return the number under which a change log records each user name among these keys.
 
-    A mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect is an
-    unnecessary invalidation. Other keys have no marks, because some of them expire.
+    Such a mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect
+    is an unnecessary invalidation. Keys other than user names have no marks: some of them expire, and the log does not record that.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 

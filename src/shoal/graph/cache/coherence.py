@@ -571,8 +571,8 @@ class VersionTokenGuard:
             version = before.get(id_)
             seen = self._seen.get(id_)
             if version and version == seen:
-                # If the tokens differ, `version` was read only after the change began, and earlier cached data may belong to
-                # another version of the object.
+                # `token` is the version token that was known before this change, `version` the one that was valid when the change
+                # was marked. If they differ, data cached under `token` may be older than `version` and is invalidated.
                 if token == version:
                     exclusive.add(id_)
             else:

@@ -175,8 +175,8 @@ class RedisVersionTokens:
     def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
         self._nodes = nodes
         self._settling_seconds = settling_seconds
-        # The last seen history (replication id) of each logical shard, and the times from which the tokens of new histories are
-        # valid.
+        # The replication id that the server of each shard last reported (`history`), and the time from which the version tokens
+        # with a new replication id are valid.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
         self._reading = Batching("versions.read", self._read)
@@ -219,9 +219,9 @@ class RedisVersionTokens:
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
 
     def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
-        """Return whether the version tokens of servers with this history may be used yet.
+        """Return whether version tokens with this history (replication id) may be used yet.
 
-        Records the history for the servers of these shards.
+        Records it as the history of the servers of these shards.
         """
         before = self._histories[shards]
         if ((before != b"") & (before != history)).any() and history not in self._counts_from:

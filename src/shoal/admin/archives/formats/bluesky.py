@@ -1,10 +1,10 @@
 """Bluesky's export: the repository of an account as a CAR file, by itself or in a ZIP.
 
-A content-addressed archive (CAR v1) holds the blocks of a repository of the AT Protocol and the tree that orders its
-records. It is a header and then blocks, each with its length, its identifier (CID) and its bytes. One pass records the
-position of each block; blocks are read again as the tree needs them, so memory grows by some hundred bytes a record. The
-repository names photos by their hash and does not contain them. Files in a ZIP that are named by these hashes, as download
-programs save them, are imported.
+The AT Protocol calls the data of an account its repository. A content-addressed archive (CAR v1) holds its blocks: the
+records, and the tree that orders them. It is a header and then blocks, each with its length, its identifier (CID) and its
+bytes. One pass records the position of each block; blocks are read again as the tree needs them, so memory grows by some
+hundred bytes a record. The repository names photos by their hash and does not contain them. Files in a ZIP that are named
+by these hashes, as download programs save them, are imported.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_KEY = 1_024
 """Maximum size of a record key in bytes, as in the AT Protocol."""
 _CID_BYTES = 36
 """Size of a CID of version 1 with SHA-256 and codec DAG-CBOR or raw: `0x01 codec 0x12 0x20 digest`."""
-_DAMAGED = "file: this repository file is damaged and cannot be read"
+_DAMAGED = "file: this Bluesky export is damaged and cannot be read"
 
 
 class RepoRecord(NamedTuple):
@@ -98,7 +98,7 @@ class Repository:
             at = self._file.tell()
             cid = self._file.read(_CID_BYTES)
             if len(self._at) >= MAX_BLOCKS:
-                raise TooLarge(f"file: a repository may have at most {MAX_BLOCKS} blocks", field="file")
+                raise TooLarge(f"file: a Bluesky export may have at most {MAX_BLOCKS} blocks", field="file")
             self._at[cid] = (at + _CID_BYTES, size - _CID_BYTES)
             self._file.seek(at + size)
 
@@ -116,7 +116,7 @@ class Repository:
             raise InvalidInput(_DAMAGED, field="file")
         self._left -= size
         if self._left < 0:
-            raise TooLarge("file: the records of this repository are much larger than the file", field="file")
+            raise TooLarge("file: this Bluesky export repeats its records too often; download it again", field="file")
         self._file.seek(at)
         return _decoded(self._file.read(size))
 
