@@ -296,8 +296,10 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
         return await sheet(ctx, member, SheetState(form=await _again(ctx, member, query.again)))
     form = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
-    known = {file.id: picture_of(file) for file in await own_files(ctx, member, query.files)}
-    pictures = tuple(known.get(id_) or FileOfPost(id=id_) for id_ in query.files)
+    # Only files without a post: a link of somebody else must not bring the photos of a message into a public post.
+    asked = tuple(dict.fromkeys(query.files))[: ctx.limits.media]
+    known = {file.id: picture_of(file) for file in await own_files(ctx, member, asked) if file.unused_since}
+    pictures = tuple(known.get(id_) or FileOfPost(id=id_) for id_ in asked)
     return await sheet(ctx, member, SheetState(form=replace(form, text=text, pictures=pictures)))
 
 

@@ -11,6 +11,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.model import Role, Visibility
 from shoal.core.text import isolated
 from shoal.graph.cache.dependencies import do_not_cache
+from shoal.graph.payloads.notifications import Kind
 from shoal.i18n import LANGUAGES
 from shoal.queries import conversations, notifications
 from shoal.web.request_context import LOOK_COOKIE, PageContext, is_local
@@ -41,8 +42,8 @@ class Unread(NamedTuple):
     notifications: int = 0
     messages: int = 0
     """Number of conversations."""
-    on_icon: int = 0
-    """The number on the icon of the installed app: a message and its notification count once."""
+    on_icon: int | None = None
+    """The number on the icon of the installed app, where a message and its mention count once; None if it is not known."""
 
 
 class Appearance(NamedTuple):
@@ -119,8 +120,11 @@ async def unread_of(ctx: PageContext) -> Unread:
     except Unavailable:
         do_not_cache()
         return _NOTHING
-    direct = sum(one.entry is not None and one.entry.post.visibility is Visibility.DIRECT for one in notices)
-    return Unread(len(notices), messages, len(notices) - direct + messages)
+    direct = sum(
+        one.notice.kind is Kind.MENTION and one.entry is not None and one.entry.post.visibility is Visibility.DIRECT
+        for one in notices
+    )
+    return Unread(len(notices), messages, max(len(notices) - direct, 0) + messages)
 
 
 def _badge(number: int) -> str:

@@ -219,9 +219,10 @@ async def several(ctx: PageContext, query: NoticesQuery) -> Response:
 async def unread(ctx: PageContext, _params: None) -> Response:
     """Return the number on the icon of the installed app, which the service worker requests when it receives a push message.
 
-    For visitors it is 0: a browser may still receive messages for a session that has just ended.
+    For visitors it is 0: a browser may still receive messages for a session that has just ended. It is null if it is not known.
     """
-    return JSONResponse({"unread": (await unread_of(ctx)).on_icon}, headers={"Cache-Control": "no-store"})
+    unread = (await unread_of(ctx)).on_icon if ctx.viewer else 0
+    return JSONResponse({"unread": unread}, headers={"Cache-Control": "no-store"})
 
 
 async def dismiss(ctx: PageContext, asked: DismissForm) -> Response:

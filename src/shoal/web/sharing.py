@@ -25,23 +25,30 @@ from shoal.web import routing
 from shoal.web.compose import SheetState, begun, form_bytes, sheet
 from shoal.web.media import Refused, take_files
 from shoal.web.pending_actions import PendingAction
-from shoal.web.request_context import LogInFirst, PageContext, Text
+from shoal.web.request_context import LogInFirst, PageContext
 
+_LONGEST_TEXT = 20_000
+"""Characters of each shared text that are kept. The author shortens the rest in the form."""
 _LONGEST_PATH = 6_000
 """Characters of a URL that browsers and proxies accept for certain."""
+
+_Long = Annotated[str, Meta(max_length=1_000_000)]
+"""A text that is cut: a share has no form in which its author could correct it."""
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of `share_target` in the manifest (https://w3c.github.io/web-share-target/)."""
 
-    title: Text = ""
-    text: Text = ""
-    url: Text = ""
-    files: Annotated[tuple[Upload, ...], Meta(max_length=100)] = ()
+    title: _Long = ""
+    text: _Long = ""
+    url: _Long = ""
+    files: Annotated[tuple[Upload, ...], Meta(max_length=1_000)] = ()
 
     def in_words(self) -> str:
-        """Return title, text and link on one line each. Many apps repeat one in another, so each is kept once."""
-        parts = dict.fromkeys(filter(None, (part.strip() for part in (self.title, self.text, self.url))))
+        """Return title, text and link on one line each, cut to a bound. Many apps repeat one in another, so each is kept once."""
+        parts = dict.fromkeys(
+            filter(None, (part.strip()[:_LONGEST_TEXT] for part in (self.title, self.text, self.url)))
+        )
         return "\n".join(part for part in parts if not any(part in other for other in parts if other != part))
 
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of, with_sizes
-from shoal.core.model import HELD, Media, MediaState, Member
+from shoal.core.model import HELD, OPEN, Media, MediaState, Member
 from shoal.core.text import plain_excerpt, unaddressed
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
@@ -241,6 +241,8 @@ class PostView(msgspec.Struct, frozen=True):
     visibility: str = "public"
     spoiler: str = ""
     covered: bool = False
+    limited: bool = False
+    """Whether the post, or its share, is for fewer people than everyone."""
     shared_by: str = ""
     sharer: Face | None = None
     answers: AnsweredPost | None = None
@@ -348,6 +350,7 @@ def post_of(
         visibility=post.visibility.value,
         spoiler=post.spoiler,
         covered=is_sensitive(post, author) and bool(entry.media),
+        limited=post.visibility not in OPEN or (entry.share is not None and entry.share.visibility not in OPEN),
         shared_by=_shared_by(words, entry),
         sharer=face_of(ctx, entry.sharer.member) if entry.sharer else None,
         answers=answers,

@@ -89,8 +89,7 @@ def test_ranking_reason_for_picked_tag_names_tag_only_if_it_raises_the_post() ->
         ("friends", ReasonFacts(BALANCED, author="Ben", friends_following=1), "someone you follow follows Ben"),
         ("friends", ReasonFacts(BALANCED, author="Ben", friends_following=2), "2 people you follow follow Ben"),
         ("rising", ReasonFacts(BALANCED, rising="storm"), "#storm is trending"),
-        ("velocity", ReasonFacts(BALANCED, 1, author="Ben"), "one like or share, more than usual for Ben"),
-        ("velocity", ReasonFacts(BALANCED, 90, author="Ben"), "90 likes and shares, more than usual for Ben"),
+        ("velocity", ReasonFacts(BALANCED, 90, author="Ben"), "more reactions than usual for Ben"),
     ],
 )
 def test_ranking_reason_text_states_counts_and_names(name: str, facts: ReasonFacts, words: str) -> None:

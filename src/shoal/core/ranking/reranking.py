@@ -85,7 +85,7 @@ class Ranked(NamedTuple):
 class Diversified(NamedTuple):
     """A position in the diversified order: the row of its post, how far the post moved back, and the rule that moved it.
 
-    `lost` is negative if the post moved forward; the only rule for that is `PHOTOS`.
+    `lost` is negative if the post moved forward: by the rule `PHOTOS`, or because another rule moved posts before it back.
     """
 
     row: int
@@ -96,13 +96,14 @@ class Diversified(NamedTuple):
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
     """Diversify posts, which are given best first, and return the new order; each post appears once.
 
-    The first positions go to posts with photos (see `OPENING`), those of earlier parts first. `exploration` is the fraction of the
+    The first positions go to posts of `Part.RANKED` with photos (see `OPENING`). `exploration` is the fraction of the
     others, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any. Otherwise the posts of `Part.RANKED` come
     first, then the remaining exploring posts, and last the posts of `Part.REST`.
     """
     order = _Order(ranked, author_most)
     parts = [[row for row, candidate in enumerate(ranked) if candidate.part is part] for part in Part]
-    opening = order.open_with([row for rows in parts for row in rows if ranked[row].photos], parts[Part.RANKED])
+    with_photos = [row for row in parts[Part.RANKED] if ranked[row].photos]
+    opening = order.open_with(with_photos, parts[Part.RANKED])
     usual, exploring, rest = [order.queues([row for row in rows if row not in opening]) for rows in parts]
     for position in range(len(opening), len(ranked)):
         due = int((position + 1) * exploration) > int(position * exploration)
@@ -146,11 +147,14 @@ class _Order:
         The source rule cannot be broken in so few positions. The `usual` rows that lose a position get the rule `PHOTOS`.
         """
         left = list(reversed(rows))
+        others = set(usual).difference(rows)
         while len(self.result) < OPENING and (row := self._first(left)) is not None:
             left.remove(row)
             lost = len(self.result) - row
-            rule = PHOTOS if lost < 0 else self._broken.get(row, EXPLORATION)
-            self.result.append(Diversified(row, lost, rule if lost else ""))
+            rule = self._broken.get(row, EXPLORATION) if lost > 0 else ""
+            if lost < 0 and any(other < row for other in others):
+                rule = PHOTOS
+            self.result.append(Diversified(row, lost, rule))
             self._move_window(row)
         opening = {one.row for one in self.result}
         last = max(opening, default=0)

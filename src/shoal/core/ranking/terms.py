@@ -383,13 +383,8 @@ def _rising(_value: float, facts: ReasonFacts) -> ReasonWords:
 
 
 def _velocity(_value: float, facts: ReasonFacts) -> ReasonWords:
-    if facts.reactions and facts.author:
-        return counted(
-            "one like or share, more than usual for %(name)s",
-            "%(n)s likes and shares, more than usual for %(name)s",
-            facts.reactions,
-            name=facts.author,
-        )
+    if facts.author:
+        return ReasonWords("more reactions than usual for %(name)s", names={"name": facts.author})
     return ReasonWords("the post gets more reactions than usual for its author")
 
 

@@ -2,6 +2,12 @@
 // that is for a visitor or another member.
 const HOME = "home", POSTS = 20, PICTURES = 5, EDGE = 640, PAUSE = 1000, AGE = 3 * 86_400_000;
 const drawn = new WeakMap();
+// The member of this page, until they log out or another tab shows a page for another viewer.
+let over = false;
+document.addEventListener("forget-drafts", () => (over = true));
+const viewers = window.BroadcastChannel && new BroadcastChannel("viewer");
+viewers?.addEventListener("message", ({ data }) => (over ||= data !== viewer()));
+const viewer = () => document.getElementById("navigation").dataset.viewer;
 
 // The photo as loaded, small, in a URL.
 function small(image) {
@@ -20,7 +26,8 @@ function copied(article) {
   const copy = article.cloneNode(true);
   const loaded = [...article.querySelectorAll("img")].map((one, n) => n < PICTURES && one.complete && one.naturalWidth && small(one));
   copy.querySelectorAll("img").forEach((one, n) => (loaded[n] ? (one.src = loaded[n]) : one.remove()));
-  copy.querySelectorAll("form, video, audio, canvas").forEach((one) => one.remove());
+  // The quoted parent of a reply may be for fewer people than the reply.
+  copy.querySelectorAll("form, video, audio, canvas, q.answered").forEach((one) => one.remove());
   for (const one of copy.querySelectorAll("a, img, [style]")) for (const name of ["href", "srcset", "style"]) one.removeAttribute(name);
   copy.querySelectorAll("time").forEach((one) => (one.textContent = new Date(one.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })));
   return copy.outerHTML;
@@ -29,7 +36,7 @@ function copied(article) {
 async function keep(feed, path) {
   // Without posts for followers: their authors can withdraw them from a reader, but not from a device without a connection.
   const articles = [...feed.querySelectorAll(":scope > article:not([data-limited])")].slice(0, POSTS);
-  const headers = { at: feed.dataset.at, viewer: document.getElementById("navigation").dataset.viewer };
+  const headers = { at: feed.dataset.at, viewer: viewer() };
   await (await caches.open(HOME)).put(path, new Response(articles.map(copied).join(""), { headers }));
 }
 
@@ -37,18 +44,18 @@ export default async function homecopy(element) {
   if (!window.caches) return;
   const path = `${document.body.dataset.base}/offline/posts`;
   if (element.id === "navigation") {
+    viewers?.postMessage(viewer());
     const { headers } = (await caches.match(path, { cacheName: HOME })) ?? {};
     if (headers && (headers.get("viewer") !== element.dataset.viewer || Date.now() - headers.get("at") > AGE)) caches.delete(HOME);
   } else if (!element.dataset.at) {
     // A page of the history has the time already: it may be older than the copy.
     element.dataset.at = Date.now();
-    let timer = 0, over = false;
+    let timer = 0;
     const later = () => {
       clearTimeout(timer);
       timer = setTimeout(() => over || !element.isConnected || keep(element, path), PAUSE);
     };
     element.addEventListener("load", later, true);
-    document.addEventListener("forget-drafts", () => (over = true));
     later();
   }
 }

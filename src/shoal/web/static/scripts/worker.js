@@ -48,8 +48,10 @@ addEventListener("fetch", (event) => {
 });
 
 async function count() {
-  const { unread } = await (await fetch("{base}/notifications/unread")).json();
-  await navigator.setAppBadge?.(unread);
+  const answer = await fetch("{base}/notifications/unread");
+  // A closed network sends visitors to the log-in page.
+  const unread = answer.redirected ? 0 : (await answer.json()).unread;
+  if (unread !== null) await navigator.setAppBadge?.(unread);
 }
 
 addEventListener("push", (event) => {
