@@ -84,6 +84,14 @@ def test_unread_message_has_badge_in_navigation_and_counts_once_on_icon(here: Ne
     assert visitor(here).open("/notifications/unread").answer.json() == {"unread": 0}
 
 
+def test_like_of_own_message_counts_on_icon(here: NetworkFixture) -> None:
+    quin, rosa = member(here, "quin_u"), member(here, "rosa_u")
+    sent = here.run(posts.create(here.writes, quin.id, Draft(text="@rosa_u hello", visibility=Visibility.DIRECT)))
+    here.run(reactions.like(here.writes, rosa.id, sent.id))
+    here.settle()
+    assert unread(visitor(here, "quin_u").open("/explore")) == ("1", "", "1")
+
+
 def test_unread_message_that_was_deleted_has_no_badge(here: NetworkFixture) -> None:
     pavel, _ = member(here, "pavel_u"), member(here, "olga_u")
     sent = here.run(posts.create(here.writes, pavel.id, Draft(text="@olga_u never mind", visibility=Visibility.DIRECT)))

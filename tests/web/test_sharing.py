@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 from PIL import Image
 
+from shoal.commands import media, posts
+from shoal.commands.posts import Draft
+from shoal.core.model import Visibility
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import OWNS, POSTED
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
@@ -46,6 +49,24 @@ def stored(here: NetworkFixture, member_id: int) -> tuple[int, int]:
         here.run(here.network.store.assoc_range(member_id, kind, Cursor(limit=50))) for kind in (OWNS, POSTED)
     )
     return len(owned), len(posted)
+
+
+def test_share_of_long_text_and_many_files_opens_compose_form(here: NetworkFixture) -> None:
+    member(here, "ulf")
+    page = shared(visitor(here, "ulf"), files(*(f"{n}.png" for n in range(120)), data=b"no picture"), text="a" * 30_000)
+    assert page.field("Text").text == "a" * 20_000
+    assert "A post can have up to 10 photos." in page.text
+
+
+def test_compose_link_attaches_only_files_that_no_post_has(here: NetworkFixture) -> None:
+    vera, _ = member(here, "vera"), member(here, "wim")
+    browser = visitor(here, "vera")
+    sent, free = (here.run(media.upload(here.writes, vera.id, picture())) for _ in range(2))
+    message = Draft(text="@wim for you", media=[sent.id], visibility=Visibility.DIRECT)
+    here.run(posts.create(here.writes, vera.id, message))
+    page = browser.open(f"/compose?files[]={sent.id}&files[]={free.id}&files[]={free.id}")
+    found = page.html.find_all("li", class_="picture")
+    assert [str(one["data-picture"]) for one in found if one.find("img")] == [str(free.id)]
 
 
 def test_share_of_photos_opens_compose_form_that_can_be_loaded_again(here: NetworkFixture) -> None:

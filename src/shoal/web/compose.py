@@ -296,10 +296,11 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
         return await sheet(ctx, member, SheetState(form=await _again(ctx, member, query.again)))
     form = answering(member, await entry_with_id(ctx, query.reply_to)) if query.reply_to else begun(member)
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
-    # Only files without a post: a link of somebody else must not bring the photos of a message into a public post.
     asked = tuple(dict.fromkeys(query.files))[: ctx.limits.media]
-    known = {file.id: picture_of(file) for file in await own_files(ctx, member, asked) if file.unused_since}
-    pictures = tuple(known.get(id_) or FileOfPost(id=id_) for id_ in asked)
+    own = {file.id: file for file in await own_files(ctx, member, asked)}
+    # Leave out files of posts: a link from someone else must not bring the photos of a message into a public post.
+    free = [id_ for id_ in asked if id_ not in own or own[id_].unused_since]
+    pictures = tuple(picture_of(own[id_]) if id_ in own else FileOfPost(id=id_) for id_ in free)
     return await sheet(ctx, member, SheetState(form=replace(form, text=text, pictures=pictures)))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from shoal.commands import members, posts, relationships, sessions
+from shoal.commands import members, posts, reactions, relationships, sessions
+from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.model import Member, Visibility
 from tests.api.in_memory_network import picture
@@ -197,6 +198,49 @@ def test_home_without_connection_shows_last_posts_and_no_private_ones(here: Live
         ours.context.set_offline(offline=False)
         page.get_by_role("link", name="Try again").click()
         expect(page.get_by_role("navigation").first).to_be_visible()
+
+
+def test_home_copy_contains_no_quote_of_restricted_post_and_no_restricted_share(
+    here: LiveServer, chromium: Browser
+) -> None:
+    fia, gil, hal = here.join("fia"), here.join("gil"), here.join("hal")
+    writes = here.network.writes
+    here.run(members.update_profile(writes, fia.id, ProfileChange(shows_replies=True)))
+    for follower, followee in ((fia, gil), (fia, hal), (gil, hal)):
+        here.run(relationships.follow(writes, follower.id, followee.id))
+    here.settle()
+    hidden = here.run(posts.create(writes, hal.id, Draft(text="A plan for friends", visibility=Visibility.FOLLOWERS)))
+    open_ = here.run(posts.create(writes, here.join("ida").id, Draft(text="Seen by everyone")))
+    here.run(reactions.share(writes, gil.id, open_.id, Visibility.FOLLOWERS))
+    write(here, gil, "A public reply", parent_id=hidden.id)
+    with screen(here, chromium) as ours:
+        ours.log_in("fia")
+        page = copied(ours)
+        for text in ("A plan for friends", "Seen by everyone", "A public reply"):
+            expect(page.get_by_role("main")).to_contain_text(text)
+        copy = page.evaluate("caches.match('/offline/posts').then((found) => found.text())")
+    assert "A public reply" in copy
+    assert "A plan for friends" not in copy
+    assert "Seen by everyone" not in copy
+
+
+def test_home_copy_is_not_written_by_tab_of_former_member(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium) as ours:
+        ours.log_in("ann")
+        page = copied(ours)
+        ours.context.clear_cookies()
+        begun = here.run(sessions.begin(here.network.writes, named(here, "cyd")))
+        ours.context.add_cookies([{"name": "shoal_login", "value": begun.text, "url": here.url}])
+        other = ours.context.new_page()
+        other.goto(f"{here.url}/explore")
+        until(page, f"({_HAS_COPY}).then((found) => !found)")
+        # A photo of the old page finishes loading, and its timer runs at once.
+        page.evaluate("""async () => {
+          window.setTimeout = (act) => void act();
+          document.getElementById("feed").dispatchEvent(new Event("load"));
+          await (await caches.open("after")).put("/", new Response(""));
+        }""")
+        assert not page.evaluate(_HAS_COPY)
 
 
 @pytest.mark.parametrize("ending", ["log out", "session ended", "other member", "age"])
