@@ -98,7 +98,10 @@ def _fork(module: str, request: Mapping[str, object], descriptors: Sequence[int]
             connection = _template(module)
             socket.send_fds(connection, [len(body).to_bytes(4, "big")], descriptors)
             connection.sendall(body)
-            return int.from_bytes(connection.recv(4), "big")
+            pid = int.from_bytes(connection.recv(4), "big")
+            if not pid:
+                raise OSError(f"no process was forked for {module}: see standard error")
+            return pid
         finally:
             libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 

@@ -40,7 +40,8 @@ def _serve(connection: socket.socket) -> None:
         reading, writing = os.pipe()
         if between := os.fork():
             os.close(writing)
-            answer = os.read(reading, 4)
+            # Empty if the fork ended before it wrote its process ID.
+            answer = os.read(reading, 4).ljust(4, b"\0")
             os.waitpid(between, 0)
             connection.sendall(answer)
             for descriptor in (reading, *descriptors):
