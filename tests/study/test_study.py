@@ -251,7 +251,7 @@ def test_placement_study_source_activity_overrides_zipf_law() -> None:
 def test_placement_study_that_disagrees_with_server_placement_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Md5Levels.place
     monkeypatch.setattr(Md5Levels, "place", lambda self, batch: right(self, batch)[::-1])
-    with pytest.raises(AssertionError, match="place a name differently"):
+    with pytest.raises(AssertionError, match="compute different MD5 buckets"):
         studied([batch_of(["frunk"])], schemes=("md5",))
 
 
