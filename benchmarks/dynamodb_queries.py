@@ -131,7 +131,7 @@ class Counted(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """The requests of a use case in a process with empty caches, and once more."""
+    """The requests of a use case in a process with empty caches, and when it is repeated."""
 
     cold: Counted
     warm: Counted

@@ -75,7 +75,7 @@ def build(app_parts: AppParts) -> ASGIApp:
 
 
 def application(app_context: AppContext, *, https: bool, gate: Gate | None = None) -> ASGIApp:
-    """Return the web application of a network. With `https`, browsers are told to use only HTTPS for this host (HSTS).
+    """Return the web application of a network. With `https`, responses contain the HSTS header.
 
     Without a `gate`, a gate is created from the settings.
     """

@@ -79,7 +79,7 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[tuple[int, int, int], ...]
     """A member, a post and a time each."""
     hero: int
-    """The member as whom any visitor of the demo may log in."""
+    """The member account that visitors of the demo use."""
     messages: tuple[PlannedMessage, ...] = ()
     """Direct messages between the hero and other members."""
     saved: tuple[int, ...] = ()

@@ -217,7 +217,7 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days. Posts of these days are ranked, for the members who were active in them."""
+    """Number of past days. Posts of these days are ranked, for members active in that time."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Number of positions of each feed that are compared, from the first."""
@@ -238,9 +238,9 @@ class ReplayReport(msgspec.Struct, kw_only=True):
     """Whether all activity was read. If not, more members may have been active."""
     sampled: int
     own_recipe: int
-    """Number of members of the sample who are left out because they chose a recipe themselves."""
+    """Number of sampled members excluded because they chose a recipe themselves."""
     ranking_off: int
-    """Number of members of the sample who are left out because they turned ranking off."""
+    """Number of sampled members excluded because they turned ranking off."""
     nothing_to_rank: int
     """Number of members of the sample for whom the chosen days contain no post."""
     figures: ReplayFigures

@@ -55,7 +55,7 @@ class Period(NamedTuple):
 
 
 class Held(NamedTuple):
-    """The number of members of a cohort who were active in one period."""
+    """The number of active members of a cohort in one period."""
 
     began: int
     members: int

@@ -129,7 +129,7 @@ def rank() -> None:
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Number of past days: their posts are ranked for the members who were active in them.",
+    help="Number of past days. Posts of these days are ranked, for members active in that time.",
 )
 @click.option(
     "--members",

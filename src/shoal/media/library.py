@@ -330,7 +330,7 @@ class _Wait(NamedTuple):
 class Workshop:
     """Runs background tasks of a `MediaLibrary`, such as conversions. A task has a number and never runs twice concurrently.
 
-    Waiting tasks are scheduled fairly: the next member is the one who was served longest ago.
+    Waiting tasks are scheduled fairly: the member served longest ago is next.
     """
 
     def __init__(self, library: MediaLibrary, at_once: int = _AT_ONCE) -> None:
@@ -338,7 +338,7 @@ class Workshop:
         self._at_once = at_once
         self._works: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, _Wait] = {}
-        # The first member is the one who was served longest ago.
+        # The first member was served longest ago.
         self._served: dict[int, None] = {}
         self._closed = False
 

@@ -73,7 +73,7 @@ async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = Fal
 
 
 async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
-    """Set the login cookie on the response. A member who was logged in before in this browser is logged out."""
+    """Set the login cookie on the response, and log out the previous member of this browser."""
     if ctx.browser.login:
         await sessions.leave(ctx.writes, ctx.browser.login)
     if ctx.viewer is not None and ctx.viewer.id != begun.token.member_id:

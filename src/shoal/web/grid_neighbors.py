@@ -59,7 +59,7 @@ def _pages() -> Trie[_GridPage]:
 
 
 async def neighbors_of(ctx: PageContext, grid: str, post: PostView) -> Neighbors:
-    """Return the neighbors of a post in the grid at a path; none for a visitor who has reached the rate limit of pages.
+    """Return the neighbors of a post in the grid at a path; none for a visitor at the rate limit of pages.
 
     Costs the reads of the page at that path and, for the last post of that page, the reads of the next page. The limit counts
     both as if the visitor had opened them.

@@ -153,7 +153,7 @@ class _Visitor(NamedTuple):
 
     member: Member | None = None
     half: Member | None = None
-    """The member who has entered their password, but not yet their second factor."""
+    """The member, if a second factor is still required."""
     ways: SecondWays | None = None
     """The second factors available to `half`."""
     error_text: str = ""

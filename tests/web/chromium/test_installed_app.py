@@ -149,7 +149,7 @@ def test_badge_on_icon_counts_unread_and_is_cleared_when_read(here: LiveServer, 
         page.get_by_role("main").get_by_role("link", name="the key").click()
         until(page, "badges.at(-1) === 0")
         expect(page.locator("#messages .badge")).to_have_count(0)
-        # A message that arrives meanwhile appears in the navigation of the open page.
+        # A new message appears in the navigation of the open page.
         write(here, eli, "@dee the other key", visibility=Visibility.DIRECT)
         until(page, "badges.at(-1) === 1")
         expect(page.locator("#messages .badge")).to_contain_text("1")

@@ -296,7 +296,7 @@ _Marks = npt.NDArray[np.uint32]
 
 
 def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
-    """Return the encoded record of seen posts after each of these posts was viewed once more, in this order."""
+    """Add one view of each of these posts, in order, to a record of seen posts, and return its encoded form."""
     times = dict(zip(*_entries(data), strict=True))
     latest = [int(mark) for mark in _marks(list(dict.fromkeys(ids)))]
     retained = {mark: min(times.get(mark, 0) + 1, MOST_TIMES) for mark in reversed(latest)}

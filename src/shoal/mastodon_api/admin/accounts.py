@@ -118,7 +118,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
 async def _account_page(
     context: Context, params: AccountsQuery | AccountsQueryV2, states: Sequence[MemberState], roles: frozenset[Role]
 ) -> object:
-    """List the members who are in all of these states and have one of these roles. An empty set of roles allows every role."""
+    """List the members in all of these states with one of these roles; an empty set of roles allows any role."""
     inviter = params.invited_by if isinstance(params, AccountsQueryV2) else ""
 
     def test(member: Member) -> bool:

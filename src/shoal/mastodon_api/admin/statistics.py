@@ -162,7 +162,7 @@ MeasureKey = Literal[
 class _Series(NamedTuple):
     """A number for each day, and a number for the whole period.
 
-    A member who was active on two days counts once in the whole period.
+    A member active on two days counts once in the whole period.
     """
 
     days: Sequence[int]
