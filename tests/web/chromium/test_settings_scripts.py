@@ -77,6 +77,21 @@ def test_view_transitions_interrupting_each_other_report_no_error(here: LiveServ
         page.wait_for_timeout(200)
 
 
+def test_view_transition_during_change_of_window_size_reports_no_error(here: LiveServer, chromium: Browser) -> None:
+    with screen(here, chromium) as ann:
+        page = ann.log_in("ann")
+        ann.open("/settings")
+        page.evaluate("""() => {
+          window.change = Promise.withResolvers();
+          window.transition = document.startViewTransition(() => window.change.promise);
+        }""")
+        page.wait_for_timeout(100)
+        page.set_viewport_size({"width": 700, "height": 500})
+        page.wait_for_timeout(100)
+        page.evaluate("() => { window.change.resolve(); return window.transition.finished; }")
+        assert page.evaluate("window.transition.ready.then(() => '', (error) => error.name)") == "InvalidStateError"
+
+
 def test_settings_menu_and_navigation_stay_in_place_on_all_pages(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         ann.log_in("ann")

@@ -24,7 +24,8 @@ function look(within) {
   for (const element of within.querySelectorAll?.("[data-behavior]") ?? []) start(element);
 }
 
-// A change during a view transition skips the rest of it. htmx does not handle that rejection, and browsers would report an error.
+// Another change or a new window size skips the rest of a view transition. htmx does not handle that rejection, and browsers would
+// report an error.
 // With reduced motion, there are no transitions.
 const glide = document.startViewTransition?.bind(document);
 const isStill = () => document.documentElement.classList.contains("look-still") || matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -36,7 +37,7 @@ if (glide) {
     }
     const transition = glide(change);
     transition.ready.catch((error) => {
-      if (error.name !== "AbortError") throw error;
+      if (!(error instanceof DOMException)) throw error;
     });
     return transition;
   };
