@@ -195,7 +195,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; return the one of them that belongs to another store, or None."""
+    """Apply an operation and its inverse. If one of the two belongs to another store, return it instead of applying it."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
@@ -258,10 +258,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the begin or end of a follow to its history, even if the stored association wins. Returns the association to store.
+    """Record the begin or end of a follow in its history, even if `op` is too old to be applied. Return the association to store.
 
-    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so
-    no list contains it.
+    A deleted association has the history in its own tombstone, and a live one in a tombstone of the type `history`, which
+    appears in no list.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)

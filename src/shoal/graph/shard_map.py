@@ -42,9 +42,9 @@ class ShardMap(NamedTuple):
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, shards: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
-        """Return the next version, in which these shards are moved from store `a` to store `b`.
+        """Return the next version of the map, in which these shards have moved from store `a` to store `b`.
 
-        If `returns`, store `b` had them before.
+        `returns` means that the move undoes an earlier one from `b` to `a`.
         """
         chosen = dict.fromkeys(shards, a)
         owners = tuple(b if shard in chosen else owner for shard, owner in enumerate(self.owners))
@@ -214,7 +214,7 @@ _CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS = 200, 1.0
 
 
 def round_seconds(stores: int) -> float:
-    """Return the interval at which a process asks all stores for events, including those that have not reported any."""
+    """Return the interval at which a process polls all stores for events, even if they have not reported any."""
     return min(stores / _CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS)
 
 
@@ -322,7 +322,7 @@ class Side(Protocol):
         """Delete these journal entries, because their rows were copied to the other store."""
 
     async def holds_others(self, shards: Sequence[int]) -> bool:
-        """Return whether the store has rows of other shards."""
+        """Return whether the store has rows of shards that are not in `shards`."""
 
     async def wipe(self, shards: Sequence[int]) -> int:
         """Delete every row of these shards. Returns their number."""
@@ -337,9 +337,9 @@ class Side(Protocol):
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these shards, and the names of the rows that the journal of pending changes names.
+        """Return a digest of the rows of these shards, and the keys of the rows in the journal of pending changes.
 
-        The digest excludes these named rows.
+        The digest excludes the rows in the journal.
         """
 
     async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
@@ -357,7 +357,7 @@ class Side(Protocol):
         """Hand over the shards and publish the new map, atomically. Returns False if they are no longer frozen."""
 
     async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
-        """Allow writes to the shards that the newest map assigns to this store, after at most `seconds`."""
+        """Let this store accept writes, within `seconds`, to the shards that the newest map assigns to it."""
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within the last `seconds`, use an older version of the map."""

@@ -481,7 +481,7 @@ async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def lifespan(receive: Receive, send: Send) -> None:
-    """Acknowledge the lifespan messages. The network is opened and closed by its owner."""
+    """Acknowledge the messages of the ASGI lifespan protocol. The caller opens and closes the network."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})

@@ -234,9 +234,9 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys by which a client's connections are counted.
+    """Return the keys under which a client's connections are counted: its address and, for IPv6, its site.
 
-    Each key has a limit, given as a multiple of the limit per address.
+    With each key comes its limit, as a multiple of the limit per address.
     """
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)

@@ -95,7 +95,7 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema of an object. If the schema lists alternatives, return the alternative that is an object."""
+    """Return the schema itself or, if it is a list of alternatives, the alternative that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 

@@ -74,7 +74,7 @@ class Browser:
 
     @property
     def sends_itself(self) -> bool:
-        """Whether the browser itself sent the request, as for an address that was typed, and no page did."""
+        """Whether the user caused the request directly, such as by typing the URL (`Sec-Fetch-Site: none`)."""
         return self._site == "none"
 
     def _mac(self) -> bytes:

@@ -85,7 +85,7 @@ async def check_own_version(connection: asyncpg.Connection) -> None:
 
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
-    """Apply the versions after `found`, in the open transaction."""
+    """Apply the migrations after schema version `found`, in the open transaction."""
     await _check_sessions(connection, ledger)
     for number, migration in enumerate(ledger.migrations[found:], found + 1):
         for part in migration.parts:
@@ -145,7 +145,7 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
 
 
 async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the indexes of the versions after `found` that are missing on existing tables.
+    """Return the indexes that migrations after schema version `found` create on existing tables, and that do not exist yet.
 
     An invalid index, whose build was interrupted, counts as missing.
     """

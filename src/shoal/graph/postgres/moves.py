@@ -26,7 +26,7 @@ from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, ShardStat
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
-# A heartbeat is repeated a moment later, so it need not wait for the disk.
+# A lost heartbeat does no harm, because the next one follows shortly: do not wait for the disk.
 _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
 
 

@@ -259,8 +259,8 @@ class PrimaryFinder:
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error to raise if no host can be used, with the reasons.
 
-        The cause of the error has the details, which the caller shows when the store is first opened. Afterwards, a lasting
-        failure or a server that answers and is not the primary is logged, once for each reason.
+        The cause of the error has the details, which the caller shows when the store is first opened. Later failures are logged,
+        once for each reason, if they are permanent or if a server answers that is not the primary.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (

@@ -130,8 +130,8 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# Rows of shards that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
-# previous one ended, past the dead index entries of the rows that were just deleted.
+# Rows of shards that are being moved are skipped: the target store deletes them. A page starts at the time at which the
+# previous one ended, so that it does not read the dead index entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association

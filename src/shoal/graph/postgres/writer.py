@@ -116,7 +116,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Return the keys that the group reads but does not change in effect, with the revisions that they must still have."""
+    """Return the keys that the group reads and leaves unchanged, with the revisions that they must still have at the commit."""
     seen = [
         name
         for name in touched.keys

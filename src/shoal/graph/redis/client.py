@@ -82,7 +82,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call of a script. `at` has the indexes of its keys among all keys of the request."""
+    """The result of a script on one server. `at` has the indexes of the keys of this call among all keys of the request."""
 
     at: NDArray[np.intp]
     result: Any
@@ -119,7 +119,7 @@ class _Server:
 
 
 class Nodes:
-    """The servers of a URL, connected on demand.
+    """The Redis servers of a URL, connected on demand.
 
     The URL is `redis://host:port/db`, with several `host:port` if a primary has replicas, or `redis+cluster://host:port,host:port`
     for a Redis Cluster. `rediss` uses TLS.
@@ -219,7 +219,7 @@ class Nodes:
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
     ) -> tuple[PartialAnswer, NDArray[np.intp]]:
-        """Make one call; return its result, and the indexes of keys that the server refused because another server has them."""
+        """Run a script on one server. Return its result, and the indexes of the keys that belong to another server."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
@@ -478,7 +478,7 @@ class Batching(Generic[Item, Answer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
-        """Return the result for one item. The call is completed even if the caller is cancelled."""
+        """Return the result of `act` for this item. The batch is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)

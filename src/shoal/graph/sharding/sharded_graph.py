@@ -422,7 +422,7 @@ class ShardedGraph:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """Load one part of an import; each store accepts or refuses its own rows (see `Loading`)."""
+        """Store a chunk of an import. Each store stores either all rows of the chunk that belong to it, or none (see `Loading`)."""
         parts = part.by_store(np.array(self._owners))
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in parts.items()]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):

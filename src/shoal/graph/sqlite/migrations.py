@@ -157,7 +157,7 @@ class _Upgrading:
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
-        """Upgrade in one transaction, at most about a batch of rows, while other processes wait; return whether work is left."""
+        """Process about one batch of rows, in a transaction that blocks other writers. Return whether rows are left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_position(self._connection, path, self._migrations)
@@ -189,7 +189,7 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
-            # The maximum is needed because some walks delete the rows that they have processed.
+            # If the walk deletes the rows that it processes, the table has fewer rows than the upgrade has processed.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 

@@ -205,8 +205,8 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
-    # them.
+    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes omit them, so that sweeps do
+    # not read them.
     Migration(
         (
             TableIndex("association_sweepable", f"association (time) WHERE {_SWEEPABLE}"),
@@ -247,7 +247,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """A table with list entries: the index to use, the value of `alive` in these entries, and the column that orders them."""
+    """A table of list entries: the index to use, the value of `alive` in live entries, and the column of their order."""
 
     table: str
     using: str

@@ -65,9 +65,7 @@ def _weight(made: bytes) -> int:
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether a status includes the post's custom data.
-
-    It does for the author, and otherwise if the data has at most `data` bytes.
+    """Return whether the status of a post includes its custom data: always for the author, else up to `data` bytes.
     """
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
@@ -84,7 +82,7 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 
 
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
-    """Insert the emoji reactions of a post before the end of the last piece of JSON."""
+    """Insert the emoji reactions of a post before the closing brace of its JSON, which is the end of the last piece."""
     if entry.emoji:
         found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
@@ -158,7 +156,7 @@ class Presenter:
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries with the matches of the viewer's filters of all contexts."""
+        """Return the entries, each with the filters of the viewer that match it, whatever their context."""
         return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:

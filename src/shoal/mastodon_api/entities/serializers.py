@@ -48,7 +48,7 @@ from shoal.queries.tags import Featured
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """URLs below one root."""
+    """Creates the URLs of pages, objects and files of this server, all below `root`."""
 
     root: str
     """`https://example.org`, without a trailing slash."""
