@@ -88,7 +88,7 @@ class Resolution:
 class Touched:
     """The keys of all rows that a group of batches reads.
 
-    `histories` are rows with recorded follow times. If the group does not change such a row, the commit need not check it.
+    `histories` are rows with follow times. The commit checks such a row for concurrent changes only if the group changes it.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")
@@ -142,7 +142,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         name = (key.key.space, key.key.name)
         if key.alive:
             if key.until and known.keys.get(name) == (key.id, 0):
-                # A permanent key stays permanent when it is reserved again.
+                # A permanent key stays permanent when it is reserved again with an expiry.
                 continue
             known.keys[name] = changes.keys[name] = (key.id, key.until)
         elif known.keys.get(name, (0, 0))[0] == key.id:
@@ -226,8 +226,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins: associations that keep their time count their changes in the data. For types with a
-    history, a deletion wins instead: its data is the history, which may temporarily be longer in this store than in another.
+    At equal times the greater data wins, because an association that keeps its time when it changes counts its changes in the
+    data. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a while.
     """
     if op.time != stored.time:
         return op.time > stored.time

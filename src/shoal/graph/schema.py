@@ -49,7 +49,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
-    - `ended_listed`: tombstones can be listed by time, as live associations can.
+    - `ended_listed`: tombstones can be listed by the time of the deletion, as live associations can by their time.
     - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps it in
       the index of the list, and reads only that.
     """

@@ -64,7 +64,7 @@ class ShardMap(NamedTuple):
 
     @classmethod
     def from_plain(cls, version: int, stored: Mapping[str, Any]) -> ShardMap:
-        # Version 0.2 stored a list of the owners of the 64 data sources, and data sources in `moved` and `left`.
+        # Version 0.2 stored data sources instead of shards: a list of their 64 owners, and their numbers in `moved` and `left`.
         parts = stored.get("shards") or {str(source): store for source, store in enumerate(stored["owners"])}
         owners, moved, left = (_by_shard(each) for each in (parts, stored["moved"], stored["left"]))
         return cls(tuple(stored["stores"]), tuple(owners[shard] for shard in range(SHARDS)), version, moved, left)
@@ -82,7 +82,7 @@ def _by_shard(owners: Mapping[str, int]) -> dict[int, int]:
 
 
 class _Encoded:
-    """The newest encoded map: a process sends it to all stores at once, and encoding it takes milliseconds."""
+    """A cache of the newest encoded map: a process sends it to all stores at once, and encoding it takes milliseconds."""
 
     def __init__(self) -> None:
         self._known: ShardMap | None = None
@@ -108,7 +108,7 @@ def from_json(version: int, stored: str) -> ShardMap:
 
 
 def first_map(store: str | Mapping[str, str]) -> ShardMap:
-    """Return the map from the settings: one store for everything, or ranges. Raises `ValueError`."""
+    """Return the map from the setting `store`: one URL for all shards, or a URL for each range. Raises `ValueError`."""
     if isinstance(store, str):
         return ShardMap((store,), (0,) * SHARDS)
     urls = parse_shard_map(store)
@@ -247,7 +247,7 @@ class RowNames:
 
     @classmethod
     def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
-        """Return the row keys in journal entries. An entry is a kind, three numbers, a key space and a key name."""
+        """Return the row keys in journal entries. An entry is a row kind and the parts of a key, of which unused ones are None."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
             # A key has as many parts as its kind needs; the others are empty.
@@ -305,7 +305,7 @@ class Side(Protocol):
     async def mark(
         self, shards: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """Mark shards as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
+        """Mark shards as `copying`, `frozen` or `away`. If `seconds` is given, their state returns to `copying` after that time."""
 
     async def end(self, shards: Sequence[int]) -> None:
         """Delete the states and the journal entries of these shards."""

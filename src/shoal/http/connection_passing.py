@@ -156,7 +156,7 @@ class OwnerPassing(Passing):
 
 
 class ReaderPassing(Passing):
-    """The decisions of a reader process: it serves what it can, and passes other requests to the owner's slot."""
+    """The decisions of a reader process: it serves the routes in `routes`, and passes other requests to the owner process."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         super().__init__(routes, balance, send)

@@ -136,7 +136,7 @@ _MOST = 64
 
 
 class RequestPace:
-    """Starts requests in the order of their arrival, with a limit per event loop iteration that adapts to their duration."""
+    """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration."""
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
@@ -146,7 +146,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call `request` in this iteration of the event loop or in a later one."""
+        """Start a request in this iteration of the event loop or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True

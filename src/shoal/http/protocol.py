@@ -220,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start measuring a request with the newest piece of data, in which the request begins."""
+        """Begin the measurement of a request's head at the newest piece of received data, in which the request begins."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 

@@ -89,7 +89,7 @@ def _method(function: Callable[..., Any]) -> Method | None:
 
 
 def nouns_of(thing: object) -> dict[str, type]:
-    """Return, by attribute, the classes of an object's attributes that have methods of their own, such as `handle.lists`."""
+    """Return the attributes of an object that are library objects, such as `handle.lists`: their names and classes."""
     return {name: type(value) for name, value in vars(thing).items() if name[0] != "_" and _is_noun(type(value))}
 
 

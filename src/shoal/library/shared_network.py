@@ -123,7 +123,7 @@ class SharingSession:
             except PeerGone:
                 if not resumes:
                     raise
-                # The next owner does not know this position, so it reports that items may have been missed.
+                # The position is invalid in the next owner process, which therefore reports that items may have been missed.
                 call = _resumed(call, _position(call))
             else:
                 return
@@ -172,7 +172,7 @@ class SharingSession:
             except Unavailable as error:
                 self._reason = str(error)
             except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
-                # The caller reports these errors: a `ValueError` names an invalid setting.
+                # A `ShoalError`, or a `ValueError` for an invalid setting, is not logged, because the caller reports it.
                 if not isinstance(error, ShoalError | ValueError):
                     _log.exception("cannot open the shared store")
                 self._broken = error

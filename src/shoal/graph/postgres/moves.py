@@ -304,6 +304,6 @@ class _Stream:
             self._broken = True
             raise
         finally:
-            # The reading side may be waiting for space in the queue.
+            # Empty the queue: the task that reads from the source may be waiting for space in it.
             while not self._queue.empty():
                 self._queue.get_nowait()

@@ -184,7 +184,7 @@ class PrimaryFinder:
             raise self._refused(errors)
         host, connection = opened
         if not self._histories.note(self._name, connection.history, self._address):
-            # Another task has found a newer server since.
+            # While this task was connecting, another task found a newer primary.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
         self._last, _last_logged[self._address] = host, ""

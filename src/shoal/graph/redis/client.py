@@ -311,7 +311,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """Ask the servers for the cluster topology, which concurrent callers share. `seen` is the outdated topology."""
+        """Return a newer topology than `seen`. Concurrent callers share one request to the servers."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:

@@ -182,8 +182,8 @@ class RedisVersionTokens:
         self._reading = Batching("versions.read", self._read)
         self._beginning = Batching("versions.begin", self._begin)
         self._ending = Batching("versions.end", self._end)
-        # Changes whose end could not be reported: by object, and beyond `_PENDING_OBJECTS` by shard, each with the token of the
-        # last change.
+        # The objects whose change is committed but could not be reported, with the token of the last change. Beyond
+        # `_PENDING_OBJECTS` objects, only their shards are stored.
         self._pending: dict[int, bytes] = {}
         self._pending_shards: dict[int, bytes] = {}
         self._reporting: asyncio.Task[None] | None = None

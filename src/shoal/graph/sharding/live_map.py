@@ -193,7 +193,7 @@ class LiveMap:
             except ShoalError:
                 _log.debug("%s does not confirm the shard map", shown_url(url))
             except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more
-                _log.exception("following the shard map failed")
+                _log.exception("cannot check the store for a newer shard map")
                 pause = _RETRY_SECONDS
             self._stir(url)
             await self._pause(pause, changed)

@@ -214,7 +214,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             "DROP INDEX association_ended; DROP INDEX displaced_ended",
         )
     ),
-    # A list is read from its index alone. In the table, the newest entries of a long list are on as many pages.
+    # This index has all columns that are read from a list. In the table, each new entry of a long list is on a different page.
     Migration(
         (
             TableIndex("association_listed", "association (id1, atype, time, id2, data, alive) WHERE alive = 1"),
@@ -280,14 +280,14 @@ _BY_TIME = (_Part("association", "INDEXED BY association_listed", 1, "time"),)
 # The entries of these lists are in two tables, which SQLite merges while reading.
 _IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
 
-# Keys: whether the type is in `BY_ID`, and whether the oldest entries come first.
+# A statement for each pair: whether the type is in `BY_ID`, and whether the oldest entries come first.
 ASSOC_RANGE = {
     (by_id, oldest_first): " UNION ALL ".join(part.range() for part in parts)
     + f" ORDER BY place {'ASC' if oldest_first else 'DESC'} LIMIT ?5"
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
     for oldest_first in (False, True)
 }
-# The results are unordered. For lists in two tables, they have up to `limit` entries from each table.
+# These results are unordered. For lists that are stored in two tables, they have up to `limit` entries of each table.
 ASSOC_RANGES = {
     (by_id, oldest_first): " UNION ALL ".join(part.ranges(oldest_first=oldest_first) for part in parts)
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))

@@ -94,7 +94,7 @@ class Writer:
         self._tasks: deque[_Task] = deque()
         self._acks: deque[int] = deque()
         self._keeps: deque[tuple[int, int, int, int]] = deque()
-        # How many tasks the last group had.
+        # The number of tasks that were committed in the last group.
         self._last = 0
         self._pending = threading.Event()
         self._closing = False
@@ -130,7 +130,7 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read before the queues, so that everything submitted before `close` is in them.
+            # Read `_closing` before the queues: if it is set, they have everything that was submitted before `close`.
             closing = self._closing
             if not self._tasks and not closing:
                 # If only acknowledgments are pending, wait for a commit in which to write them.

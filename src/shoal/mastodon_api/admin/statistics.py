@@ -233,7 +233,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # Tags are used on this server only. It counts as one server if the tag was used.
+        # Tags are used on this server only: the number of servers is 1 if the tag was used, and otherwise 0.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -306,7 +306,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return the values of a dimension by server: this server with the number, or no value if the number is 0."""
+    """Return the counts by server: `number` for this server, which is the only one; no row if it is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 

@@ -236,7 +236,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add the other sharers of a post and the reasons for its rank. They differ between pages, so they are not cached."""
+        """Add the other sharers of a post and the reasons for its rank, which are not cached because they depend on the feed."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]
