@@ -171,7 +171,9 @@ def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
     found: dict[int, AssocType] = {}
     for atype in types:
         if found.setdefault(atype.number, atype) is not atype:
-            raise ValueError(f"association types {found[atype.number]!r} and {atype!r} both have the number {atype.number}")
+            raise ValueError(
+                f"association types {found[atype.number]!r} and {atype!r} both have the number {atype.number}"
+            )
     return found
 
 

@@ -266,7 +266,7 @@ def _decode(kind: type[Any], value: Any) -> object:
 
 
 def _inline_file(text: str) -> object:
-    """Decode a Base64 `data:` URL (RFC 2397), by which a JSON body contains a file.
+    """Decode a Base64 `data:` URL (RFC 2397), in which a JSON body contains a file.
 
     Any other text is returned unchanged.
     """

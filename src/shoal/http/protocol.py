@@ -108,7 +108,7 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
         return None
     parts.append(b"\r\n")
     head = b"".join(parts)
-    # Return None if a header contains a control character, which could inject another header: uvicorn checks headers.
+    # A control character in a header could inject another header: return None, so that uvicorn checks the headers.
     return head if len(head) - len(head.translate(None, _CONTROLS)) == _LINE_END * lines else None
 
 

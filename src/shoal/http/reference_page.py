@@ -264,7 +264,7 @@ def _parameters(operation: Schema) -> str:
         for item in operation.get("parameters", ())
     ]
     if body := operation.get("requestBody"):
-        # Only the last content type, multipart, has the files.
+        # If there are several content types, only the last one, multipart, has the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, text, "", needed=needed) for name, inner, text, needed in rows_of(schema)]
     return f"<h4>Parameters</h4><table>{''.join(rows)}</table>" if rows else ""

@@ -148,7 +148,10 @@ class Values:
         return other
 
     def plain(self, value: Any) -> Any:
-        """Encode a value for another process (see `made`). Raises `TypeError` for an unknown type, `InvalidInput` for deep nesting."""
+        """Encode a value for another process (see `made`).
+
+        Raises `TypeError` for an unknown type, and `InvalidInput` if the value is nested too deeply.
+        """
         try:
             return self._plain(value)
         except RecursionError:

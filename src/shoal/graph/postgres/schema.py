@@ -112,7 +112,8 @@ _TABLES = """
 # done, no commit that had not seen it is still running.
 #
 # A promoted standby may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
-# would then acknowledge the new event with its number. So the high bits of an event number are the server's WAL timeline (`history`).
+# would then acknowledge the new event with its number. Therefore the high bits of an event number are the server's WAL timeline
+# (`history`).
 _HISTORY_OF_EVENTS = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
@@ -322,8 +323,8 @@ _SWEEPABLE = Migration(
 )
 
 # Entries of a list that were written at different times are on different pages of the table, but next to each other in its index.
-# The index suffices for pages that are known to be visible to all transactions: let vacuum mark them before a fifth of the table is
-# new.
+# PostgreSQL reads only the index for pages that vacuum has marked as visible to all transactions. By default, vacuum would run
+# only when a fifth of the table is new.
 _COVERED = Migration(
     (
         TableIndex(

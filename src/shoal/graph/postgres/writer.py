@@ -147,7 +147,7 @@ _OUTSIDE = "SHOUT"
 
 
 class _Overtaken(Exception):
-    """Nothing was stored, because rows on which the group was evaluated have changed."""
+    """Nothing was stored, because rows that the group had read were changed concurrently."""
 
 
 class _ShardsFrozen(Exception):

@@ -430,7 +430,7 @@ def _words(error: Exception) -> str:
 
 
 class ShardConnection:
-    """A connection to the server that has a shard, opened on first use and again after each failure.
+    """A connection to the Redis server that has a shard, opened on first use and again after each failure.
 
     It runs one command at a time, which may block for `seconds`.
     """

@@ -390,7 +390,7 @@ def for_rows(statement: str, count: int, width: int) -> str:
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements and values for all rows. A statement takes a power of two of rows, the largest first."""
+    """Yield statements that together take all rows, with their values. The number of rows of each is a power of two."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

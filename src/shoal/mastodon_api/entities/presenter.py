@@ -65,8 +65,7 @@ def _weight(made: bytes) -> int:
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether the status of a post includes its custom data: always for the author, else up to `data` bytes.
-    """
+    """Return whether the status of a post includes its custom data: always for the author, else up to `data` bytes."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
