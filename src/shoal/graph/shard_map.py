@@ -331,7 +331,7 @@ class Side(Protocol):
         """Copy all rows of a kind to the other store, which has none; return their number. `tell` is called with sizes in bytes."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
-        """Return the current rows with these keys; missing ones are absent."""
+        """Return the current rows with these keys. A key without a row is omitted."""
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Replace all rows with these keys by `rows`; delete the keys without a row."""

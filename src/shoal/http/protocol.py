@@ -249,7 +249,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        # In an empty context, because the idle timer would otherwise keep the request's context, and so its objects.
+        # Run in an empty context: the idle timer that this call starts would keep the objects in the context of the request alive.
         Context().run(super().on_response_complete)
         if self._clients:
             self._all.end(self._clients.pop(0))

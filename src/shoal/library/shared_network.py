@@ -135,7 +135,7 @@ class SharingSession:
         return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
 
     async def _current_side(self) -> OwnedNetwork | RemoteNetwork:
-        """Return the owner or the connection to it, waiting if there is none. Raises `Unavailable` after `patience` seconds."""
+        """Return the network if this process owns it, else the connection to its owner. Raises `Unavailable` on timeout."""
         if not self._open:
             raise RuntimeError(_CLOSED)
         if isinstance(self._side, RemoteNetwork) and self._side.client.ended.done():

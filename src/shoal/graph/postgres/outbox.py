@@ -45,7 +45,7 @@ class PostgresOutbox:
         self._claimed: set[int] = set()
         self._astray = False
         self._history = lazy.history
-        # One statement at a time: jobs that are being settled must not be claimed concurrently.
+        # One statement at a time, so that no claim reads jobs whose acknowledgment or progress is being written.
         self._lock = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()

@@ -191,9 +191,9 @@ class LiveMap:
                     continue
                 self._prepare(reply.joining)
             except ShoalError:
-                _log.debug("%s does not confirm the shard map", shown_url(url))
+                _log.debug("the heartbeat to %s failed", shown_url(url))
             except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more
-                _log.exception("cannot check the store for a newer shard map")
+                _log.exception("the heartbeats that check for a newer shard map failed")
                 pause = _RETRY_SECONDS
             self._stir(url)
             await self._pause(pause, changed)

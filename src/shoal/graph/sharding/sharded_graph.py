@@ -432,7 +432,7 @@ class ShardedGraph:
         return [(_movable(self._stores[at]), part) for at, part in rows.by_store(self._at).items()]
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each shard in its own store. Raises `InvalidInput` if a store does not know it."""
+        """Return the size of each shard in its own store. Raises `InvalidInput` if a store cannot report sizes."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

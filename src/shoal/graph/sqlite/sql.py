@@ -262,7 +262,7 @@ class _Part(NamedTuple):
     def ranges(self, *, oldest_first: bool) -> str:
         """Return SQL that reads a range of many lists.
 
-        The first entry beyond the limit bounds the scan of a list, so each list costs an index lookup and a scan.
+        For each list, an index lookup finds the first entry beyond the limit, and a scan reads the entries before it.
         """
         beyond = f"""coalesce((
         SELECT b.{self.place} FROM {self.table} AS b {self.using}

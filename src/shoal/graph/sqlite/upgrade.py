@@ -144,7 +144,7 @@ def _copy(
             put_position(connection, at._replace(done=0))
             continue
         if kinds.get(name) == "shadow":
-            # A shadow table is created with its full-text table.
+            # SQLite creates the shadow tables of a full-text table itself.
             continue
         connection.execute(statement)
         if kinds.get(name) == "table":

@@ -41,7 +41,7 @@ _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the last JSON fields of a status, which depend on the viewer. Its three counts are placeholders.
+    """Return the last JSON fields of a status, which depend on the viewer, with placeholders for its counts (`_COUNTS`).
 
     `poll` and `filtered` are JSON, or placeholders for JSON. The bits of `flags` are the viewer's actions (`_STATE`),
     whether the post is pinned, and whether the viewer is its author.
