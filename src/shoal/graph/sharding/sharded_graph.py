@@ -268,7 +268,7 @@ class ShardedGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
 
-        Events of other processes are not reported. A store that is down does not delay the others.
+        All stores are asked because they do not report events of other processes. An unreachable store does not delay the rest.
         """
         jobs: list[Job] = []
         self._first = (self._first + 1) % len(self._stores)
