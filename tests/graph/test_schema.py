@@ -10,7 +10,7 @@ from shoal.graph.schema import ASSOC_TYPES, POST_MARKS, AssocType, by_number
 
 
 def test_association_types_with_duplicate_number_are_refused() -> None:
-    with pytest.raises(ValueError, match="PINS and DEFERS have the number 32"):
+    with pytest.raises(ValueError, match="PINS and DEFERS both have the number 32"):
         by_number((ASSOC_TYPES[32], AssocType(32, "defers")))
 
 

@@ -88,7 +88,7 @@ class Resolution:
 class Touched:
     """The keys of all rows that a group of batches reads.
 
-    `histories` are rows with recorded follow times. If the group does not change such a row, the commit need not check it.
+    `histories` are rows with follow times. The commit checks such a row for concurrent changes only if the group changes it.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")
@@ -142,7 +142,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         name = (key.key.space, key.key.name)
         if key.alive:
             if key.until and known.keys.get(name) == (key.id, 0):
-                # A permanent key stays permanent when it is reserved again.
+                # A permanent key stays permanent when it is reserved again with an expiry.
                 continue
             known.keys[name] = changes.keys[name] = (key.id, key.until)
         elif known.keys.get(name, (0, 0))[0] == key.id:
@@ -195,7 +195,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; return the one of them that belongs to another store, or None."""
+    """Apply an operation and its inverse. If one of the two belongs to another store, return it instead of applying it."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
@@ -226,8 +226,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins: associations that keep their time count their changes in the data. For types with a
-    history, a deletion wins instead: its data is the history, which may temporarily be longer in this store than in another.
+    At equal times the greater data wins, because an association that keeps its time when it changes counts its changes in the
+    data. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a while.
     """
     if op.time != stored.time:
         return op.time > stored.time
@@ -258,10 +258,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the begin or end of a follow to its history, even if the stored association wins. Returns the association to store.
+    """Record the begin or end of a follow in its history, even if `op` is too old to be applied. Return the association to store.
 
-    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so
-    no list contains it.
+    A deleted association has the history in its own tombstone, and a live one in a tombstone of the type `history`, which
+    appears in no list.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)

@@ -49,7 +49,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
-    - `ended_listed`: tombstones can be listed by time, as live associations can.
+    - `ended_listed`: tombstones can be listed by the time of the deletion, as live associations can by their time.
     - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps it in
       the index of the list, and reads only that.
     """
@@ -171,7 +171,9 @@ def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
     found: dict[int, AssocType] = {}
     for atype in types:
         if found.setdefault(atype.number, atype) is not atype:
-            raise ValueError(f"association types {found[atype.number]!r} and {atype!r} have the number {atype.number}")
+            raise ValueError(
+                f"association types {found[atype.number]!r} and {atype!r} both have the number {atype.number}"
+            )
     return found
 
 
@@ -339,7 +341,7 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
 def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
     """Return the key of a member's vote in a poll. A concurrent second vote fails because the key is taken.
 
-    In a multiple-choice poll a member may vote again: `ordinal` counts these votes.
+    In a multiple-choice poll a member may vote several times: `ordinal` is the number of the vote, from 0.
     """
     return Key(shard, "vote", f"{member_id}:{poll_id}:{ordinal}" if ordinal else f"{member_id}:{poll_id}")
 
@@ -350,7 +352,7 @@ def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
-    """Return the key that reserves the id by which the reactions with one emoji on a post are counted."""
+    """Return the key that reserves an id at which the reactions to a post with one emoji are counted."""
     return Key(shard, "emoji_id", str(id_))
 
 

@@ -319,7 +319,7 @@ class _Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
-                # The error may be false: the request may have read from both servers, and one may lack data of the other.
+                # The error may be wrong, because the request may have read from the former and the new primary, whose data differ.
                 error = Unavailable("the store is failing over to its standby: try again in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self.error_page(reply, request) if _is_page(found) else reply
@@ -481,7 +481,7 @@ async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def lifespan(receive: Receive, send: Send) -> None:
-    """Acknowledge the lifespan messages. The network is opened and closed by its owner."""
+    """Acknowledge the messages of the ASGI lifespan protocol. The caller opens and closes the network."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})

@@ -252,7 +252,7 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, size: int) -> None:
-        """Count `size` more bytes of this file in the budget for loaded uploads; `close` returns them."""
+        """Record that `size` bytes were taken from the budget for loaded uploads; `close` returns them."""
         self._lender, self._reserved = self._memory.loaded, size
 
     async def load(self) -> None:

@@ -136,7 +136,7 @@ _MOST = 64
 
 
 class RequestPace:
-    """Starts requests in the order of their arrival, with a limit per event loop iteration that adapts to their duration."""
+    """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration."""
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
@@ -146,7 +146,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call `request` in this iteration of the event loop or in a later one."""
+        """Start a request in this iteration of the event loop or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True
@@ -234,9 +234,9 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys by which a client's connections are counted.
+    """Return the keys under which a client's connections are counted: its address and, for IPv6, its site.
 
-    Each key has a limit, given as a multiple of the limit per address.
+    With each key comes its limit, as a multiple of the limit per address.
     """
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)

@@ -198,7 +198,7 @@ def refusal(message: str, struct: type[Any]) -> InvalidInput:
 
     If a field is missing, the error is `Malformed`, as in Mastodon.
     """
-    # The message may quote the value, which may look like a path.
+    # Take the last occurrence: the message may quote a value that contains the same text.
     text, at, path = message.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (message, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):

@@ -134,7 +134,7 @@ class _Clearable:
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form encodes an empty dictionary as a dictionary with empty values.
+        # A form clears a dictionary by sending its fields empty. `_fix` omits them, so that the dictionary is empty.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
@@ -266,7 +266,7 @@ def _decode(kind: type[Any], value: Any) -> object:
 
 
 def _inline_file(text: str) -> object:
-    """Return the file in a `data:` URL in Base64 (RFC 2397), the form of files in JSON.
+    """Decode a Base64 `data:` URL (RFC 2397), in which a JSON body contains a file.
 
     Any other text is returned unchanged.
     """
@@ -365,7 +365,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the tree has a value at these keys. If it has, a new value starts the next dictionary of a list."""
+    """Return whether the tree has a value at this path. In a list of dictionaries, a repeated path begins the next dictionary."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):

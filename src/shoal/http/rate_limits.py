@@ -122,7 +122,7 @@ def _rule(name: str, text: str) -> RateRule:
 
 
 class Limiter(Protocol):
-    """Counts requests by the rules of their classes."""
+    """Counts the requests of each caller, and limits them by the rule of their class."""
 
     @property
     def classes(self) -> frozenset[str]:
@@ -225,7 +225,7 @@ def address_prefix(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def site_key(address: str) -> str:
-    """Return the /48 prefix of the `address_key` of an IPv6 address, the size of a site; other keys are unchanged."""
+    """Return the /48 prefix, the size of a site, for the `address_key` of an IPv6 address. Other keys are unchanged."""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
     except ValueError:
@@ -247,7 +247,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` shared by processes, each with one table of machine words: this process writes `tables[slot]`."""
+    """A `Limiter` shared by several processes. Each counts in its own table in shared memory; this one writes `tables[slot]`."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class SharedLimiter:
             self._mine[index + 1] -= 1
 
     def _index(self, first: int, whom: int, now: int) -> int:
-        """Return the index of a caller's entry in this table: the existing one, or else that of the entry that expires first."""
+        """Return the index of a caller's entry in this process's table. If it has none, return the entry that expires first."""
         mine = self._mine
         indexes = range(first, first + 2 * _WAYS, 2)
         for index in indexes:

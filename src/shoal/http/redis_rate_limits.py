@@ -70,7 +70,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # The fallback limiter counts in the same dictionary, so it contains the refusals of both limiters.
+        # Both limiters count in this dictionary: this one, and `_alone`, its replacement while Redis is unavailable.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)

@@ -57,7 +57,7 @@ def raw(made: bytes) -> Any:
 
 
 def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
-    """Return the first ASGI message of a response with this JSON, or of a 304."""
+    """Return the ASGI message `http.response.start` for JSON `content`, or for a 304 without a body."""
     headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
     if status == NOT_MODIFIED:
         headers = list(more)

@@ -286,11 +286,11 @@ class ReadsForYou(Acting):
         )
 
     async def feedback(self) -> Feedback:
-        """Return all feedback by author and tag, and the picked tags."""
+        """Return the member's feedback on authors and tags, and the tags picked as interests."""
         return (await personalization_of(self._reads.graph, self.id)).feedback
 
     async def forget_all_feedback(self) -> None:
-        """Reset all feedback. Picked tags stay."""
+        """Reset all feedback. The tags picked as interests stay."""
         await ranking.forget_taps(self._writes, self.id)
 
     async def mark_seen(self, *posts: AnyPost) -> None:

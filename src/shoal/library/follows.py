@@ -55,7 +55,7 @@ class SeesPeople(Seeing):
 
 
 class Relates(Acting):
-    """Actions toward other members, and the member's own lists of them."""
+    """Actions of a member toward other members, such as follows, mutes and blocks, and lists of the members concerned."""
 
     async def follow(
         self,

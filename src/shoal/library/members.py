@@ -46,7 +46,7 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Return the total likes and shares of a member's posts, among those the viewer may find. Raises `NotFound`, `Gone`."""
+        """Return the total likes and shares of the posts of a member that the viewer may find. Raises `NotFound`, `Gone`."""
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await member_queries.received(self._reads, self._viewer, member.id)
 

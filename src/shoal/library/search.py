@@ -36,7 +36,7 @@ class Searches(Seeing):
     async def directory(
         self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0
     ) -> list[Profile]:
-        """List discoverable members, ordered by their last post or (`new`) by when they joined.
+        """List discoverable members, ordered by their last post (`active`) or by when they joined (`new`).
 
         Raises `Unavailable`.
         """

@@ -41,10 +41,10 @@ class MailSender:
         return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
-        """Queue a task that writes and sends a mail, and return a future that is done when the task is.
+        """Queue a task that writes and sends a mail. Return a future that is done when the task is.
 
-        The call and the future raise `NotYet` if the queue is full, or during the backoff after a failure of the server or of
-        this mail.
+        The call and the future raise `NotYet` if the queue is full, and during the backoff after a failure of the server or of
+        the mail `number`.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 

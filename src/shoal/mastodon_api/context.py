@@ -343,7 +343,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status from which the caller has removed a reaction, even if the caller may no longer see it. Raises `NotFound`."""
+    """Return a status after the caller removed a reaction to it, even if the caller may no longer see it. Raises `NotFound`."""
     entry = await hydrate_taken_back(context.app.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")

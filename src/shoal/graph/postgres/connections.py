@@ -234,7 +234,7 @@ class ConnectionPool:
             raise refused from error
         else:
             if self._finder.is_stale(connection):
-                # A former primary answered. The new primary lacks anything that the former one stored now.
+                # The statement was run by a former primary: if it wrote anything, the new primary does not have it.
                 connection.terminate()
                 raise _lost(reads=reads)
             return answer
@@ -294,7 +294,7 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    # Remove the prefix, because `SET LOCAL default_...` would only affect the next transaction.
+    # Set `transaction_read_only` instead of `default_transaction_read_only`, which only affects later transactions.
     return "; ".join(
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
         for name, value in settings.items()

@@ -26,7 +26,7 @@ from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, ShardStat
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
-# A heartbeat is repeated a moment later, so it need not wait for the disk.
+# A lost heartbeat does no harm, because the next one follows shortly: do not wait for the disk.
 _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
 
 
@@ -304,6 +304,6 @@ class _Stream:
             self._broken = True
             raise
         finally:
-            # The reading side may be waiting for space in the queue.
+            # Empty the queue: the task that reads from the source may be waiting for space in it.
             while not self._queue.empty():
                 self._queue.get_nowait()

@@ -50,7 +50,7 @@ class Owner:
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
-        # Set when the watch task must not wait any longer.
+        # Set to end a pause of the task `_watch` early.
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:
@@ -153,7 +153,7 @@ class Owner:
             await self._back_off(_BEAT_SECONDS)
             return
         connection.terminate()
-        # Termination listeners run only in a later iteration of the event loop.
+        # Call `_lost` at once: asyncpg calls termination listeners only in a later iteration of the event loop.
         self._lost(connection)
 
     async def _answers(self, connection: PrimaryConnection) -> bool:

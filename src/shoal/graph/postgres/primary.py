@@ -184,7 +184,7 @@ class PrimaryFinder:
             raise self._refused(errors)
         host, connection = opened
         if not self._histories.note(self._name, connection.history, self._address):
-            # Another task has found a newer server since.
+            # While this task was connecting, another task found a newer primary.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
         self._last, _last_logged[self._address] = host, ""
@@ -259,8 +259,8 @@ class PrimaryFinder:
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error to raise if no host can be used, with the reasons.
 
-        The cause of the error has the details, which the caller shows when the store is first opened. Afterwards, a lasting
-        failure or a server that answers and is not the primary is logged, once for each reason.
+        The cause of the error has the details, which the caller shows when the store is first opened. Later failures are logged,
+        once for each reason, if they are permanent or if a server answers that is not the primary.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (

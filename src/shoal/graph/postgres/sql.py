@@ -68,7 +68,7 @@ ASSOC_GET = """
     SELECT atype, id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
 ASSOC_ENDED = ASSOC_GET.replace("AND alive", "AND NOT alive")
-# A statement names the types of the index that it uses: the planner does not compare a parameter with the condition of an index.
+# A statement lists the types of the partial index that it uses, because the planner cannot prove this from a parameter.
 OF_INDEX = {True: f"IN {COVERED_TYPES}", False: f"NOT IN {COVERED_TYPES}"}
 _RANGE = """
     SELECT id2, time, data FROM shoal.association
@@ -88,7 +88,7 @@ _RANGES = """
         WHERE id1 = w.id1 AND atype = $2 AND atype {} AND alive AND time < $3 AND time > $4
         ORDER BY time DESC, id2 DESC LIMIT $5
     ) AS a"""
-# Keys: whether the type is `covered`, and whether the oldest entries come first.
+# A statement for each pair: whether the type is `covered`, and whether the oldest entries come first.
 ASSOC_RANGE, ASSOC_RANGES = (
     {
         (covered, oldest_first): statement.format(types).replace("DESC", "ASC" if oldest_first else "DESC")
@@ -130,8 +130,8 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# Rows of shards that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
-# previous one ended, past the dead index entries of the rows that were just deleted.
+# Rows of shards that are being moved are skipped: the target store deletes them. A page starts at the time at which the
+# previous one ended, so that it does not read the dead index entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association

@@ -273,8 +273,8 @@ class PostgresGraph:
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
     """Return, for each list, the ranks of the requested times.
 
-    Each row has a list, the position of a time (from 1), the number of entries after a block, and how many of these are not newer
-    than the time.
+    `rows` are the result of `ranks.RANKS` or `ranks.WALKED`: a list, the position of a time (from 1), and two counts of entries,
+    whose difference is the rank.
     """
     found = {id1: [0] * times for id1 in id1s}
     for id1, rank, behind, within in rows:

@@ -116,7 +116,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Return the keys that the group reads but does not change in effect, with the revisions that they must still have."""
+    """Return the keys that the group reads and leaves unchanged, with the revisions that they must still have at the commit."""
     seen = [
         name
         for name in touched.keys
@@ -147,7 +147,7 @@ _OUTSIDE = "SHOUT"
 
 
 class _Overtaken(Exception):
-    """Nothing was stored, because rows on which the group was evaluated have changed."""
+    """Nothing was stored, because rows that the group had read were changed concurrently."""
 
 
 class _ShardsFrozen(Exception):
@@ -171,7 +171,7 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # Replacing or deleting an object means that the object exists, so such a batch is not presumed new.
+        # A batch that replaces or deletes an object is not presumed new, because that object exists.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def shards(self) -> set[int]:
@@ -198,7 +198,7 @@ class Writer:
         self.overtaken = 0
 
     def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[PendingInverses]:
-        """Commit a batch; the result is its pending inverses for other stores."""
+        """Commit a batch. The result is its pending inverses for other stores. `settles`: the caller will apply them."""
         future: asyncio.Future[PendingInverses] = asyncio.get_running_loop().create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
@@ -249,7 +249,7 @@ class Writer:
         answers = await self._answers(tasks)
         for task in tasks:
             self._busy -= task.written
-        # Remove this group first, so that it does not count when the next one is started.
+        # Remove this group from the running ones before `_start`, which limits their number.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
         for task, result in zip(tasks, answers, strict=True):
@@ -293,8 +293,8 @@ class Writer:
                 return await self._commit(tasks, presuming=attempt == 0)
             except _Overtaken:
                 if attempt == 0 and any(task.presumed_new for task in tasks):
-                    # Most likely a row that was presumed new exists already. Nothing was stored, so load the rows and retry at
-                    # once.
+                    # Most likely a row that was presumed new, and therefore not loaded, exists. Nothing was stored: load all rows
+                    # and retry at once.
                     continue
                 self.overtaken += 1
                 await asyncio.sleep(_jitter(attempt))

@@ -82,7 +82,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call of a script. `at` has the indexes of its keys among all keys of the request."""
+    """The result of a script on one server. `at` has the indexes of the keys of this call among all keys of the request."""
 
     at: NDArray[np.intp]
     result: Any
@@ -119,7 +119,7 @@ class _Server:
 
 
 class Nodes:
-    """The servers of a URL, connected on demand.
+    """The Redis servers of a URL, connected on demand.
 
     The URL is `redis://host:port/db`, with several `host:port` if a primary has replicas, or `redis+cluster://host:port,host:port`
     for a Redis Cluster. `rediss` uses TLS.
@@ -219,7 +219,7 @@ class Nodes:
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
     ) -> tuple[PartialAnswer, NDArray[np.intp]]:
-        """Make one call; return its result, and the indexes of keys that the server refused because another server has them."""
+        """Run a script on one server. Return its result, and the indexes of the keys that belong to another server."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
@@ -311,7 +311,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """Ask the servers for the cluster topology, which concurrent callers share. `seen` is the outdated topology."""
+        """Return a newer topology than `seen`. Concurrent callers share one request to the servers."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:
@@ -430,7 +430,7 @@ def _words(error: Exception) -> str:
 
 
 class ShardConnection:
-    """A connection to the server that has a shard, opened on first use and again after each failure.
+    """A connection to the Redis server that has a shard, opened on first use and again after each failure.
 
     It runs one command at a time, which may block for `seconds`.
     """
@@ -478,7 +478,7 @@ class Batching(Generic[Item, Answer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
-        """Return the result for one item. The call is completed even if the caller is cancelled."""
+        """Return the result of `act` for this item. The batch is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)

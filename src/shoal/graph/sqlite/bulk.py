@@ -126,7 +126,7 @@ class SqliteSnapshot:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             check_own_version(self._reading, path, sql.MIGRATIONS)
-            # This connection blocks writers, and writes one row at the end of the backup.
+            # This connection blocks writers (`hold`), and stores the backup key at the end of the backup (`note`).
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
             undo.pop_all()
@@ -174,7 +174,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the backup key in a separate transaction, between commits of the server."""
+        """Store the row of the backup key in a separate transaction."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))

@@ -49,7 +49,7 @@ class DerivedFile:
         self._reader = ThreadPoolExecutor(1, f"shoal-{self.name}")
 
     def _prepare(self, path: Path, undo: ExitStack) -> None:
-        """Open additional resources of a subclass, and register their cleanup with `undo`."""
+        """Override to open further resources for the file at `path`, and to register their cleanup with `undo`."""
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:

@@ -110,7 +110,7 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
     """Count the rows of a table, up to a limit. A table that an earlier migration will create counts as empty."""
     if not _has(connection, table):
         return 0
-    # Table names are constants.
+    # No SQL injection is possible: table names are constants.
     (rows,) = connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT ?)", (limit,)).fetchone()  # noqa: S608
     return int(rows)
 
@@ -153,11 +153,11 @@ class _Upgrading:
         self._migrations = migrations
         self._progress = progress
         self._batch_rows = batch_rows
-        # Counted once in a run: counting the rows of a table reads all of it.
+        # The number of rows of each part, counted only once because a count reads the whole table.
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
-        """Upgrade in one transaction, at most about a batch of rows, while other processes wait; return whether work is left."""
+        """Process about one batch of rows, in a transaction that blocks other writers. Return whether rows are left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_position(self._connection, path, self._migrations)
@@ -189,7 +189,7 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
-            # The maximum is needed because some walks delete the rows that they have processed.
+            # If the walk deletes the rows that it processes, the table has fewer rows than the upgrade has processed.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
@@ -213,7 +213,7 @@ def walk(
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
-    # Table and column names are constants.
+    # No SQL injection is possible: table and column names are constants.
     last = connection.execute(
         f"SELECT {names} FROM {part.table} WHERE {behind} ORDER BY {names} LIMIT 1 OFFSET ?",  # noqa: S608
         (*after, limit - 1),

@@ -88,9 +88,10 @@ _PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 def ranks(
     read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
 ) -> tuple[dict[int, list[int]], set[int]]:
-    """Return the ranks (see `Reader.assoc_ranks`), and the lists of which more than `most` entries remain to be counted one by one.
+    """Return the ranks (see `Reader.assoc_ranks`), and the lists with too few blocks for their ranks to be correct.
 
-    The ranks of those lists are wrong: divide them into blocks, or call again with a larger `most`.
+    At most `most` entries of a list are counted one by one. If more are in no block, call `divide` for the list, or call
+    `ranks` again with a larger `most`.
     """
     found = {id1: [0] * len(times) for id1 in id1s}
     overfull: set[int] = set()
@@ -107,9 +108,9 @@ def ranks(
 
 
 def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
-    """Put entries that are in no block into blocks; return whether more such entries remain.
+    """Create blocks for entries of a list that are in no block yet. Return whether more such entries remain.
 
-    With `afresh`, all blocks of the list are rebuilt if entries with older times have made one too large.
+    With `afresh`, all blocks of the list are rebuilt if late insertions have made one too large.
     """
     pair = (id1, atype.number)
     if afresh and write.execute(_OVERFULL, (*pair, OPEN)).fetchone():

@@ -70,7 +70,7 @@ class SqliteGraph:
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
-        # Numbers of events that were acknowledged before they were claimed, and may still be in the file.
+        # Numbers of events after `_claimed` that are already acknowledged or parked: a claim that still reads them must skip them.
         self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
@@ -255,7 +255,7 @@ class SqliteGraph:
         count = int(await self._write(unpark))
         self._early.difference_update(seqs)
         for job in given:
-            # Jobs before the last claim are not read again, unless the store is reopened.
+            # Claims only read jobs after `_claimed`, so return the earlier ones to the queue here.
             if job.seq <= self._claimed:
                 self._leases.put_back(job._replace(attempt=0), 0.0)
         self._woken()

@@ -88,13 +88,13 @@ class Writer:
         self._connection = connection
         self._owns = owns
         self._wake = wake
-        # Keys of associations that the group touches and that are in the table `displaced`.
+        # Keys of associations that the current group of batches reads or writes and that are stored in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._tasks: deque[_Task] = deque()
         self._acks: deque[int] = deque()
         self._keeps: deque[tuple[int, int, int, int]] = deque()
-        # How many tasks the last group had.
+        # The number of tasks that were committed in the last group.
         self._last = 0
         self._pending = threading.Event()
         self._closing = False
@@ -130,7 +130,7 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read before the queues, so that everything submitted before `close` is in them.
+            # Read `_closing` before the queues: if it is set, they have everything that was submitted before `close`.
             closing = self._closing
             if not self._tasks and not closing:
                 # If only acknowledgments are pending, wait for a commit in which to write them.
@@ -169,7 +169,7 @@ class Writer:
         try:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
-            # Do not retry the batches one by one: a batch could conflict with its own stored changes.
+            # Do not retry the batches one by one: if one was stored, a second attempt could conflict with it.
             answers = [copied(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
@@ -220,7 +220,7 @@ class Writer:
             if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
                 self._seq = seq
                 raise
-            # After a failed sync the log may contain the group, and recovery may restore it.
+            # After a failed sync, the write-ahead log may contain the transaction, and a recovery may restore it.
             raise OutcomeUnknown(_UNKNOWN) from error
         return answers
 
@@ -323,7 +323,7 @@ def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlit
 
 
 def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Return all rows of a statement, run on the event loop, and record it in the current request's trace."""
+    """Run a statement on the event loop, return all its rows, and record it in the trace of the current request."""
     record = recording()
     if record is None:
         return connection.execute(statement, values).fetchall()

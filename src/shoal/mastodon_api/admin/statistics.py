@@ -128,11 +128,11 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if subject.domain.lower() == app_context.at.netloc.lower():
-            raise InvalidInput(f"{key}: this is the local server; use the other keys", field=key)
+            raise InvalidInput(f"{key}: the domain is that of this server: use the keys without a server", field=key)
 
 
 class FigureQuestion(NamedTuple):
-    """A request for measures or dimensions, with the data to compute them from."""
+    """The parameters of a request for statistics (measures or dimensions), and the data to compute them from."""
 
     app_context: AppContext
     figures: Figures
@@ -181,7 +181,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         here = _of_tag(key, await tags.of(tag, period), period)
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
-        # The measure is about another server, and there are no remote accounts.
+        # A measure of another server is always 0, because this server has no remote accounts.
         subjects.check_elsewhere(key, app_context)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
@@ -233,7 +233,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # Tags are used on this server only. It counts as one server if the tag was used.
+        # Tags are used on this server only: the number of servers is 1 if the tag was used, and otherwise 0.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -284,7 +284,7 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
-            # The dimension is about another server, and there are no remote accounts.
+            # A dimension of another server has no values, because this server has no remote accounts.
             subjects.check_elsewhere(key, app_context)
             return []
 
@@ -294,7 +294,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return a value for each app: its name, and its number of posts. Deleted apps are included."""
+    """Return each app, including deleted apps, with its number of posts."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -306,7 +306,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return the values of a dimension by server: this server with the number, or no value if the number is 0."""
+    """Return the counts by server: `number` for this server, which is the only one; no row if it is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 

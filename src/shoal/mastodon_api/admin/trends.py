@@ -126,7 +126,7 @@ async def _denied(app_context: AppContext) -> list[str]:
 
 
 async def _named(app_context: AppContext, text: str) -> str:
-    """Return the tag with this name or id. An id is a hash of a name, so only listed tags can be found by their id."""
+    """Return the tag with this name or id. An id is a hash, so it is only found among tags that are denied or in the cloud."""
     if not text.isdecimal():
         try:
             return check_tag(text)

@@ -48,7 +48,7 @@ from shoal.queries.tags import Featured
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """URLs below one root."""
+    """The root URL and the domain of this server, and the URLs of its pages, objects and files."""
 
     root: str
     """`https://example.org`, without a trailing slash."""
