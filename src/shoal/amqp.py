@@ -137,7 +137,7 @@ class Link:
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because the channels or consumers differ from those that `prepare` created."""
+        """Reconnect, so that `prepare` creates all channels and consumers again."""
         self._renewal.set()
 
     @property

@@ -540,7 +540,7 @@ _MOST_HELD = 4 * 1024 * 1024
 
 
 class _StreamBuffer:
-    """The write-only file without positions into which a streamed ZIP is written. It buffers bytes until they are sent."""
+    """The file object into which a streamed ZIP is written. It buffers bytes until they are sent, and cannot seek."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

@@ -247,7 +247,7 @@ class ReplayReport(msgspec.Struct, kw_only=True):
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    # Separate caches, so that sampled members do not evict the interests of current viewers from the server's caches.
+    # Use separate caches, so that sampled members do not evict current viewers from the caches of the server.
     reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS

@@ -91,7 +91,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add a row in its encoding, which is equal in all stores."""
+        """Count a row and add its hash. Its encoding is the same in all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
@@ -195,10 +195,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return the store, checked to be one whose rows can be exported and imported.
-
-    Raises `InvalidInput` for another kind of store.
-    """
+    """Return the store. Raises `InvalidInput` unless all its rows can be exported and imported."""
     if not isinstance(store, Movable):
         raise InvalidInput("this kind of store does not support moving a network")
     return store

@@ -186,7 +186,7 @@ _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to create. `begun` is true if the first part of the post exists."""
+    """A post to create, and comments for photos beyond the limit of a post. `begun` is true if the post exists."""
 
     position: int
     record: ArchivedPost

@@ -104,7 +104,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
     """Return the ids of the entries that only the timeline or only its definition has.
 
-    The value is true if the timeline lacks the entry.
+    The flag next to an id is true if the timeline lacks the entry.
     """
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)

@@ -336,8 +336,8 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days after the
-        # epoch must differ from them. `_behind`: the number of entries of `_older` up to the last id.
+        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days
+        # after the epoch must differ from them. `_behind`: the number of entries of `_older` up to `_last`.
         self._older = array("q")
         self._behind = 0
 
@@ -348,7 +348,7 @@ class OrderedIds:
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the id after the previous id, for a photo or a further part of the same post."""
+        """Return an id directly after the last one, for a photo of the same post, or a comment with more photos."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:

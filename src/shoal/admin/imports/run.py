@@ -127,7 +127,8 @@ class _Import:
                 )
         with summary.timed("consequences"):
             await network.settle(_PATIENCE_SECONDS)
-            # Timelines that were read during the import lack the new follows (see `admin/imports/follows.py`).
+            # Discard cached followers and timelines: those read during the import lack the new follows (see
+            # `admin/imports/follows.py`).
             await network.effects.followers.changed(EVERYBODY)
             await network.timelines.clear()
         if begun:
