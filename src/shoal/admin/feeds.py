@@ -217,7 +217,7 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days. Posts of these days are ranked, for members active in that time."""
+    """Number of past days. The posts of these days are ranked, for members who were active in these days."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Number of positions of each feed that are compared, from the first."""

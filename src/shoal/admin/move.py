@@ -254,7 +254,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target, in step with the scan of the source. Rows without information, such as counts of 0, are skipped."""
+    """A scan of the target, parallel to that of the source. It skips rows without information, such as counts of 0."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind

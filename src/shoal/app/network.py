@@ -190,7 +190,7 @@ async def open_network(
     """
     async with AsyncExitStack() as stack:
         if role is ProcessRole.WEB and background:
-            # Pages and JSON need the names of places at once: read them now rather than in the event loop.
+            # The first requests need the names of places. Read them now, in a thread, to keep the event loop free.
             await asyncio.to_thread(gazetteer.installed)
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
@@ -350,7 +350,7 @@ def _timelines(settings: Settings, host_process: HostProcess | None) -> Timeline
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """Start background tasks. When `stack` is closed, they stop in reverse order."""
     settings = network.settings
-    # Upkeep and due tickets make durable changes, so they use the uncached graph.
+    # Deletion of old entries and processing of the schedule make durable changes, so they use the uncached graph.
     lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,

@@ -150,7 +150,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Keep a reader registered in its slot until the reader disconnects, which cancels this request."""
+        """Keep a reader registered under its process number until it disconnects, which cancels this request."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return

@@ -69,7 +69,7 @@ class Slots:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position`, which is stored in `parts` parts."""
+        """Return the id of photo `number` of the post at `position`. `parts` counts the post and its comments."""
         return self._ids[self._first[position] + parts + number]
 
 

@@ -150,7 +150,7 @@ class ArchivePlan:
             and len(self.handles) <= MOST_HANDLES
             and len(self.followees) <= MOST_HANDLES
         ):
-            raise DamagedPlan("the plan is inconsistent")
+            raise DamagedPlan("the saved plan is inconsistent")
 
     def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
         """Read an archive and return its report. `on_progress` is called with the number of posts read so far.

@@ -270,7 +270,7 @@ async def constant(
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return how a tag's counts in the cloud differ from a recount, by uses, days and spellings; empty if they are equal."""
+    """Return how a tag's counts in the cloud differ from a recount: total, by day and by spelling; empty if equal."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: counts for day, counts in stored.days.items() if day >= horizon()}

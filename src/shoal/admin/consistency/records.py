@@ -74,7 +74,7 @@ class FollowHistories:
                     array_of.append(value)
 
     def compared(self, links: Links) -> Found:
-        """Return the follow histories whose last time contradicts the follow, and those that differ between the two members."""
+        """Return the follow histories that contradict the follow, and those that differ between the two members."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
@@ -97,7 +97,7 @@ class _Histories(NamedTuple):
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge the two parts of a history: the tombstone of the follow, and that of its history type (`AssocType.history`)."""
+        """Merge each history from its two tombstones: one of the follow's type, and one of type `AssocType.history`."""
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -133,7 +133,10 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Yield follow histories that differ between the two members. Differences by age or number of entries are ignored."""
+    """Yield follow histories that differ between the two members.
+
+    Differences are ignored if they may be due to the limits on the age and the number of entries.
+    """
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (

@@ -206,8 +206,7 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows within one millisecond stay in file order. Their ticks do not determine the order, because ticks start again
-    after 1,024 rows.
+    Follows within one millisecond stay in file order, because the ticks within a millisecond restart every 1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -267,10 +266,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """List entries that are ready to be stored, with counts.
-
-    The counts are those of the entries in their file, of duplicates, and of rejected follows.
-    """
+    """List entries that are ready to be stored, the numbers of entries and of duplicates, and the rejected follows."""
 
     part: LoadPart
     entries: int

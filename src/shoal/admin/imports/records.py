@@ -387,7 +387,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post, its rejected tags, the number of accepted tags, and whether the text was shortened or cleaned."""
+    """The text for an imported post, rejected tags, the number of accepted tags, and whether the text was changed."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -397,10 +397,7 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record followed by its tags, within `limit` characters as the length of a post is counted.
-
-    If that is too long, the text is shortened; the tags are not.
-    """
+    """Return the text of a record followed by its tags. If they exceed `limit` (a post's length), shorten the text."""
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
     body = as_text(ended)
