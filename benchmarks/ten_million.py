@@ -227,9 +227,7 @@ def main() -> None:
         help="engine of the store: an SQLite file, or two PostgreSQL servers",
     )
     options.add_argument("--acts", nargs="+", choices=ACTS, default=list(ACTS), help="operations to measure")
-    options.add_argument(
-        "--evict", action="store_true", help="evict the files from the page cache before each measurement"
-    )
+    options.add_argument("--evict", action="store_true", help="first evict the files of the store from the page cache")
     chosen = options.parse_args()
     words = ("ten_million", "" if chosen.engine == "sqlite" else chosen.engine, "evicted" if chosen.evict else "")
     report = Report(" ".join(filter(None, words)), chosen.size)

@@ -251,7 +251,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare all rows that the journal does not name in both stores. Return the number of compared rows."""
+        """Compare the rows of both stores, except rows with changes in the journal. Return the number of compared rows."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.shards)
         there = await work.b.digest_but(work.shards, changing)

@@ -350,7 +350,7 @@ def _timelines(settings: Settings, host_process: HostProcess | None) -> Timeline
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """Start background tasks. When `stack` is closed, they stop in reverse order."""
     settings = network.settings
-    # Deletion of old entries and processing of the schedule make durable changes, so they use the uncached graph.
+    # `Upkeep` and `Agenda` make durable changes, so they use the uncached graph.
     lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,

@@ -211,7 +211,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association with a new object must have: the id of this object, `id1` or `id2`."""
+    """Return the time that an association implied by an object must have: the id of this object, `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
