@@ -251,7 +251,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare the rows of both stores, except rows with changes in the journal. Return the number of compared rows."""
+        """Compare the rows of both stores, except those with changes in the journal. Return how many were compared."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.shards)
         there = await work.b.digest_but(work.shards, changing)

@@ -387,7 +387,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of an imported post, its rejected tags, the number of accepted tags, and whether it was cut or cleaned."""
+    """The text of an imported post, rejected tags, the number of accepted tags, and whether it was cut or cleaned."""
 
     text: str
     refused_tags: list[tuple[str, str]]
