@@ -268,7 +268,7 @@ def main() -> None:
         "--viewers",
         type=int,
         default=1_000,
-        help="maximum number of authors who become viewers in the measurement of photos",
+        help="maximum number of authors who are also viewers in the measurement of photos",
     )
     options.add_argument(
         "--liking", type=int, default=10, help="number of members who also like photos by calling the Python library"

@@ -290,7 +290,7 @@ def main() -> None:
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")
     recording = acts.add_parser("record")
-    recording.add_argument("name", choices=_UNITS, help="name of the load and of the written file")
+    recording.add_argument("name", choices=_UNITS, help="the load to profile; the output file gets its name")
     recording.add_argument(
         "--checkout", type=Path, default=REPOSITORY, help="checkout of Shoal whose server is profiled"
     )

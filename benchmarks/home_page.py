@@ -152,7 +152,7 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[100, 10_000, 1_000_000],
-        help="numbers of posts of the measured networks, in the same order",
+        help="numbers of posts of the measured networks, in the order of --members",
     )
     options.add_argument(
         "--cold-members",

@@ -275,7 +275,7 @@ def main() -> None:
         "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
     )
     options.add_argument(
-        "--cold", type=int, default=15, help="number of readers whose page is read in a process that has just started"
+        "--cold", type=int, default=15, help="number of readers who read a page in a process that has just started"
     )
     options.add_argument(
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
@@ -285,7 +285,7 @@ def main() -> None:
         "--rounds",
         type=int,
         default=50,
-        help="number of pages read for each reader in each of the three states of a warm process",
+        help="number of pages read for each reader and cache state, in a process that has been running for a while",
     )
     chosen = options.parse_args()
     report = Report("shared_home", chosen.size)

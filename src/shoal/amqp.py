@@ -95,7 +95,7 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """The time to reconnect if a queue still refuses messages (event loop clock), and the seconds until the next attempt."""
+    """When to reconnect if a queue still refuses messages (event loop clock), and the next waiting time in seconds."""
 
     until: float
     seconds: float
@@ -137,7 +137,7 @@ class Link:
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because the channels or consumers differ from those that `prepare` created."""
+        """Reconnect, so that `prepare` creates all channels and consumers again."""
         self._renewal.set()
 
     @property
@@ -147,8 +147,8 @@ class Link:
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel of this connection.
 
-        Raises `Unavailable` if the connection breaks before. The client library would then leave some tasks waiting and
-        cancel others; callers of this method do not notice that.
+        Raises `Unavailable` if the connection breaks first. The client library alone would leave some tasks waiting and
+        cancel others.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
@@ -322,7 +322,7 @@ _FORGOTTEN_SECONDS = 60.0
 
 
 class Roll(NamedTuple, Generic[T]):
-    """The replies to a liveness query, and the number of consumers that did not reply and may still have messages."""
+    """The replies to a liveness query, and the number of consumers that did not reply but may still be processing."""
 
     answers: list[T]
     silent: int

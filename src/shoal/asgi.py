@@ -38,7 +38,7 @@ def asgi_app(shoal: Shoal) -> ASGIApp:
 
 
 class _Mounted:
-    """Delegates to one application for each root URL of the network. An application is created on first use."""
+    """An ASGI application that creates one web application for each root URL on first use, and delegates to it."""
 
     def __init__(self, shoal: Shoal) -> None:
         self._shoal = shoal

@@ -111,7 +111,7 @@ def test_mail_test_command_reports_delivery_or_error() -> None:
     with post_office() as office:
         done = tried(mail=office.url, title="Sea", base_url="https://sea.example.org")
         assert re.fullmatch(
-            r"accepted after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
+            r"mail accepted after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
         )
         assert office.to("ann@example.org").subject == "Test-E-Mail von Sea"
         office.refuses = "550 no such mailbox"

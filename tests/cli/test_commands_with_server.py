@@ -184,13 +184,13 @@ def test_cli_member_sessions_lists_and_ends_logins(tmp_path: Path) -> None:
         assert {line.split("\t")[1] for line in lines} == {"Tide (Tusky on Android)"}
         assert {line.split("\t")[4] for line in lines} == {"192.0.2.7"}
         assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", day) for line in lines for day in line.split("\t")[2:4])
-        assert told(run(store, "member", "sessions", "ann", "--end", ids[1])) == "ended 1 session of ann\n"
+        assert told(run(store, "member", "sessions", "ann", "--end", ids[1])) == "logged out 1 session of ann\n"
         assert (
             refused(run(store, "member", "sessions", "ann", "--end", ids[1])) == f"shoal: ann has no session {ids[1]}"
         )
         assert "or all" in refused(run(store, "member", "sessions", "ann", "--end", "x"))
         assert refused(run(store, "member", "sessions", "nobody")) == "shoal: no member 'nobody'"
-    assert told(run(store, "member", "sessions", "ann", "--end", "all")) == "ended 2 sessions of ann\n"
+    assert told(run(store, "member", "sessions", "ann", "--end", "all")) == "logged out 2 sessions of ann\n"
     assert told(run(store, "member", "sessions", "ann")).splitlines() == [head]
 
 

@@ -79,7 +79,7 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
 
     @property
     def answer(self) -> Any:
-        """The type `T` of this operation."""
+        """The type of the result of this operation."""
         (base,) = cast("Any", type(self)).__orig_bases__
         return get_args(base)[0]
 

@@ -249,7 +249,7 @@ async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """Write the member's votes in existing polls. A poll that the member may see has its texts."""
+    """Write the member's votes in existing polls. The texts of a poll are included if the member may see it."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
@@ -345,7 +345,7 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
     """Yield the rows of follows in pages, by the id of the other member.
 
-    The rows are a follow or its tombstone. A live follow also has a tombstone with its earlier periods.
+    For each follow, this is its association or tombstone and, if it has earlier periods, a tombstone with them.
     """
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
@@ -540,7 +540,7 @@ _MOST_HELD = 4 * 1024 * 1024
 
 
 class _StreamBuffer:
-    """The write-only file without positions into which a streamed ZIP is written. It buffers bytes until they are sent."""
+    """The file object into which a streamed ZIP is written. It buffers bytes until they are sent, and cannot seek."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -564,7 +564,7 @@ class _StreamBuffer:
         self._changed.set()
 
     async def drain(self) -> None:
-        """Wait until the buffer has few enough bytes."""
+        """Wait until the buffer has at most `_MOST_HELD` bytes."""
         while self._size > _MOST_HELD:
             self._taken.clear()
             await self._taken.wait()

@@ -128,7 +128,7 @@ class Export:
             before = page[-1].time
 
     async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
-        """Iterate over the objects in a list of the member that are of a kind, newest first."""
+        """Iterate over the objects of the class `kind` in a list of the member, newest first."""
         async with aclosing(self.pages(atype)) as pages:
             async for page in pages:
                 found = await self.graph.obj_get([entry.id2 for entry in page])

@@ -217,7 +217,7 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days. Posts of these days are ranked, for members active in that time."""
+    """Number of past days. The posts of these days are ranked, for members who were active in these days."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Number of positions of each feed that are compared, from the first."""
@@ -247,7 +247,7 @@ class ReplayReport(msgspec.Struct, kw_only=True):
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    # Separate caches, so that sampled members do not evict the interests of current viewers from the server's caches.
+    # Use separate caches, so that sampled members do not evict current viewers from the caches of the server.
     reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS

@@ -91,7 +91,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add a row in its encoding, which is equal in all stores."""
+        """Count a row and add its hash. Its encoding is the same in all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
@@ -195,10 +195,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return the store, checked to be one whose rows can be exported and imported.
-
-    Raises `InvalidInput` for another kind of store.
-    """
+    """Return the store. Raises `InvalidInput` unless all its rows can be exported and imported."""
     if not isinstance(store, Movable):
         raise InvalidInput("this kind of store does not support moving a network")
     return store
@@ -257,7 +254,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target, in step with the scan of the source. Rows without information, such as counts of 0, are skipped."""
+    """A scan of the target, parallel to that of the source. It skips rows without information, such as counts of 0."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind

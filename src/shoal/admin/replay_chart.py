@@ -102,7 +102,7 @@ def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
 
 
 def _exposure(report: ReplayReport, y: float) -> Iterator[Shape]:
-    """Draw the exposure of authors by their number of followers: two bars for each range."""
+    """Draw the exposure of authors by their number of followers, with bars for before and after in each range."""
     x, floor = _MARGIN + _HALF + _GAP, y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Exposure by followers of the author")
     yield from _legend(x + _HALF - 16, y + 28)

@@ -19,8 +19,8 @@ Triple = tuple[int, int, int]
 class Finding(NamedTuple):
     """A violated invariant. Two passes over unchanged data yield equal findings, whatever else changes in between.
 
-    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. At most one of the fields from
-    `agree` on is set. It selects the repair.
+    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. `agree` and the fields after it
+    select the repair: at most one of them is set.
     """
 
     words: str

@@ -251,7 +251,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare the rows in both stores, except rows with pending changes. Return the number of compared rows."""
+        """Compare the rows of both stores, except those with changes in the journal. Return how many were compared."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.shards)
         there = await work.b.digest_but(work.shards, changing)
@@ -273,7 +273,8 @@ class Mover:
             self.tell("freeze", 0, 0)
             began = loop.time()
             await work.a.mark(work.shards, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
-            # After a failure from here on, the freeze expires. Only the store knows whether the switch was made.
+            # If a call below fails, writes are allowed again when the freeze expires. Only the store knows then whether
+            # the switch was made.
             touched = touched.plus(await self._drain(work, few=0))
             here, there = await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched))
             if loop.time() - began >= _FREEZE_SECONDS:
@@ -303,8 +304,8 @@ class Mover:
         await work.b.publish(self.map)
         # If the mover dies now, the new store allows writes by itself once no process can use the old map.
         await work.b.admit(work.shards, self.map.version, DEAD_SECONDS)
-        # Do not wait until all stores have the map: a process adopts it from any store, and the new store can open
-        # earlier.
+        # Do not wait until all stores have the map: a process adopts it from any store, and the new store can accept
+        # writes earlier.
         publishing = asyncio.create_task(self._publish(self.map))
         try:
             # A process that has not acknowledged the map at the deadline has lost its map lease, which lasts two

@@ -112,7 +112,7 @@ class TagUpgrade(BackgroundWorker):
     async def once(self) -> None:
         """Store all tags in canonical form, unless that was done before.
 
-        Raises `KeyTaken` while another process holds the claim.
+        Raises `KeyTaken` while another process is doing it.
         """
         if await self._store.key_get((tags_folded_key(),)):
             return

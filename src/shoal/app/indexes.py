@@ -133,7 +133,7 @@ class TagCounting:
     updates: VersionUpdates
 
     async def settle(self, *, collecting: bool) -> None:
-        """Wait until all increments are merged, by the local collector, by others, or by this call."""
+        """Wait until all tag uses are merged into the counts, by the local collector, by others, or by this call."""
         await self.emitter.flush()
         if collecting or not isinstance(self.transport, Inbox):
             await self.collector.settle(merging=collecting)

@@ -150,13 +150,13 @@ class HostProcess:
     reader: StoreReader | None = field(default=None)
 
     def log(self) -> OwnersLog | FollowedLog:
-        """Return the change log: in the owner process to write it, in a reader process to read it."""
+        """Return the log of changes to the store: writable in the owner process, read-only in a reader process."""
         if self.reader is None:
             return OwnersLog(self.memory, POSITION, barrier)
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, which a reader process can only read. A new owner discards the timelines of the previous owner."""
+        """Return the timelines, read-only in a reader process. A new owner discards those of the previous owner."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)

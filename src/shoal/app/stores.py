@@ -121,7 +121,10 @@ def _live_map(
 
 
 async def open_side(url: str, *, joins: bool) -> Side:
-    """Open the source or the target of a move of data sources. Raises `InvalidInput` for an unsuitable store."""
+    """Open the source or target of a move of data sources. With `joins`, an empty database joins the network.
+
+    Raises `InvalidInput` for an unsuitable store.
+    """
     scheme = scheme_of(url, "store", MOVING_STORES, _SHOWN_MOVING)
     side: Side = await MOVING_STORES[scheme].load().open(url, joins=joins)
     return side
@@ -191,7 +194,7 @@ def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str,
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = sibling_file(settings, url, what)
-    # The lock of the store protects a file next to the store, but not a file that a setting names.
+    # The lock of the store also protects a file next to the store. It does not protect a file named in the settings.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

@@ -272,6 +272,6 @@ def bench(arguments: tuple[str, ...]) -> None:
 
 
 def _known() -> list[str]:
-    """Return the names of the benchmarks, which are the modules that parse command-line arguments."""
+    """Return the names of the benchmarks. They are modules that call `parser`; the other modules are helpers."""
     modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

@@ -64,7 +64,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         except Unavailable:
             if asked.repair or asked.members is not None:
                 raise
-            # Another process, such as an import, has the store open and has no control socket.
+            # Another process without a control socket, such as an import, has the store open: only read the store.
             checked = True
             network = await stack.enter_async_context(open_network(settings, read_only=True))
         if not checked:

@@ -208,9 +208,9 @@ def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
     """
     if ended is not None:
         if ended != "all" and not (ended.isascii() and ended.isdigit() and 0 < int(ended) <= MAX_ID):
-            raise InvalidInput("--end: expected a session id from the list, or all (got {ended!r})")
+            raise InvalidInput(f"--end: expected a session id from the list, or all (got {ended!r})")
         count = perform(settings, EndSessions(name, 0 if ended == "all" else int(ended)))
-        click.echo(f"ended {count} {'session' if count == 1 else 'sessions'} of {name}")
+        click.echo(f"logged out {count} {'session' if count == 1 else 'sessions'} of {name}")
         return
     found = perform(settings, ListSessions(name))
     click.echo("id\tapp\tcreated\tlast used\taddress")

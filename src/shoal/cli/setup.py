@@ -132,7 +132,8 @@ def test(settings: Settings, /, address: str, language: str) -> None:
         raise
     except ShoalError as error:
         raise Unavailable(str(error)) from error
-    click.echo(f"accepted after {1_000 * (time.monotonic() - begun):.0f} ms: from {sender_of(settings)} to {letter.to}")
+    ms = 1_000 * (time.monotonic() - begun)
+    click.echo(f"mail accepted after {ms:.0f} ms: from {sender_of(settings)} to {letter.to}")
 
 
 @click.group()

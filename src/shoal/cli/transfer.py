@@ -172,7 +172,7 @@ def _tell(summary: ImportReport) -> None:
     for count, one, many in summary.notes:
         click.echo(f"{count:,} {one if count == 1 else many}")
     details = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
-    click.echo(f"in {summary.seconds:.1f} s ({details})")
+    click.echo(f"took {summary.seconds:.1f} s ({details})")
 
 
 _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)

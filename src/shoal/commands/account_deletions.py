@@ -271,7 +271,7 @@ async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
 
 
 async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
-    """Record the number of objects and the start time. Conflicts with a concurrent cancellation, which changes the same object."""
+    """Record the start time and the numbers of items to delete. Conflicts with a concurrent cancellation."""
     member = deletion.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}

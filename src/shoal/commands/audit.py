@@ -31,7 +31,7 @@ def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, 
 
 
 async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Commit an audit entry by itself, for an action that changes nothing in the graph, before that action."""
+    """Commit an audit entry before an action that changes nothing in the graph."""
     await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
 
 

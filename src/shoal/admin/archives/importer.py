@@ -69,7 +69,7 @@ class Slots:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position`, which is stored in `parts` parts."""
+        """Return the id of photo `number` of the post at `position`. `parts` counts the post and its comments."""
         return self._ids[self._first[position] + parts + number]
 
 
@@ -186,7 +186,7 @@ _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to create. `begun` is true if the first part of the post exists."""
+    """A post to create, and comments for photos beyond the limit of a post. `begun` is true if the post exists."""
 
     position: int
     record: ArchivedPost

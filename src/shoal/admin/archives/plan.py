@@ -118,7 +118,7 @@ class ArchivePlan:
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)
         if len(data) > _MOST_PLAN:
-            raise DamagedPlan(f"the plan has more than {_MOST_PLAN} bytes")
+            raise DamagedPlan(f"the saved plan has more than {_MOST_PLAN} bytes")
         saved = msgspec.msgpack.decode(data, type=_Saved)
         plan._at.frombytes(saved.at)
         plan.written.frombytes(saved.written)
@@ -150,7 +150,7 @@ class ArchivePlan:
             and len(self.handles) <= MOST_HANDLES
             and len(self.followees) <= MOST_HANDLES
         ):
-            raise DamagedPlan("the plan is inconsistent")
+            raise DamagedPlan("the saved plan is inconsistent")
 
     def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
         """Read an archive and return its report. `on_progress` is called with the number of posts read so far.
@@ -294,7 +294,7 @@ def _regular(path: Path) -> IO[bytes]:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise DamagedPlan("the plan is not a regular file")
+    raise DamagedPlan("the saved plan is not a regular file")
 
 
 def _digest(id_: str) -> bytes:

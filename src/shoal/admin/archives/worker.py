@@ -84,7 +84,7 @@ class ArchiveWorker(BackgroundWorker):
                     swept = loop.time()
                 await self.once()
             except Exception:  # noqa: BLE001  # the folder or the store may recover
-                _log.exception("checking for pending archives failed")
+                _log.exception("checking for archives to import failed")
             await asyncio.sleep(self._every)
 
     async def _work(self, member_id: int) -> None:

@@ -200,7 +200,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy the media in `names` that the repository lacks. List all available media for the backup `generation`."""
+        """Copy the media in `names` that the repository lacks. Store a list of all available media with the backup."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0

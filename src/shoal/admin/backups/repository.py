@@ -241,7 +241,7 @@ class BackupRepository:
         In a directory, the lock proves that no other backup is running.
         """
         markers = await self._lease_files()
-        # The lease was just renewed, so its date is the current time of the clock that dates all files.
+        # The lease file was just written, so its date is the current time by the clock of the storage.
         now = max(file.modified for file in markers[mine])
         for name, files in markers.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):

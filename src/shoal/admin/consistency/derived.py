@@ -104,7 +104,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
     """Return the ids of the entries that only the timeline or only its definition has.
 
-    The value is true if the timeline lacks the entry.
+    The flag next to an id is true if the timeline lacks the entry.
     """
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
@@ -270,7 +270,7 @@ async def constant(
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return how a tag's counts in the cloud differ from a recount, by uses, days and spellings; empty if they are equal."""
+    """Return how a tag's counts in the cloud differ from a recount: total, by day and by spelling; empty if equal."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: counts for day, counts in stored.days.items() if day >= horizon()}

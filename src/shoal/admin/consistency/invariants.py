@@ -158,7 +158,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return, for each given position, the number of live entries up to it, in this list and in all lists before it.
+    """Count the live entries up to each given position, in its list and in all lists that sort before this list.
 
     A position is a list (`id1` and `atype`) and a time.
     """
@@ -211,23 +211,20 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the correct time of an association that an object implies.
-
-    Ids serve as times: it is the id of this object, which is `id1` or `id2`.
-    """
+    """Return the time that an association implied by an object must have: the id of this object, `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """Check that live associations start and end at existing objects. One direction of each pair is sufficient."""
+    """Check that live associations start and end at existing objects. Inverses are not checked separately."""
     # A thread stays muted after its root was deleted, because its comments remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
-    # The id of an emoji reaction is no object. It exists as long as the post refers to it.
+    # An emoji reaction is not an object. Its id counts as existing while the post refers to it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    # The id of an entry of the audit log is no object. It exists as long as a public list contains it.
+    # An audit log entry is not an object. Its id counts as existing while one of `PUBLIC_LISTS` contains it.
     audited = links.of(AUDITED.number)
     entries = audited.only(np.isin(audited.id1, PUBLIC_LISTS)).id2
     there |= (live.atype == AUDITED.number) & np.isin(live.id2, entries)

@@ -68,7 +68,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Store the sizes of files that objects name, and report the other files. Return the number of files."""
+        """Fill `sizes` for the files with these `hashes`, and report all other files. Return the number of files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)

@@ -145,7 +145,7 @@ class Links(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts other than 0 in columns, sorted by `id1` and `atype`."""
+    """The stored counts of lists, as columns sorted by `id1` and `atype`. Counts of 0 are left out."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """All ids of objects in order, the authors of posts, and the associations that the objects imply, by type."""
+    """All ids of objects in order, the authors of posts, and the associations that follow from objects, by type."""
 
     ids: Column
     members: Column
@@ -299,7 +299,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Yield the rows of a table in pages. A row begins with its key. A page begins after the last key of the previous page."""
+    """Yield the rows of a table in pages. `scan` returns the page after a key. A row begins with its key."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page

@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings. They include findings in the admins' tag rules."""
+        """Return all findings, including those in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -82,7 +82,7 @@ def is_outdated(node: AnyNode) -> bool:
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """If a finding requires it, store all tags in canonical form and wait until they are counted."""
+    """Store all tags in canonical form if any finding has `fold`, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -134,9 +134,10 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Store the canonical tags of a post's text, or as many changes as fit into one commit. Return whether a tag changed.
+    """Store the canonical tags of a post's text. Return whether a tag changed.
 
-    This is no edit: there is no revision and no notification.
+    One commit changes a limited number of tags, so call this until it returns False. This is no edit: there is no
+    revision and no notification.
     """
     post = (await writes.graph.obj_get((post_id,))).get(post_id)
     if not isinstance(post, Post) or not is_outdated(post):
@@ -154,7 +155,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit: those of its text, or as many changes as fit into one commit."""
+    """Return the tags of a post after the next commit. It adds and removes at most `FOLDED_AT_ONCE` tags each."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

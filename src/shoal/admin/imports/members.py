@@ -65,7 +65,7 @@ Positions = NDArray[np.int64]
 
 
 class _Index(NamedTuple):
-    """Sorted hashes of references, each with the position of its member."""
+    """Sorted hashes of ids or names, each with the position of the member in the file."""
 
     hashes: NDArray[np.int64]
     positions: NDArray[np.int32]
@@ -248,7 +248,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # This record did not cause the error. The import ends here, and the next run continues.
+            # The error is not due to this record, so abort the import. The next run resumes it.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -318,8 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # The file contains two records with one id, or a member has the id already because they joined
-                    # concurrently.
+                    # Two records in the file have the same id, or a member who joined concurrently has such an id.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

@@ -150,7 +150,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # This record did not cause the error. The import ends here, and the next run continues.
+        # The error is not due to this record, so abort the import. The next run resumes it.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))

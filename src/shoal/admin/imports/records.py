@@ -336,8 +336,8 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days after the
-        # epoch must differ from them. `_behind`: the number of entries of `_older` up to the last id.
+        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days
+        # after the epoch must differ from them. `_behind`: the number of entries of `_older` up to `_last`.
         self._older = array("q")
         self._behind = 0
 
@@ -348,7 +348,7 @@ class OrderedIds:
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the id after the previous id, for a photo or a further part of the same post."""
+        """Return an id directly after the last one, for a photo of the same post, or a comment with more photos."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -387,7 +387,7 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post, its rejected tags, the number of accepted tags, and whether the text was shortened or cleaned."""
+    """The text of an imported post, rejected tags, the number of accepted tags, and whether it was cut or cleaned."""
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -397,10 +397,7 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record followed by its tags, within `limit` characters as the length of a post is counted.
-
-    If that is too long, the text is shortened; the tags are not.
-    """
+    """Return the text of a record followed by its tags. If they exceed `limit` (a post's length), shorten the text."""
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
     body = as_text(ended)

@@ -127,7 +127,8 @@ class _Import:
                 )
         with summary.timed("consequences"):
             await network.settle(_PATIENCE_SECONDS)
-            # Timelines that were read during the import lack the new follows (see `admin/imports/follows.py`).
+            # Discard cached followers and timelines: those read during the import lack the new follows (see
+            # `admin/imports/follows.py`).
             await network.effects.followers.changed(EVERYBODY)
             await network.timelines.clear()
         if begun:
@@ -147,7 +148,7 @@ class _Import:
         return names
 
     def _read(self) -> ImportedFollows:
-        """Read all files in a thread, because they may be long and the process may be a server."""
+        """Read all files. Run this in a thread: files may be long, and the process may be a server."""
         sources, summary = self._sources, self._summary
         if sources.members:
             self._people.read(read_lines(sources.members), sources.columns, summary)

@@ -272,8 +272,8 @@ class _List:
         self._name = name
         self._depth = 0
         self._expected = not name
-        # Nesting depth of the items while the parser is inside the list, or inside the single value that replaces the
-        # list; otherwise -1.
+        # Nesting depth of the items while the parser is inside the list; otherwise -1. A single value in place of the
+        # list counts as a list with this item.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None

@@ -161,7 +161,7 @@ def _address(given: _Address | list[_Link]) -> str:
 
 
 def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
-    """Return the first language, and the text in this language, from a map of texts by language or a list of maps and texts."""
+    """Return the first language and the first text in a map of texts by language, or in a list of maps and texts."""
     parts = given if isinstance(given, list) else [given or {}]
     texts = [item for part in parts for item in ([("", part)] if isinstance(part, str) else part.items())]
     return next((language for language, _ in texts if language), ""), next((text for _, text in texts if text), "")
