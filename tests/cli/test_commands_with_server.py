@@ -188,7 +188,7 @@ def test_cli_member_sessions_lists_and_ends_logins(tmp_path: Path) -> None:
         assert (
             refused(run(store, "member", "sessions", "ann", "--end", ids[1])) == f"shoal: ann has no session {ids[1]}"
         )
-        assert "or all" in refused(run(store, "member", "sessions", "ann", "--end", "x"))
+        assert "or all (got 'x')" in refused(run(store, "member", "sessions", "ann", "--end", "x"))
         assert refused(run(store, "member", "sessions", "nobody")) == "shoal: no member 'nobody'"
     assert told(run(store, "member", "sessions", "ann", "--end", "all")) == "logged out 2 sessions of ann\n"
     assert told(run(store, "member", "sessions", "ann")).splitlines() == [head]
