@@ -46,7 +46,7 @@ NO_HABITS = Habits()
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A ranked feed as cached: posts after diversification, first position first, as packed little-endian columns."""
+    """A ranked feed as cached: its posts in their final order, as columns of packed little-endian numbers."""
 
     terms: str
     """Names of the terms. A ranking by a version of Shoal with other terms cannot be read."""
