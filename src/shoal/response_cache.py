@@ -105,7 +105,7 @@ class ResponseCache(Generic[R]):
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
         """Return whether the next response for a key must not be cached, and count it.
 
-        `invalid` is the entry that it would replace.
+        `invalid` is the entry of the key that has become invalid, if any.
         """
         if invalid is not None and invalid.used:
             return False
@@ -118,8 +118,8 @@ class ResponseCache(Generic[R]):
     async def _is_valid(self, entry: _Entry[R]) -> bool:
         if not self._is_unchanged(entry):
             return False
-        # Check again after the wait: there must be a moment after the start of the request at which all dependencies
-        # were unchanged.
+        # Check again after waiting for the queries: there must be one moment since the start of the request at which all
+        # dependencies were unchanged.
         return not entry.checks or (await _have_same_results(entry.checks) and self._is_unchanged(entry))
 
     def _is_unchanged(self, entry: _Entry[R]) -> bool:

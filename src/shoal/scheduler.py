@@ -172,10 +172,9 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record the time since when follow histories are complete, unless it is recorded already.
+    """Record the time since when all ended follows are kept, unless it is recorded already.
 
-    A new network has complete histories. In an older network, they begin `tombstone_days` ago, with the oldest
-    tombstones.
+    A new network keeps all of them. An older network has deleted those that ended more than `tombstone_days` ago.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return
@@ -205,7 +204,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 
 async def _note_histories(store: Store, since: int) -> None:
-    """Record that follow histories are complete since a snowflake id, unless a later id is recorded."""
+    """Record that all follows that ended after the snowflake id `since` are kept, unless a later id is recorded."""
     await store.commit(_histories_since(since))
 
 
@@ -243,8 +242,8 @@ class Upkeep(BackgroundWorker):
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
-        # Like tombstones, histories prevent a late retry from restoring an ended follow, so they are kept at least as
-        # long.
+        # The tombstones of ended follows also prevent a late retry from restoring the follow, so they are kept at least as
+        # long as other tombstones.
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days

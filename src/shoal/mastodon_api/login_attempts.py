@@ -24,7 +24,7 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hold a slot for password hashing during the block, and release the slot for requests.
+    """Hold a slot for password hashing during the block, and release the request's slot in the `Gate`.
 
     Raises `Unavailable` if no slot for hashing is free.
     """

@@ -148,7 +148,7 @@ class ServedCall:
 
 
 def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
-    raise InvalidInput("this process serves no streams")
+    raise InvalidInput("this process does not support requests with a stream of responses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,7 @@ class _Server:
             peer.cancel_streams()
         if self.tasks and grace:
             await asyncio.wait(self.tasks, timeout=grace)
-        # Shut the links before cancelling the requests: a request that cannot announce a change makes none.
+        # Shut the links before canceling the requests: a request that cannot announce a change does not make it.
         for peer in list(self.peers):
             peer.link.shut()
         for task in (tasks := list(self.tasks)):
@@ -335,7 +335,7 @@ class Peer:
 
 
 class PeerGone(Unavailable):
-    """The server ended or became silent before it answered. `begun` means that it had begun to change something."""
+    """The server ended or became silent before it answered. `begun` means that the call may have changed data."""
 
     def __init__(self, *, begun: bool, silent: float = 0.0) -> None:
         what = (
@@ -494,7 +494,7 @@ class Client:
         for call in waiting.values():
             if not call.reply.done():
                 call.reply.set_exception(self._gone(begun=call.begun))
-                # Mark the error as retrieved, because a caller that was cancelled does not retrieve it.
+                # Mark the error as retrieved, because a caller that was canceled does not retrieve it.
                 call.reply.exception()
 
 
@@ -535,7 +535,7 @@ def _failure(id_: int, error: Exception) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure(id_, ["TimeoutError"], "", {})
     if not isinstance(error, ShoalError):
-        _log.error("a call of another process failed", exc_info=error)
+        _log.error("a call from another process failed", exc_info=error)
         return Failure(id_, [ShoalError.__name__], _INTERNAL, {})
     kinds = [kind.__name__ for kind in type(error).__mro__ if issubclass(kind, ShoalError)]
     details = {name: getattr(error, name) for name in _DETAILS if hasattr(error, name)}

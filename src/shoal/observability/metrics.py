@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class DescribedMetric(NamedTuple):
-    """A metric in the words of `docs/metrics.md`. A counter never decreases during the life of a process."""
+    """A metric with its description in `docs/metrics.md`. A counter never decreases during the life of a process."""
 
     name: str
     kind: Kind

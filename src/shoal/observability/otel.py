@@ -57,7 +57,7 @@ class OpenTelemetrySpans:
         return span, made
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a finished request or job, and add its stages and statements."""
+        """End the span of a finished request or job, with a child span for each of its stages and statements to stores."""
         span: Any = record.span
         if not span.is_recording():
             return

@@ -86,7 +86,7 @@ class Queues:
         for name in (self.work, self.again, self.parked):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
         for name in self.works[1:]:
-            # The leaders of the queues are on different nodes.
+            # Spread the leaders of the queues over the nodes of the broker.
             arguments: dict[str, FieldValue] = {"x-queue-type": "quorum", "x-queue-leader-locator": "balanced"}
             await channel.queue_declare(name, durable=True, arguments=arguments)
         for delay, name in self.waiting.items():
@@ -152,10 +152,10 @@ class InFlight:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.arrived: deque[Delivery] = deque()
-        # For each channel, its deliveries in the order of their tags, and since when (Unix ms) their jobs wait.
+        # For each channel, the tags of its deliveries in ascending order, and when (Unix ms) their jobs were first published.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
         self._claimed: dict[Key, _ClaimedJob] = {}
-        # No lease expires before this time. After it, all claimed jobs are searched, which are few.
+        # No lease expires before this time. From then on, `due` searches all claimed jobs. They are few.
         self._soonest = math.inf
         self.taken = 0
 
@@ -312,7 +312,7 @@ class RabbitOutbox:
     async def close(self) -> None:
         """Disconnect. The broker redelivers unacknowledged jobs to other workers."""
         if self._taking is not None and self._work is not None and self._taking.up:
-            # Wait for the reply to any request: before it, the broker processes all acknowledgments sent earlier.
+            # Send any request and wait for its reply, because the broker first processes the acknowledgments that were sent before.
             with suppress(Unavailable):
                 await self._taking.ask(self._work.basic_qos(prefetch_count=self._prefetch))
         for link in filter(None, (self._taking, self._putting)):

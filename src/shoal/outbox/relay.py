@@ -61,7 +61,7 @@ class Relay:
         return len(jobs)
 
     async def _sent(self, jobs: Sequence[Job]) -> None:
-        """Send jobs to the broker, retrying while it is unreachable: jobs that are put back could only be claimed one by one."""
+        """Send jobs to the broker, retrying while it is unreachable. If that fails, they stay claimed until their lease expires."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._lease * _PART_OF_LEASE
         while True:

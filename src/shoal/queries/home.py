@@ -198,9 +198,9 @@ class _Opening(NamedTuple):
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
-    """Read the materialized timeline while the viewer's version token is read.
+    """Read the materialized timeline concurrently with the viewer's version token.
 
-    Returns None if the timeline is unavailable, or if the high fan-out sources at that moment are unknown.
+    Returns None if the timeline is unavailable, or if the list of high fan-out sources was not cached during the whole read.
     """
     if not isinstance(reads.graph, CachedGraph):
         return None
@@ -217,7 +217,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
     """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
 
-    Returns the first read of the timeline, or None if that read was too early or failed.
+    Returns the first read of the timeline, or None if it failed or is older than `MARKED_SECONDS`.
     """
     graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
     newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))
@@ -236,8 +236,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago, and so
-        # before the timeline was read, unless the timeline was read earlier than that.
+        # A source keeps its high fan-out mark for `MARKED_SECONDS` after its entries were merged into timelines. A timeline that
+        # was read more recently than that contains all entries of sources without a mark.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)
@@ -248,8 +248,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Read these lists before the timeline: if a source is no longer high-fan-out by now, the timeline already contains its
-        # entries that were not pushed.
+        # Read the marks of high fan-out sources before the timeline: a source loses its mark only after its unpushed entries have
+        # been merged into the timelines.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
@@ -277,7 +277,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         if window is None:
             await warm_up(reads, viewer)
             window = await read()
-        # A check of this dependency repeats the read, which also keeps the timeline active.
+        # Each check of a cached response repeats this read. This also keeps the timeline from being dropped as idle.
         depends_on(read, window)
     except Unavailable:
         _outage.warning("home timelines are unreachable; computing a page from the store")
@@ -290,7 +290,7 @@ def _incomplete(window: Window, at: Cursor) -> bool:
 
 
 async def _high_fan_out_lists(reads: Reads, viewer: int) -> Sources:
-    """Return the lists of the viewer's sources whose entries may not have been pushed."""
+    """Return the lists to pull: those of the viewer's sources that are marked as high fan-out."""
     high_fan_out = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, HIGH_FAN_OUT)
     return (
         {POSTED: list(high_fan_out[FOLLOWS]), TAG_OF: list(high_fan_out[FOLLOWS_TAG])}
@@ -349,11 +349,11 @@ def _arrives_by_tag(post: Post) -> bool:
 
 
 def _arrives_by_follow(row: Row, by: int, relationships: Mapping[int, Relation], settings: _HomeSettings) -> bool:
-    """Return whether an entry belongs to the home timeline because the viewer follows this member."""
+    """Return whether an entry is in the home timeline because the viewer follows the member `by`."""
     relation = relationships[by]
     if not relation.following or by in settings.apart:
         return False
-    # Shortcut for a follow with default options, which brings all posts and shares.
+    # Skip `may_come` for a follow with the default options, which includes all posts and shares.
     return (relation.shares and not relation.languages) or may_come(row[1], row[2], relation)
 
 

@@ -279,7 +279,7 @@ async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: 
     ids = await compared(partial(reads.search.directory, order, limit, offset))
     found = await members_by_id(reads.graph, ids)
     relationships = await relations(reads.graph, viewer, found)
-    # Restore the order of the index, which partly cached reads do not keep.
+    # Keep the order of `ids`: `found` may have another one, because some members come from a cache.
     shown = {
         id_: member
         for id_ in ids
@@ -313,7 +313,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """The found members, first those whom the viewer does not follow, then by strength of evidence."""
+    """The found members: first those whom the viewer does not follow. In each group, matches by user name alone come last."""
 
     matches: list[ContactMatch]
     asked: int
@@ -332,7 +332,7 @@ class _Claim(NamedTuple):
     match: MatchKind
 
     def holds(self, member: Member) -> bool:
-        """Return whether the member's current data confirm the match, because the index may be outdated."""
+        """Return whether the member's current data confirm the match, which an outdated index may have returned."""
         if isinstance(self.given, str):
             return member.email_hash == self.given
         if self.match == "name":
@@ -402,7 +402,7 @@ async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim
 
 
 def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
-    """Yield the keys of the user names that the owners of these handles may have on this server."""
+    """Yield the keys of the user names in these handles, because their owners may have the same names on this server."""
     for handle in handles:
         try:
             yield user_name_key(check_user_name(handle.user_name)), handle

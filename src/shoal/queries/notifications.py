@@ -371,7 +371,7 @@ async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
 
 
 async def _make_requests(reads: Reads, viewer: int, groups: Sequence[Sequence[Held]]) -> list[NoticeRequest]:
-    """Return the item for each of these senders, without senders hidden from the viewer."""
+    """Return a `NoticeRequest` for each group of notifications of one sender, without senders hidden from the viewer."""
     newest: Mapping[int, Sequence[Held]] = {group[0][0].time: group for group in groups}
     made = []
     for item in await shown(reads, viewer, [group[0] for group in groups]):

@@ -159,7 +159,7 @@ async def filtered(
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """Yield all readable text of an entry's post, such as warning and poll options, as typed."""
+    """Yield the texts of an entry's post that filters search: text, warning, poll options and media descriptions."""
     post = entry.post
     yield post.text
     if post.spoiler:
@@ -226,10 +226,10 @@ def folds_of(
 
 
 class Folding:
-    """The rows of a timeline from a cursor on, without folded shares.
+    """The rows of a timeline that follow a cursor, without folded shares.
 
-    Rows beyond the page are read only if a post of the page may be in the timeline a second time, because only then may a share be
-    folded. With `thorough`, they are always read.
+    Rows beyond the page are read only if the timeline may contain a post of the page twice: otherwise, no share can be folded.
+    With `thorough`, they are always read.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
@@ -281,9 +281,9 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page, and return whether any of them is a share.
+        """Read the first `n` rows of the newest page, and return whether shares among them may be folded.
 
-        Without a share, as usual, no further read is needed.
+        Usually no row is a share, and no further read is needed.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
@@ -379,7 +379,7 @@ def _duplicates(rows: Iterable[Row]) -> set[int]:
 
 
 def _indexes(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Return the positions of some of the rows, the first of which is at position `first`."""
+    """Return the positions of those rows that are also in `some`; the first row has the position `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 

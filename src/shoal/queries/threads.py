@@ -95,7 +95,7 @@ async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, 
     node = (await graph.obj_get((post_id,))).get(post_id)
     if not (isinstance(node, Post) and node.open):
         return await accessing()
-    # The first pass reads one comment more than the page has.
+    # The page reads one comment more than it returns.
     listed = (await graph.assoc_range(post_id, COMMENTED_BY, at))[: cursor.limit + 1]
     comments, members = [entry.id2 for entry in listed], list({node.author_id, *authors_of(listed)})
     counts = ((comments, POST_COUNTS), (members, MEMBER_COUNTS))

@@ -85,8 +85,8 @@ Making = Callable[[], IndexChange]
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A query for posts. All clauses in `every` must match, and none in `none`.
 
-    A clause of one word may be an index term that `by`, `to` or `within` returns. A post must have at least one index term of
-    each group in `some`.
+    A clause may consist of an index term from `by`, `to` or `within` instead of words. A post must have at least one index term
+    of each group in `some`.
     """
 
     every: tuple[Clause, ...] = ()
@@ -179,7 +179,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the ways to match a post: whether posts by shy authors count, and the index terms of which the post needs one."""
+    """Yield the sets of posts to search: whether authors who opted out are included, and index terms of which a post has one."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:

@@ -97,7 +97,7 @@ NEWEST_POSTS = f"""
 BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
 OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
 IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
-# LATELY_ACTIVE scans the most recently active members, and LISTED looks up the words; `+ 0` forces the lookup, as in POSTS.
+# LATELY_ACTIVE scans the most recently active members. LISTED looks up the words in an index, which `+ 0` enforces as in POSTS.
 LATELY_ACTIVE = """
     WITH lately AS MATERIALIZED (
         SELECT id, name, active, names, note FROM shoal.search_member

@@ -118,7 +118,7 @@ async def first_entries(
 
 
 class Effect(NamedTuple):
-    """How feedback ("more like this", "less like this") on an author or tag changes a term of the score of its posts."""
+    """How feedback ("more like this", "less like this") about an author or tag changes one ranking term of their posts."""
 
     author_id: int
     """The author that the feedback is about; 0 if it is about a tag."""
