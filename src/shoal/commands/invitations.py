@@ -230,7 +230,10 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """End the hold for a new member: it becomes a use if the member was created (`came`), and is discarded otherwise."""
+    """End the hold of a new member on an invitation.
+
+    It counts as a use if the member was created (`came`), and is discarded otherwise.
+    """
 
     async def read() -> Invitation:
         with another_request():
@@ -261,7 +264,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
-    """Return invitations without expired reservations (holds). An expired hold becomes a use if its member exists."""
+    """Return invitations without expired reservations (holds). An expired hold counts as a use if its member exists."""
     now = writes.new_id.now()
     ended = [hold.member_id for invitation in invitations for hold in invitation.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}

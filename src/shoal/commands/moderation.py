@@ -30,7 +30,7 @@ _MAX_TOKENS = 10_000
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
-    """Hide a post from all but its author. Its tags no longer count. Raises `NotFound` for an unknown post."""
+    """Hide a post from all but its author, and remove its tags from the tag cloud. Raises `NotFound` for an unknown post."""
     return await _set_hidden(writes, post_id, hidden=True)
 
 
@@ -179,7 +179,8 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
         before = await get_object(writes.graph, Member, member_id)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
-            # The member is hidden already; also prevent canceling the deletion or confirming the address.
+            # The member is hidden already. With a suspension, also prevent them from canceling the deletion or confirming the
+            # address.
             after = replace(after, disabled=True)
         if after == before:
             return before

@@ -54,7 +54,7 @@ _DROPPED_AT_ONCE = 8
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired tokens and codes. They are deleted when a new one is added.
+    """Return some of the member's expired tokens and codes, which the caller deletes when it adds a new one.
 
     The oldest and the newest are checked: a login that still lacks the second factor expires long before older sessions do.
     """
@@ -236,7 +236,10 @@ async def add_token(
     origin: Origin,
     extra: Callable[[Batch, int], None],
 ) -> NewToken:
-    """Create a token for the client `origin`. `extra` adds changes to its commit, given the batch and the id of the token."""
+    """Create a token for the client `origin`.
+
+    `extra` is called with the batch and the id of the token, to add changes to the commit.
+    """
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -436,7 +439,10 @@ class TokenUses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Record that a token is being used, and return at once. Most requests cause no write."""
+        """Record that a token is being used, without waiting for the write.
+
+        Most calls write nothing, as a use is recorded once a day.
+        """
         now = self.writes.new_id.now()
         if not token.use.is_due(now) or token.id in self._pending or len(self._pending) >= _MOST_PENDING:
             return

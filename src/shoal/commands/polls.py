@@ -125,8 +125,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            # An option is no object and has no reference to its poll. The id of the poll is stored as data, by which the store
-            # of the option checks whether the poll still exists when it writes the inverse.
+            # An option is not a stored object. The association to it contains the id of the poll, so that the option's store,
+            # which writes the inverse, can check whether the poll still exists.
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:

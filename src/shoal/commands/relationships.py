@@ -83,7 +83,8 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         await _begin_one_more(writes, member_id, atype, other_id, after)
     elif after != before:
         await _begin_follow(writes, member_id, atype, other_id, after, old)
-    # Compute the result, because reading it would take as long as everything before the commit.
+    # Derive the new relationship from the one read before, because another read would take as long as all reads before the
+    # commit.
     return msgspec.structs.replace(
         current,
         following=atype is FOLLOWS,
@@ -130,7 +131,7 @@ def _terms(existing: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
-    """Return the options of a follow after a change. Raises `InvalidInput` for too many languages, or an invalid language."""
+    """Return `terms` changed by `options`. Raises `InvalidInput` for too many languages, or an invalid language."""
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:

@@ -103,7 +103,10 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, relation: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatment by each rule that applies. `answers` is False for a private mention in a thread of other members."""
+    """Yield the treatment by each rule that applies.
+
+    `answers` is False for a private mention that answers neither a post nor a thread of the recipient.
+    """
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if relation.following:
@@ -337,7 +340,7 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
-    """Create the notification of an action if the action is still in effect, otherwise delete it."""
+    """Create the notification of an action if the action is still in effect according to `state`, otherwise delete it."""
     if member_id == notice.actor_id:
         return
     time = await state()

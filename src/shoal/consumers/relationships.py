@@ -152,7 +152,7 @@ async def delete_obsolete_request(effects: Effects, event: events.RequestChanged
 
 
 async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Delete the watching and endorsing associations if the follow has ended, and the follow request if there is a follow."""
+    """Delete the watching and endorsing associations if there is no follow, and the follow request if there is a follow."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return
@@ -166,7 +166,8 @@ async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) ->
     if endorses is not None:
         await _end(effects, member, ENDORSES, source, endorses.time)
     if watches is not None:
-        # Delete the inverse half first. While the forward half exists, a repeated run finds this work again.
+        # Delete the inverse first. While the association itself exists, a repeated run of this consumer finds and finishes the
+        # work.
         await _end(effects, source, WATCHED_BY, member, watches.time)
         await _end(effects, member, WATCHES, source, watches.time)
 
@@ -238,9 +239,9 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """Delete both halves of list memberships, the half of the list last.
+    """Delete list memberships: first the member's association with the list, then its inverse.
 
-    If this is interrupted, the next run finds the remaining memberships by that half.
+    If this is interrupted, the next run finds the remaining memberships by the inverse, from the list.
     """
     for id_, listed in members.items():
         await _end(effects, id_, LISTED_IN, list_id, listed.time)

@@ -230,7 +230,7 @@ def read_assertion(text: str) -> Assertion:
             raw,
         )
     except Exception as error:
-        raise BadAnswer("the device sent a malformed response") from error
+        raise BadAnswer("the passkey device sent a malformed response") from error
 
 
 def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified: bool) -> None:
@@ -259,7 +259,7 @@ def read_new_key(text: str) -> NewKey:
         raw = RegistrationResponse.from_dict(_object(text))
         return NewKey(raw.response.client_data.challenge, raw)
     except Exception as error:
-        raise BadAnswer("the device sent a malformed response") from error
+        raise BadAnswer("the passkey device sent a malformed response") from error
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:

@@ -58,7 +58,7 @@ def floor_at(milliseconds: int) -> int:
 def named(space: str, name: str) -> int:
     """Return the id of an object that is identified only by its name, such as a tag. The id is negative, on the name's shard.
 
-    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard: of a million names two share an
+    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard. Among a million names, two share an
     id with a probability of 1e-7.
     """
     spread = int.from_bytes(md5(f"{space}:{name}".encode(), usedforsecurity=False).digest()[:8])

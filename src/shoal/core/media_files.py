@@ -83,7 +83,7 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
 
 
 def files_now(node: object) -> dict[str, bool]:
-    """Return the keys of the files that an object refers to, and whether each file must exist.
+    """Return the keys of the files that an object refers to, each with whether the file must exist.
 
     Copies and smaller sizes are not required: the picture itself is served if they are missing.
     """

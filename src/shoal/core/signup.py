@@ -85,7 +85,7 @@ class Invitation(Node, frozen=True, tag="invitation"):
     def settled(self, now: int, members: Collection[int]) -> Invitation:
         """Return the invitation without expired holds.
 
-        An expired hold becomes a use if its member exists (`members` are the ids of existing members).
+        An expired hold counts as a use if its member exists (`members` are the ids of existing members).
         """
         ended = [hold for hold in self.holds if hold.until <= now]
         came = sum(hold.member_id in members for hold in ended)

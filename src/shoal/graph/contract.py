@@ -40,7 +40,7 @@ class ListChanges:
         self.counts[pair] = self.counts.get(pair, 0) + by
 
     def note(self, id1: int, atype: int, id2: int, entry: tuple[int, bytes] | None) -> None:
-        """Record the new value of an entry; None if it was deleted."""
+        """Record the new time and data of an entry; None if it was deleted."""
         self.judge(id1, atype)
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
@@ -119,7 +119,7 @@ class AssocRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """A stored block of the rank index of a list: `n` live entries in sequence, the last of which has the time `upto`.
+    """A stored block of the rank index of a list: `n` consecutive live entries. `upto` is the time of the last one.
 
     The block begins after the last entry of the previous block.
     """
@@ -167,9 +167,9 @@ class AssocOp(NamedTuple):
 
     Of two operations on one association, the later one wins; if the times are equal, the one with the greater data wins.
 
-    - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored.
-    - `silent`: a deletion whose time is not that of a real action, so no history shows it.
-    - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
+    - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored. - `silent`: a deletion
+    by the system, such as cleanup. The history of the association does not include it. - `must_be_new`: fail the batch with
+    `AssocExists` if the association is already alive.
     """
 
     id1: int
@@ -236,8 +236,8 @@ class Batch:
     def expect(self, id_: int) -> None:
         """Fail the batch with `Missing` if this object does not exist. The check is made only in the store of the batch.
 
-        If the object is in another store and does not exist there, the inverses of this batch that belong to the object are not
-        written at once: they stay pending for a worker, which finds that the object is gone.
+        If the object belongs to another store and does not exist there, that store does not write the inverses of this batch at
+        the object. They stay pending until a worker finds that the object was deleted.
         """
         self.expects.append(id_)
 
@@ -414,7 +414,10 @@ class Outbox(Protocol):
         """
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return an unfinished job, with its step, mark and attempt. It is delivered again after `delay` seconds."""
+        """Put an unfinished job back into the outbox, with its step, mark and attempt.
+
+        It is delivered again after `delay` seconds.
+        """
 
     async def park(self, job: Job, error: str) -> None:
         """Park a job that failed in all its attempts, for an operator."""

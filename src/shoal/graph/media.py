@@ -111,7 +111,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media.id, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # These posts are deleted, but some of their attachments still exist.
+        # The posts in `left` are deleted, but their associations with the media have not been deleted yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

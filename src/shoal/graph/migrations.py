@@ -67,7 +67,7 @@ def short(script: str, readable_from: int = 0) -> Migration:
 
 
 class PendingStep(NamedTuple):
-    """A remaining step of an upgrade, with the number of its rows and its estimated seconds."""
+    """A step that an upgrade still has to do, with the number of rows to change and the estimated seconds."""
 
     what: str
     rows: int

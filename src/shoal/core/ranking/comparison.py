@@ -117,7 +117,7 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Compare the first posts that members see under two recipes. `authors` must contain the author of every post.
+    """Compare the top posts of members' ranked feeds under two recipes. `authors` must contain the author of every post.
 
     Members who see no posts under either recipe are skipped. If no member is left, the overlaps are 1 and all other figures 0.
     """

@@ -77,8 +77,8 @@ class VersionTokens(Protocol):
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         """Replace the change marks of objects by new tokens. Never fails: a failed call is retried in the background.
 
-        If `changed` is false, the previous tokens are restored. `begun` is None if `begin` failed. Returns the tokens of the
-        objects that no other process has been changing since `begin`. The tokens of all other objects are invalid.
+        If `changed` is false, the previous tokens are restored. `begun` is None if `begin` failed. Returns the old and new tokens
+        of the objects that no other process was changing at the same time. Cached data of the other objects is invalid.
         """
         ...
 
@@ -251,7 +251,7 @@ class SoleGuard:
         pass
 
     def renew(self) -> None:
-        """Do not cache the results of any read or commit in progress."""
+        """Exclude the results of all reads and commits in progress from the cache."""
         self._commits += 1
         self._mixed.update(self._changing)
 
@@ -390,7 +390,7 @@ class VersionTokenGuard:
             return _Ticket(await self._verify(list(ids)), self._changes)
         change = verified.foreseen_change
         if change is not None and change.marking is not None and not change.marking.done():
-            # Another query of this request is setting change marks, and may read the requested tokens as well.
+            # Another query of this request is setting change marks, and its result may include the requested tokens. Wait for it.
             await asyncio.wait((change.marking,))
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
@@ -413,7 +413,7 @@ class VersionTokenGuard:
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a token of the object, current or not, that other requests may read too."""
+        """Return whether requests share cached data and this process knows a token of the object, current or not."""
         return self.shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
@@ -431,7 +431,10 @@ class VersionTokenGuard:
     def _mark_in_advance(
         self, verified: _RequestTokens, change: _ForeseenChange
     ) -> asyncio.Future[MarkedChange | None] | None:
-        """Start to set change marks on the objects of a likely change; return None if the owner of `change.of` is not cached."""
+        """Start to set change marks on the objects of a likely change.
+
+        Returns None if the owner of the object `change.of` is not cached.
+        """
         if change.of:
             whose = self._prefetch_hints((change.of,))
             if len(whose) != 1:
@@ -503,8 +506,8 @@ class VersionTokenGuard:
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         versions = read.result()
-        # Read missing tokens again instead of using the result of our change: the change may have ended in the storage long before
-        # this process learned it, and another process may have set a change mark in between.
+        # If a token is missing, read it again; do not take it from the result of our own change. That change may have ended in
+        # the storage long before this process received the response, so another process may have set a change mark since.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
             versions.update(await self._versions.read(list(hidden)))
         return versions
@@ -559,7 +562,7 @@ class VersionTokenGuard:
     def _keep_valid(
         self, changed: Sequence[int], known: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
-        """Let data that was cached under the tokens from before our change stay valid; return the objects with such data.
+        """Keep data that was cached under the tokens from before this process's change; return the objects with such data.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
@@ -571,8 +574,8 @@ class VersionTokenGuard:
             version = before.get(id_)
             seen = self._seen.get(id_)
             if version and version == seen:
-                # `token` is the version token that was known before this change, `version` the one that was valid when the change
-                # was marked. If they differ, data cached under `token` may be older than `version` and is invalidated.
+                # `token` is the version token that was known before this change, and `version` the one that was valid when the
+                # change marks were set. If they differ, data cached under `token` may be older than `version` and is invalidated.
                 if token == version:
                     exclusive.add(id_)
             else:

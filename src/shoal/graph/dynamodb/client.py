@@ -354,7 +354,7 @@ def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Return whether the failed request may have been executed. Without a connection, it was not."""
+    """Return whether the failed request may have been executed: it was sent, and the service did not reject it."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
@@ -368,7 +368,10 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """Return the name of a retryable error. Raise any other error, translated if possible."""
+    """Return the error code or class name of a retryable error, for the log.
+
+    Raise any other error, as a Shoal error if there is one.
+    """
     if is_lasting(error):
         raise MisconfiguredEngine("the store is misconfigured") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):

@@ -104,7 +104,7 @@ class PointReads:
             self._fail(request, error)
             return
         except BaseException as error:
-            # The process or this task ends: pass the error on, or the callers would wait forever.
+            # The process or this task is ending. Pass the error to the callers, which would otherwise wait forever.
             for _, future, _ in request.callers:
                 if not future.done():
                     future.set_exception(error)
