@@ -289,10 +289,10 @@ Claim = Callable[[Batch], None]
 async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
-    """Call `attempt`, which counts objects and commits a claimed batch, until there is no conflict. Return its result.
+    """Call `attempt`, which counts objects and commits a batch marked by its argument, until there is no conflict.
 
-    `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is true, also raises
-    `NotFound` for a pending member and `Gone` for a suspended member.
+    Returns its result. `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is
+    true, also raises `NotFound` for a pending member and `Gone` for a suspended member.
     """
     graph = writes.graph
 

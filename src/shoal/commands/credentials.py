@@ -433,7 +433,8 @@ async def _end_unconfirmed(writes: Writes, proof: EmailToken) -> None:
     member = await find_object(writes.graph, Member, proof.member_id)
     if member is None or not member.unconfirmed:
         return
-    # The member may be approved or deleted concurrently. If the mail was sent again, only the expiry of the later token counts.
+    # The member may be approved or deleted concurrently. If the confirmation mail was sent again, the account stays until the
+    # token of the last mail expires.
     with contextlib.suppress(NotAllowed, NotFound):
         await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 

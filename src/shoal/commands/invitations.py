@@ -239,7 +239,8 @@ async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: 
         with another_request():
             return await get_object(writes.graph, Invitation, invitation_id)
 
-    # If this call fails, the reserved use is freed when its reservation expires; the invitation may also have been revoked.
+    # If this change fails, the reserved use becomes free when the hold expires. If it fails because the invitation was revoked,
+    # nothing is left to change.
     with contextlib.suppress(ShoalError):
         async with _lock(writes, invitation_id):
             await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))

@@ -316,7 +316,7 @@ async def revoke_token(writes: Writes, token: Token) -> None:
 LIFE_MS = 10 * 60_000
 """Lifetime of a code."""
 
-# Together with the id, this is a multiple of three bytes, so the base64 text has no padding.
+# With the id, a code has 33 bytes, a multiple of three, so its base64 text has no padding.
 _CODE_BYTES = 25
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
@@ -428,8 +428,8 @@ _UNUSED_LOOKED_AT = 20
 class TokenUses:
     """A recorder that writes the uses of tokens in the background. No startup call is needed.
 
-    In a reader process, `tell` passes a use to the owner process, possibly for every request with the token until the use is
-    written.
+    In a reader process, `tell` passes uses to the owner process. Until the owner has written a use, this may happen for every
+    request with the token.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:

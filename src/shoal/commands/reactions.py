@@ -256,7 +256,8 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
-    # An emoji position does not refer to its post. With this id the consumer of the inverse can check that the post still exists.
+    # An emoji position has no reference to its post. The id of the post is stored as data, so that the consumer that writes the
+    # inverse can check whether the post still exists.
     batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -343,7 +344,7 @@ async def _without_unused(
     Raises `InvalidInput` if every position has reactions.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # Keep new positions, because the reaction for which one was created may not be committed yet.
+    # Keep new emoji positions: the reaction for which one was created may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
     unused = {
         position.id for position in there if position.id not in counts and milliseconds_of(position.id) <= made_before

@@ -157,7 +157,7 @@ async def _begin_follow(
 ) -> None:
     """Create a follow or follow request, or change its options.
 
-    An existing follow keeps its position in lists, because its time barely changes.
+    If only the options change, the follow keeps its position in lists: its time is at most raised slightly.
     """
     batch = Batch(shard_of(member_id))
     if claim is not None:
@@ -180,7 +180,7 @@ async def _begin_follow(
 
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
-    """Add to the batch that admits a member a follow of their inviter, unless the inviter is deleted or suspended."""
+    """Add a follow of their inviter to the batch that approves a member, unless the inviter is deleted or suspended."""
     inviter = await find_object(writes.graph, Member, member.invited_by)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)

@@ -47,8 +47,8 @@ class Activity:
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
         """Record a reaction to a post. `at` is an id with the time of the reaction; the future completes when the entry is durable.
 
-        Returns None if nothing has to be written, because this process wrote the entry in this minute or a later one, or the
-        reaction is too old to count.
+        Returns None if nothing has to be written, because this process has written an entry for the minute of the reaction or a
+        later one, or because the reaction is too old to count.
         """
         moment = active_at(post_id, at)
         if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):

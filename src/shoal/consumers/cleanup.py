@@ -66,7 +66,7 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete inverses that are still listed after clearing, because the inverted associations are missing or not yet written.
+    """Delete the inverses that are still listed after clearing, because their associations are missing or not yet written.
 
     Otherwise the next page would contain them again, and cleanup would never end.
     """
@@ -80,7 +80,7 @@ async def _end_strays(
 
 
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
-    """Delete an association between a member and the post. Its deletion has no further effects."""
+    """Delete an association between a member and the post, without emitting an event."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)

@@ -89,7 +89,7 @@ class ListedFollowers:
         await self._versions.end((_version_key(source),), begun)
 
     def joined(self, source: int, member: int) -> None:
-        """Do nothing, because the followers are read from the graph again."""
+        """Do nothing: each page of followers is read from the graph."""
 
     left = joined
 
@@ -129,8 +129,8 @@ _READ_AT_ONCE = 20_000
 class PackedFollowers:
     """Reads followers in pages from follower sets in memory (see `consumers.context.Followers`).
 
-    The position `left` consists of the serial number of the follower set (20 bits) and the number of slots still to process (31
-    bits).
+    A page position (`left`) consists of the serial number of the follower set (20 bits) and the number of slots still to process
+    (31 bits).
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class PackedFollowers:
         while last:
             first = max(0, last - size)
             await act(follower_set.slots(first, last))
-            # Concurrent fan-outs may evict each other's follower set. A set that had to be read again is processed completely in
-            # this call, because returning after a page could cause this again without end.
+            # Concurrent fan-outs may evict each other's follower set from the cache. If the set had to be read again, process it
+            # completely in this call: the next call might find it evicted again, and fan-out might never finish.
             if first and not reloaded:
                 return follower_set.serial << _LEFT_BITS | first
             if first:

@@ -83,8 +83,8 @@ class HighFanOutSources:
             return
         at = max(self._new_id(_SHARD), mark.time + 1)
         batch = Batch(_SHARD)
-        # A mark that is set concurrently may have a later time and replace this one. Then the event matches no mark and has no
-        # effect.
+        # A concurrent call may set a mark with a later time, which replaces this one. Then the event emitted here matches no
+        # mark, and its consumer does nothing.
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, at, alive=True, data=_DEMOTED, plain=True))
         batch.emit(events.FollowersLost(source_id=source, at=at))
         await self._graph.commit(batch)
@@ -106,7 +106,8 @@ class HighFanOutSources:
     async def review(self) -> None:
         """Start the demotion of every high-fan-out source with few followers.
 
-        An unfollow starts a demotion as well. This review finds sources that lost their followers otherwise.
+        An unfollow can start a demotion as well. This review also finds sources that lost followers in other ways, such as
+        deleted accounts.
         """
         async for page in pages_of(self._graph, EVERYBODY, HIGH_FAN_OUT, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]

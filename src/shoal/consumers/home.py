@@ -180,7 +180,7 @@ async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int
     source = event.source_id
     if not await effects.high_fan_out_sources.fades(source, event.at):
         return None
-    # Each timeline is merged separately, so pages are smaller than for a push.
+    # Merging handles each timeline separately, so a page has fewer followers than in a push.
     size = max(1, effects.page // 200)
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))

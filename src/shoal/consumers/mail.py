@@ -55,8 +55,8 @@ async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Fu
 async def _give_up(effects: Effects, event: events.MailDue) -> None:
     """Handle a mail that will never be sent.
 
-    The address that an undo mail would have restored is released. An unconfirmed member gets a token, so that the account is
-    kept for the full confirmation period.
+    The address that an undo mail would have restored is released. The email token for an unconfirmed member is created without
+    the mail: when it expires, after the full confirmation period, the account is deleted.
     """
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
@@ -125,7 +125,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
         nonlocal id_, refused
         token = (await graph.obj_get((id_,))).get(id_)
         if token is None and refused == id_:
-            # There is no object with this id, but the commit failed with `IdTaken`: the id is that of a scheduled ticket.
+            # No object has this id, but the commit failed with `IdTaken`: the id is in use for a ticket of the schedule.
             id_ = new_id(shard)
         batch = Batch(shard)
         if token is None:

@@ -23,7 +23,8 @@ from shoal.media.library import StoredClip
 
 
 async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> asyncio.Future[None]:
-    # Use the shard as the fairness key: all media of a member are on one shard, few members share it, and it needs no read.
+    # Schedule conversions fairly by shard instead of by member: all media of a member are on one shard, few members share a
+    # shard, and its number is known without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
 

@@ -347,8 +347,8 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, state: Actio
     while True:
         if time is None:
             stored = await _stored_notices(effects, member_id, (notice,))
-            # Check again after reading the notification. If the action is still undone, the notification belongs to the undone
-            # action. If it was repeated in between, the notification may belong to the repetition and must be kept.
+            # Check again after reading the notification. If the action is still undone, the notification that was read belongs to
+            # it. If the action was repeated in between, the notification may belong to the repetition and must be kept.
             if await state() is None:
                 await _end(effects, member_id, stored)
         else:

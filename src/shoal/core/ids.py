@@ -82,8 +82,7 @@ class IdMaker:
 
     def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:
         self._clock = clock
-        # The sequence starts with this number in each millisecond, so that id makers with different starts rarely generate equal
-        # ids.
+        # The sequence number of the first id in each millisecond. Id makers with different numbers rarely generate equal ids.
         self._first = first
         # The last id of each shard, as milliseconds since the epoch * 1024 + sequence.
         self._last: dict[int, int] = {}

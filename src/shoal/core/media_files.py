@@ -29,7 +29,7 @@ def copy_of(key: str) -> str:
 def sizes_of(key: str) -> dict[int, str]:
     """Return the keys of the smaller sizes of a picture, by the pixels of their longer edge.
 
-    They have the format of its copy or, without one, its own. Works for the URL of a picture too.
+    They have the format of the picture's copy or, if it has no copy, of the picture. Works for the URL of a picture too.
     """
     folder, slash, name = key.rpartition("/")
     stem, _, kinds = name.partition(".")

@@ -21,7 +21,7 @@ from shoal.core.tokens import TokenUse
 
 
 class Treatment(StrEnum):
-    """What happens to the notifications that a rule of `NoticePolicy` matches."""
+    """How notifications are treated that match a rule of `NoticePolicy`."""
 
     ACCEPT = "accept"
     FILTER = "filter"

@@ -94,10 +94,7 @@ class Invitation(Node, frozen=True, tag="invitation"):
         )
 
     def without(self, member_id: int, *, came: bool) -> Invitation:
-        """Return the invitation without the hold of this member, which becomes a use if the member has signed up (`came`).
-
-        If there is no such hold, the invitation is returned unchanged.
-        """
+        """Return the invitation without this member's hold, which counts as a use if the member has signed up (`came`)."""
         left = tuple(hold for hold in self.holds if hold.member_id != member_id)
         used = self.used + (came and len(left) < len(self.holds))
         return msgspec.structs.replace(self, used=used, holds=left)

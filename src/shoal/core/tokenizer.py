@@ -103,8 +103,8 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
         return None
     last = words[-1]
     if _is_paired(last) and len(last) == 1:
-        # The last word is the single character at the end of a run. If a pair of the run precedes it, the pair implies it;
-        # otherwise it may be the beginning of a pair.
+        # A run of characters of a script without spaces is indexed as overlapping pairs, and last its final character. After a
+        # pair, that character is redundant. If it is the whole run, it may be the beginning of a pair.
         if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
             words.pop()
             return Clause(tuple(words), open_ended)

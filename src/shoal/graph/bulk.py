@@ -241,6 +241,6 @@ class SnapshotSource(Protocol):
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the backup key, whose value is the time of the newest complete backup (Unix ms)."""
+    """Return the row of the key that records the time of the newest complete backup (Unix ms)."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

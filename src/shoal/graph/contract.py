@@ -327,9 +327,10 @@ class Reader(Protocol):
         """Return the result of `assoc_range` for many lists, by `id1`; empty lists are absent."""
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Return list lengths in O(1) each, by type and `id1`. For a type with aggregate counts, these are included.
+        """Return list lengths in O(1) each, by type and `id1`.
 
-        Lists of length 0 or of uncounted types are absent.
+        For a type with aggregate counts, objects with an aggregate count are included. Lists of length 0 or of uncounted types are
+        absent.
         """
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
@@ -375,7 +376,7 @@ class Joining(Protocol):
 
 
 class RememberingReader(Reader, Protocol):
-    """A graph with an in-memory cache, which can answer queries that would be too expensive to read for every request."""
+    """A graph with an in-memory cache. It can answer queries that would take too many reads of a store in each request."""
 
     async def assoc_common(
         self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
@@ -461,8 +462,8 @@ class Scanner(Protocol):
     async def sweep(self, before: int, now: int) -> int:
         """Delete old tombstones and expired keys, and return the number of deletions.
 
-        Tombstones must be older than the snowflake `before`, and keys must have expired by `now` (Unix ms). Tombstones of
-        `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until `sweep_history`.
+        Tombstones must be older than the snowflake `before`, and keys must have expired by `now` (Unix ms). Tombstones of types
+        that are `positional` (see `schema`) are permanent; tombstones of `WITH_HISTORY` types are kept until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
@@ -470,7 +471,7 @@ class Scanner(Protocol):
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
-    """A whole graph, as `shoal.app` opens it."""
+    """A store with everything that `shoal.app` needs: graph, outbox and scans."""
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit the batch, and return its inverses that belong to other stores, each with the pending job that would write it."""
@@ -487,7 +488,10 @@ whether it may repeat the call.
 
 
 async def announce() -> None:
-    """Report an imminent change to the `pre_commit_hook` of this context, if it has one. Raises `Unavailable` if that fails."""
+    """Call the `pre_commit_hook` of this context, if it has one, before a change is committed.
+
+    Raises `Unavailable` if that fails.
+    """
     tell = pre_commit_hook.get()
     if tell is not None:
         await tell()

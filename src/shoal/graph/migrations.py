@@ -58,7 +58,7 @@ class Migration(NamedTuple):
 
     @property
     def script(self) -> str:
-        """The whole migration as one script, for a store whose tables are small."""
+        """All parts of the migration as one script, for a store with small tables."""
         return "".join(f"{_statement(part)};\n" for part in self.parts)
 
 

@@ -201,9 +201,10 @@ def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIG
 
 
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
-    """Describe a reason in English. `number` is the number of followees, followers, liked posts or tags, or the distance in km.
+    """Describe a reason to suggest a member in English.
 
-    `named` has the user names of some of these followees, the tags, or the town where the viewer lives.
+    `number` is the number of followees, followers, liked posts or tags, or the distance in km. `named` has the
+    user names of some of these followees, the tags, or the town where the viewer lives.
     """
     match name:
         case "friends":

@@ -167,7 +167,7 @@ K = TypeVar("K", int, str)
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's explicit feedback on interests. A tap is a click on "more like this" (1) or "less like this" (-1)."""
+    """Explicit feedback on what a member wants to see. A tap is a click on "more like this" (1) or "less like this" (-1)."""
 
     picked: tuple[str, ...] = ()
     """Tags, in canonical form, that the member selected as interests."""
@@ -181,9 +181,9 @@ NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the sums of taps after one more tap on `key`.
+    """Return the sums of taps by key after one more tap on `key`.
 
-    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps.
+    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's sum.
     """
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}

@@ -226,7 +226,10 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return a number for each value, the same for equal values, and the initial counts: a list with a 0 for each number."""
+    """Return a number for each value, the same for equal values, and a list of initial counts, indexed by these numbers.
+
+    Each count is 0, except the count for the value None: it is negative, so that it never reaches a limit.
+    """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
     return found, [-len(values), *[0] * (len(numbers) - 1)]

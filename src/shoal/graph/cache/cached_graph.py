@@ -142,8 +142,8 @@ class CachedGraph:
     prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike). Intersections
     of lists take about as much memory as the counts, if they are queried.
 
-    - With `versions`, other processes may write to this store, and a query takes a network round trip. So longer lists are cached
-      whole than otherwise, and a read of a list prefix reads as many entries as are ever cached.
+    - With `versions`, other processes may write to this store, and a query takes a network round trip. So lists of up to 2,048
+      entries are cached whole, instead of 256, and a list prefix is always read up to its maximum length (`HEAD`).
     - With a shared `log`, this process either writes its changes to the log, or follows the log and changes nothing.
 
     Every read is recorded in the read set of the response in progress, if there is one.
@@ -260,7 +260,8 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # Some counts of the object are cached, but counts of requested types may be missing.
+                # The object's dictionary of counts lacks a requested type. Such a count is 0 or missing, which `count_in` finds
+                # out.
                 for number, counts in numbered:
                     count = count_in(lengths, number)
                     if count is None:
@@ -350,8 +351,8 @@ class CachedGraph:
         """Fill `answer` with associations that were cached when they were looked up earlier.
 
         Returns the types that are not in the cache: first those whose (`short`) lists are to be read whole, then those from which
-        only the associations with `id2s` are to be read. If no later request can use a list, a few such look-ups cost less than reading
-        the whole list, because they join other point reads.
+        only the associations with `id2s` are to be read. If no later request can use a list, a few such look-ups cost less than
+        reading the whole list, because they join other point reads.
         """
         lists = self._lists.get(id1) or {}
         reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
@@ -381,7 +382,7 @@ class CachedGraph:
     ) -> Mapping[int, Mapping[int, Assoc]]:
         """Read lists completely, and return them by type number.
 
-        This costs hardly more than reading a few of their entries.
+        The lists are short, so this costs hardly more than reading a few of their entries.
         """
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
@@ -666,8 +667,8 @@ class CachedGraph:
         """Run a query while the version tokens of `ids` are read, and return its result in a tuple.
 
         The ids include `id1`. Returns None if there is no token to wait for, or if the list of `id1` was not in the cache during
-        the whole query; then the caller runs the query. After a result, `assoc_common` uses the list as of the query, if it is
-        called before the next `await`.
+        the whole query; then the caller runs the query. After a result, `assoc_common` uses the list as it was during the query,
+        if it is called before the next `await`.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):

@@ -127,8 +127,8 @@ class _RequestTokens(dict[int, bytes]):
 class _ForeseenChange:
     """A likely change, by this request, of the objects `ids`, of the object `of`, and of the owner of `of`.
 
-    Once a `guard` has begun to mark these objects as changing, `marking` is the result (None if the tokens are unavailable),
-    and `give_up` removes the change marks.
+    Once a `guard` has begun to set change marks on these objects, `marking` is the future of the change marks (its result is None
+    if the tokens are unavailable), and `give_up` removes them.
     """
 
     ids: set[int]
@@ -195,7 +195,7 @@ class Guard(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait until the background tasks have ended the changes begun so far."""
+        """Wait until the background tasks have completed the changes whose `end` failed."""
         ...
 
 
@@ -232,8 +232,8 @@ class SoleGuard:
 
     def __init__(self) -> None:
         self._commits = 0
-        # Number of commits in progress by object. Data read during a commit is not cached, because it may be older than an event
-        # that the commit has already published.
+        # Number of commits in progress by object. Data read during a commit is not cached: it may be the state before the
+        # commit, although an event of the commit has been published already.
         self._changing: dict[int, int] = {}
         # Objects that several overlapping commits are changing.
         self._mixed: set[int] = set()
@@ -523,7 +523,7 @@ class VersionTokenGuard:
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
-        # The tokens under which unaffected data is cached.
+        # The tokens under which this process has cached data of these objects before the change.
         known = [self._seen.get(id_) for id_ in changed]
         marking = self._advance_mark(changed) or asyncio.ensure_future(self._mark(changed))
         try:
@@ -535,19 +535,19 @@ class VersionTokenGuard:
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
-                # If the change marks could not be set, wait until the tokens are replaced: other processes may use outdated cached
-                # data until then.
+                # The change marks could not be set, so other processes may still use outdated cached data. Wait until the tokens
+                # are replaced.
                 await ending
 
     def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the change marks that the request set in advance, if they are on exactly these objects; otherwise None."""
+        """Return the change marks that the request set in advance; None if they are not on exactly the `changed` objects."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
             return None
         marking = change.marking
         if marking is None or not marking.done() or marking.exception() is not None or marking.result() is None:
-            # `foreseen_change` removes these change marks at the end of its block.
+            # These change marks cannot be used. `foreseen_change` removes them at the end of its block.
             return None
         verified.foreseen_change = None
         return marking

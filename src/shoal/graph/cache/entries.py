@@ -43,7 +43,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
         self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
-        """Add lengths of an object, and mark the object as recently used."""
+        """Add list lengths of an object to the cache, and mark the object as recently used."""
         counts = self._own(id1, self.get(id1) or {})
         counts.update(lengths)
         self.put(id1, counts)
@@ -274,7 +274,7 @@ class CacheEntries:
         if before.length is not None:
             self.counts.change(id1, atype, before.length + by)
         if before.entries is not None:
-            # Modify the entries in place, which is safe because readers have copies.
+            # Modify the cached entries in place. Readers are not affected, because they have copies.
             for id2, entry in changed.items():
                 if entry is None:
                     before.entries.pop(id2, None)
@@ -293,7 +293,7 @@ class CacheEntries:
             cache.forget(id_)
 
     def forget_many(self, ids: Collection[int]) -> None:
-        """Invalidate everything about many objects. An empty cache costs nothing, as in an import into an empty network."""
+        """Invalidate everything about many objects. Empty caches are skipped, for speed in an import into an empty network."""
         for cache in self._all:
             if len(cache):
                 for id_ in ids:

@@ -13,7 +13,7 @@ _PARTS = 8
 
 
 class Weighed(Protocol):
-    """A value that takes the place of `size` entries in a cache."""
+    """A value that counts as `size` entries of a cache."""
 
     @property
     def size(self) -> int: ...

@@ -185,7 +185,7 @@ class Backoff:
 
 @functools.cache
 def _session() -> AioSession:
-    """Return the session. It is created once, because loading the service description is slow."""
+    """Return the botocore session. It is created once, because loading the description of the service is slow."""
     return get_session()
 
 
@@ -303,7 +303,7 @@ class Service:
         return sum(answer["Count"] for answer in answers)
 
     async def _query(self, limit: int | None, **parameters: Any) -> list[dict[str, Any]]:
-        """Query several pages, because the service may end a page before the limit, at 1 MB."""
+        """Query page after page, because the service ends a page at 1 MB even if it has fewer than `limit` items."""
         answers: list[dict[str, Any]] = []
         while limit is None or limit > 0:
             if limit is not None:

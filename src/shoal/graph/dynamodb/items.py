@@ -170,7 +170,7 @@ LINK_KINDS = ("link", "dead", "past")
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
     """Return the index keys of an association.
 
-    `kind` names its index partitions, which for a tombstone depend on the sweep that deletes it.
+    `kind` is the kind of its index partition. Each kind of sweep has a kind of partition with the tombstones that it deletes.
     """
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 

@@ -93,7 +93,7 @@ class DynamoOutbox:
         found = {
             number_of(item["sort"]["S"]): Spot(item["part"]["S"], item["place"]["S"]) for page in pages for item in page
         }
-        # Prefer what this process remembers, because it is newer than the index.
+        # Prefer the index keys that this process remembers, because the index may be outdated.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))

@@ -253,7 +253,10 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Yield names for the objects, keys and counts of a batch, which no two batches may change concurrently."""
+    """Yield lock names for the objects, keys and counts of a batch.
+
+    Two batches with a common name must not be committed concurrently.
+    """
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (" ".join(count_at(Pair(id1, atype))) for id1, atype, _ in touched.triples)

@@ -87,7 +87,7 @@ _Listing = tuple[int, AssocType, int]
 
 
 def listings(entry: Post | Share) -> Iterator[_Listing]:
-    """Yield the associations that list a post or share as a comment on its parent, or as a restricted entry of its author."""
+    """Yield the associations that list a comment under its parent, and a restricted post or share under its author."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
@@ -125,9 +125,9 @@ def authors_of(comments: Iterable[Assoc]) -> list[int]:
 def unlist(batch: Batch, post: Post, now: int) -> None:
     """Delete the entries of a post in the public lists of its data source. `now` is an id of the current time.
 
-    A list in another store does not raise the time of an operation above that of its entry, and the process that created the post
-    may have a clock that is ahead. So the time of the deletion is later than the post in any case. An entry in the list of active
-    posts that is later than `now` stays until it expires; readers ignore it.
+    A deletion needs a later time than the entry that it deletes, and the clock of the process that created the post may be ahead.
+    So the time of the deletion is always later than that of the post. An entry in the list of active posts that is even later
+    stays until it expires; readers ignore it.
     """
     if post.published:
         batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, max(now, post.id + 1))

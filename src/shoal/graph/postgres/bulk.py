@@ -125,7 +125,8 @@ def _revision() -> int:
     return random.randrange(1, _FIRST_REVISION)  # noqa: S311  # it guards nothing
 
 
-# Reading both tables also locks them against changes until the end of the transaction.
+# Reading the two tables also locks them: a move of data, or another process that opens the store, waits for the end of the
+# transaction.
 _ALLOWED = """
     SELECT EXISTS (SELECT FROM shoal.owner WHERE id = $1), EXISTS (SELECT FROM shoal.moving)"""
 
