@@ -181,8 +181,8 @@ class Gazetteer:
     def _cells(self, country: str) -> tuple[str, ...]:
         """Return at most 40 map cells of one size that contain the largest towns of a country.
 
-        Cells have three sizes. The smallest size is used with which 40 cells contain all these towns. If there is none, the
-        result has cells of the largest size, for as many of the largest towns as 40 cells contain.
+        Cells have three sizes. The result has the smallest size for which 40 cells contain all these towns. If even 40 cells of
+        the largest size do not, the result has 40 of this size, which contain the largest of these towns.
         """
         rows = [row for row in self._by_size if self._countries[row] == country][:_CELL_TOWNS]
         found: list[dict[str, None]] = [{}, {}, {}]
@@ -257,7 +257,10 @@ class Gazetteer:
         return []
 
     def _largest(self, named: Named) -> list[int]:
-        """Return the rows of towns. Towns with a main name come first. Each group begins with the largest town."""
+        """Return the rows of towns that have a name: first those with it as main name, then those with it as another name.
+
+        Each of the two groups begins with the largest town.
+        """
         found: dict[int, None] = {}
         for rows in (named.rows[named.main], named.rows[~named.main]):
             found |= dict.fromkeys(rows[np.argsort(-self._population[rows], kind="stable")][:_COMPARED].tolist())

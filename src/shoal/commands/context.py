@@ -220,7 +220,7 @@ class Writes:
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:
-        """Return a copy of these dependencies, with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of this object with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
     async def commit(self, batch: Batch) -> None:

@@ -107,7 +107,8 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         by = login.confirm_by if login else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
             raise NotAllowed("This member is not pending approval")
-        # Failed logins under this name, which any client can cause, leave entries, possibly more than one commit can delete.
+        # Failed logins under this name add entries to the member's audit list. Any client can cause them, so there may be more
+        # entries than one commit can delete.
         while await end_addresses(writes, member_id):
             pass
         batch = Batch(shard_of(member_id))

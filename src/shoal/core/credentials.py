@@ -288,7 +288,7 @@ def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
 
 def _object(text: str) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
-        raise BadAnswer("the device sent a response that is too long")
+        raise BadAnswer("the passkey device sent a response that is too long")
     return msgspec.json.decode(text, type=dict[str, Any])
 
 

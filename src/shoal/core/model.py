@@ -21,7 +21,7 @@ from shoal.core.tokens import TokenUse
 
 
 class Treatment(StrEnum):
-    """How notifications are treated that match a rule of `NoticePolicy`."""
+    """The treatment of notifications that match a rule of `NoticePolicy`."""
 
     ACCEPT = "accept"
     FILTER = "filter"

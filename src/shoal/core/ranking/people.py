@@ -166,7 +166,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """What is known about candidates for suggestions, as float64 columns of equal length: one column per reason to suggest."""
+    """Facts about candidates for suggestions, as float64 columns of equal length: one column per reason to suggest a member."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""

@@ -126,7 +126,7 @@ class _Order:
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.result: list[Diversified] = []
         self._author_most = author_most
-        # Use lists of small integers for speed: to fill one of hundreds of positions, a dozen posts are examined.
+        # Use lists of small integers for speed: a page fills hundreds of positions, and about a dozen posts are examined for each.
         self._author, self._authors = _numbered([candidate.author for candidate in ranked])
         self._tag, self._tags = _numbered([candidate.tag for candidate in ranked])
         self._source, self._sources = _numbered([candidate.source for candidate in ranked])

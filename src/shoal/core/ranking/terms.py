@@ -259,7 +259,7 @@ def counted(one: str, many: str, n: int, **names: str) -> ReasonWords:
 
 
 class ReasonFacts(NamedTuple):
-    """What is needed, besides the values of the terms, to explain why a post is ranked where it is."""
+    """The data that explain, together with the values of the terms, why a post is ranked where it is."""
 
     recipe: Recipe
     reactions: int = 0

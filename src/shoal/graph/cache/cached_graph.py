@@ -260,8 +260,8 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # The object's dictionary of counts lacks a requested type. Such a count is 0 or missing, which `count_in` finds
-                # out.
+                # The object's dictionary of counts lacks a requested type. `count_in` tells whether its count is 0 or
+                # unknown.
                 for number, counts in numbered:
                     count = count_in(lengths, number)
                     if count is None:
@@ -682,7 +682,7 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a cached post if associations of the viewer can be read in parallel with tokens; otherwise 0."""
+    """Return the author of a cached post if the viewer's associations can be read in parallel with version tokens, else 0."""
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

@@ -170,7 +170,8 @@ LINK_KINDS = ("link", "dead", "past")
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
     """Return the index keys of an association.
 
-    `kind` is the kind of its index partition. Each kind of sweep has a kind of partition with the tombstones that it deletes.
+    `kind` names a kind of index partitions: one for associations that no sweep deletes, one for the
+    tombstones of each sweep.
     """
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
