@@ -257,7 +257,7 @@ class Gazetteer:
         return []
 
     def _largest(self, named: Named) -> list[int]:
-        """Return the rows of towns that have a name: first those with it as main name, then those with it as another name.
+        """Return the rows of the `named` towns: first those found by their main name, then those found by another name.
 
         Each of the two groups begins with the largest town.
         """

@@ -97,7 +97,7 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    # Store only the affinities from liked photos, in the order of the tags, because the tags' names are stored already.
+    # Store the numbers of liked photos without the names of the tags, which are stored already, in the same order.
     liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
     *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)

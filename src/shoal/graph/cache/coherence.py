@@ -195,7 +195,7 @@ class Guard(Protocol):
         ...
 
     async def close(self) -> None:
-        """Wait until the background tasks have completed the changes whose `end` failed."""
+        """Wait for the background tasks that give the objects of committed changes new tokens."""
         ...
 
 
