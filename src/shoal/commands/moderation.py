@@ -159,7 +159,7 @@ async def disable(writes: Writes, member_id: int) -> Member:
 
 
 async def enable(writes: Writes, member_id: int) -> Member:
-    """Undo `disable`: the member's tokens are valid again."""
+    """Undo `disable`: the member can log in again, and their tokens are valid again."""
     return await _become(writes, member_id, AuditVerb.MEMBER_ENABLED, disabled=False)
 
 

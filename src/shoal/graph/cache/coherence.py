@@ -381,7 +381,7 @@ class VersionTokenGuard:
         # Number of changes by this process, and for each object the number of its last change.
         self._changes = 0
         self._changed: Recent[int, int] = Recent(size)
-        # Committed changes whose new tokens are being written.
+        # For each object, the task that writes its new token after a commit.
         self._ending: dict[int, asyncio.Task[dict[int, Renewal]]] = {}
 
     async def enter(self, ids: Collection[int]) -> _Ticket:

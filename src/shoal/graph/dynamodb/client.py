@@ -162,7 +162,7 @@ class Capacity:
 
 
 class Backoff:
-    """Exponential backoff with full jitter that gives up after `seconds` in total."""
+    """Exponential backoff with full jitter. It gives up after `seconds`, all waits and attempts together."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
