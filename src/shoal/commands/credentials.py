@@ -149,7 +149,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
 
 
 def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
-    """Return whether the token became invalid by a later event, such as a password change."""
+    """Return whether the token is void because of something that happened after it was sent, such as a password change."""
     match proof.kind:
         case MailKind.UNDO:
             # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
@@ -368,10 +368,10 @@ async def _change(writes: Writes, requested: _Change) -> Member:
 def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
     """Return the login with another email address. `now` is a new id, which contains the current time.
 
-    A change by link can be undone for a while. Three kinds of changes cannot be undone: the undo itself, a change to an address
-    that is kept for an undo, and a change by an operator. They void the undo links created since the restored address was in
-    use. Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
-    `NotAllowed` if the address changed too often.
+    A change that the member confirms by a mailed link (`proof`) can be undone for a while. Three kinds of changes cannot be
+    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. They void the undo links
+    created since the restored address was in use. Earlier undo links stay valid, so a thief who switches between several
+    addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
@@ -433,7 +433,8 @@ async def _end_unconfirmed(writes: Writes, proof: EmailToken) -> None:
     member = await find_object(writes.graph, Member, proof.member_id)
     if member is None or not member.unconfirmed:
         return
-    # The member may be approved or deleted concurrently. If the mail was sent again, only the expiry of the later token counts.
+    # The member may be approved or deleted concurrently. If the confirmation mail was sent again, the account stays until the
+    # token of the last mail expires.
     with contextlib.suppress(NotAllowed, NotFound):
         await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 

@@ -83,7 +83,7 @@ async def upload(
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store a media object. If its id is taken, try a new one or, if the id is `fixed`, raise `Taken`."""
+    """Store a media object. If its id is taken, retry with a new one or, if the id must stay as it is (`fixed`), raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 

@@ -444,8 +444,8 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 async def location_of(text: str, language: str = "en") -> Location | None:
     """Return the place of residence that a member typed, a town or country; None for an empty text.
 
-    Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name, with similar names in this language, and
-    `Unfit` on a server that does not know the names of places.
+    Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name (the message suggests similar names in this
+    language), and `Unfit` on a server without the data of place names.
     """
     if not text.strip():
         return None

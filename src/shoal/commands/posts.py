@@ -61,7 +61,7 @@ Keys = Sequence[tuple[Key, int]]
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """Return the keys for an idempotency key and for the name of an import record; an empty text gives no key."""
+    """Return the keys of a post to be created: for the idempotency key `request` and the import `record`, if not empty."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)

@@ -100,7 +100,7 @@ async def share(
         batch.assoc_add(member_id, POSTED, made.id, made.id)
         relist(batch, None, made, made.id)
         batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), aggregate_id=post.author_id)
-        # This key allows one share per member and post: of two concurrent requests, one finds it taken.
+        # This key allows only one share per member and post. Of two concurrent requests, the second finds it taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
         shared_id = post.id if post.author_id != member_id else 0
@@ -120,7 +120,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     if found is not None:
         now = writes.new_id(shard_of(member_id))
         batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
-        # Of two concurrent requests, the second must not delete a share that was created in between: it ends with `Missing`.
+        # Of two concurrent requests, the second must not delete a share that was created in between: its commit raises `Missing`.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post
@@ -256,7 +256,8 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
-    # An emoji position does not refer to its post. With this id the consumer of the inverse can check that the post still exists.
+    # An emoji position has no reference to its post. The id of the post is stored as data, so that the consumer that writes the
+    # inverse can check whether the post still exists.
     batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -323,8 +324,8 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
-    # Take the first free key. Of two concurrent attempts, the second conflicts, and its retry finds the position that the first
-    # created.
+    # Take the first free emoji key of the post. Of two concurrent attempts, the second conflicts, and its retry finds the
+    # position that the first created.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
@@ -338,12 +339,12 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """Delete the emoji positions of the post that have no reactions, and return the keys that are still taken.
+    """Delete emoji positions of the post without reactions, to free their keys; return the keys of `taken` that remain.
 
-    Raises `InvalidInput` if no position is unused.
+    Raises `InvalidInput` if every position has reactions.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # Keep new positions, because the reaction for which one was created may not be committed yet.
+    # Keep new emoji positions: the reaction for which one was created may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
     unused = {
         position.id for position in there if position.id not in counts and milliseconds_of(position.id) <= made_before

@@ -207,7 +207,7 @@ def _audit_details(verb: AuditVerb, report: Report) -> dict[str, str | int]:
 
 
 def _outcome(report: Report) -> AssocType | None:
-    """Return the association type that counts this report for the reporter, as upheld or dismissed; None while it is open."""
+    """Return the type of the association that records for the reporter whether the report was upheld; None without an outcome."""
     if not report.closed_at or report.upheld is None:
         return None
     return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

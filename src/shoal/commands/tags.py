@@ -20,7 +20,7 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a tag, given its canonical form, including those stored under an earlier form."""
+    """Return a member's associations with a tag (canonical form), including those stored with an older form of the tag."""
     assocs = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in assocs if canonical_tag(assoc.data.decode()) == tag]
 

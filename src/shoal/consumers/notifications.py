@@ -103,7 +103,10 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, relation: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatment by each rule that applies. `answers` is False for a private mention in a thread of other members."""
+    """Yield the treatment by each rule that applies.
+
+    `answers` is False for a private mention that answers neither a post nor a thread of the recipient.
+    """
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if relation.following:
@@ -337,15 +340,15 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
-    """Create the notification of an action if the action is still in effect, otherwise delete it."""
+    """Create the notification of an action if the action is still in effect according to `state`, otherwise delete it."""
     if member_id == notice.actor_id:
         return
     time = await state()
     while True:
         if time is None:
             stored = await _stored_notices(effects, member_id, (notice,))
-            # Check again after reading the notification. If the action is still undone, the notification belongs to the undone
-            # action. If it was repeated in between, the notification may belong to the repetition and must be kept.
+            # Check again after reading the notification. If the action is still undone, the notification that was read belongs to
+            # it. If the action was repeated in between, the notification may belong to the repetition and must be kept.
             if await state() is None:
                 await _end(effects, member_id, stored)
         else:
@@ -365,7 +368,10 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Return a function that returns when a follow or follow request began, or None; changed options do not count."""
+    """Return a function that returns when a follow or follow request began; None if there is none.
+
+    Later changes of its options do not change this time.
+    """
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)

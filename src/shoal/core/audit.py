@@ -223,7 +223,7 @@ class RepeatCounter:
     def count(self, what: str, now: int) -> Repeat | None:
         """Count an event with the key `what` at `now`, in Unix milliseconds.
 
-        Returns the number of events with this key if the event should be logged, otherwise None.
+        Returns the number of events if this one should be logged, otherwise None. The 1st, 10th, 100th and so on of an hour should.
         """
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0

@@ -77,7 +77,7 @@ class NotAllowed(ShoalError):
 
 
 class Leaving(NotAllowed):
-    """The member requested the deletion of their account; they may cancel it (`come_back`) before it begins."""
+    """The member requested the deletion of their account. They may cancel it (`come_back`) until it begins."""
 
 
 class Unconfirmed(NotAllowed):

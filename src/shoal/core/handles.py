@@ -167,7 +167,7 @@ class FollowList(NamedTuple):
 
 
 class _ListedText(msgspec.Struct, frozen=True):
-    """A link in a follow list of an Instagram archive, which in newer archives has no value."""
+    """A link in a follow list of an Instagram archive. In recent archives `value` is missing."""
 
     value: str = ""
     href: str = ""
@@ -262,7 +262,8 @@ def _in_document(document: _Document) -> Iterator[ForeignHandle | None]:
 
 def _of_entry(entry: _Entry) -> ForeignHandle | None:
     if entry.following is not None:
-        # Most links have a numeric id (`intent/user?user_id=`), which no profile contains, so such an entry is unreadable.
+        # Most links contain only a numeric id (`intent/user?user_id=`). No link to a profile does, so the entry counts as
+        # unreadable.
         return read_handle(entry.following.user_link) if "/" in entry.following.user_link else None
     if entry.value is not None:
         return read_handle(entry.value.subject, BLUESKY)
@@ -274,7 +275,8 @@ def _of_entry(entry: _Entry) -> ForeignHandle | None:
 def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
     """Yield the account of each row, from the column with a known header, or else from the first column.
 
-    Without such a header, at least one account must name its server, because any text can be read as rows of bare names.
+    Without such a header, at least one account must name its server, because otherwise any text would pass as a list of user
+    names.
     """
     whole = False
     column: int | None = None

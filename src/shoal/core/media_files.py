@@ -29,7 +29,7 @@ def copy_of(key: str) -> str:
 def sizes_of(key: str) -> dict[int, str]:
     """Return the keys of the smaller sizes of a picture, by the pixels of their longer edge.
 
-    They have the format of its copy or, without one, its own. Works for the URL of a picture too.
+    They have the format of the picture's copy or, if it has no copy, of the picture. Works for the URL of a picture too.
     """
     folder, slash, name = key.rpartition("/")
     stem, _, kinds = name.partition(".")
@@ -83,7 +83,7 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
 
 
 def files_now(node: object) -> dict[str, bool]:
-    """Return the keys of the files that an object refers to, and whether each file must exist.
+    """Return the keys of the files that an object refers to, each with whether the file must exist.
 
     Copies and smaller sizes are not required: the picture itself is served if they are missing.
     """

@@ -69,7 +69,7 @@ COLUMNS = "name,a,b,c,shard,path"
 
 
 def conformance_lines() -> Iterator[str]:
-    """Yield the lines of the file of test vectors for name placement, without line breaks."""
+    """Yield the lines of the conformance file, without line breaks: names with the shard and path where `place` must put them."""
     yield COLUMNS
     for name in NAMES:
         placed = place(name)

@@ -65,7 +65,8 @@ def decoded(text: str) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
-    # The decoder ignores stray bits at the end. Accept only the canonical text, or the text with padding of older tokens.
+    # The decoder ignores stray bits at the end. Accept only the canonical text, or the canonical text with `=` padding, as in
+    # older tokens.
     return raw if text == _plain(raw) or text == base64.urlsafe_b64encode(raw).decode() else b""
 
 

@@ -48,7 +48,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    # This is `relation.severed`, inlined because it runs for every entry of every page.
+    # This condition is `relation.severed`, inlined for speed: it runs for every entry of every page.
     if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
     if post.visibility in OPEN:

@@ -278,7 +278,7 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the viewer's relationship to each member (see `relations`); None if the viewer reported the post."""
+    """Return the viewer's relationship to each member (see `relations`); None if the viewer reported the post `post_id`."""
     targets = dict.fromkeys(members, STRANGER)
     others = [member for member in targets if member != viewer]
     if viewer is None or not others:

@@ -72,7 +72,8 @@ def address_of(url: str) -> str:
 
 def why(error: BaseException) -> str:
     for cause in chain(error):
-        # Check the module as well: client libraries have their own exceptions called SSLError, which lack the OpenSSL reason.
+        # Check the module of the class too: client libraries have their own classes named SSLError, which lack the OpenSSL
+        # reason.
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)

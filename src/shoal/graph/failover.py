@@ -68,7 +68,7 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Register callbacks for failovers. They run before anything is read from the new server."""
+        """Register callbacks that run after each failover of a store, before anything is read from the new server."""
         self._listeners += tell
 
     @property
@@ -92,7 +92,7 @@ class HistoryTokens:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the failover mark before the tokens: if a newer history begins in between, the tokens end with the old failover mark,
+        # Get the failover mark before the tokens. If a failover is noticed in between, the tokens end with the old failover mark,
         # which only invalidates entries unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}

@@ -26,7 +26,7 @@ _AT_ONCE = 16
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key that leads from the id in a media object's file names to the object; None if the object has that id."""
+    """Return the key that leads from the id in a media object's file names to the object; None if that is the object's own id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -111,7 +111,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media.id, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # These posts are deleted, but some of their attachments still exist.
+        # The posts in `left` are deleted, but their associations with the media have not been deleted yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

@@ -86,12 +86,13 @@ class MemoryGraph:
     def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored rows, in the form in which a batch is checked against them.
+        # The versions, times and owners of the stored rows, against which a batch is checked.
         self._known = Known()
         self._live = _Lists()
-        # Tombstones of the association types whose ended associations can be listed.
+        # Tombstones of the association types for which the store can list tombstones (`ended_listed`).
         self._ended = _Lists()
-        # Heaps of candidates for each sweep, oldest first. A candidate that has changed in between is skipped when it is popped.
+        # Heaps of rows that the periodic deletion may remove, oldest first. A row that changed after it was added is skipped when
+        # popped.
         self._sweepable: list[tuple[int, Triple]] = []
         self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []
@@ -216,7 +217,7 @@ class MemoryGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
         while self._unclaimed and len(jobs) < limit:
-            # Skip jobs that were acknowledged before they were claimed.
+            # Skip jobs that were acknowledged before anyone claimed them.
             if job := self._jobs.get(self._unclaimed.popleft()):
                 jobs.append(job)
         self._leases.give(jobs, lease)
@@ -277,7 +278,7 @@ class MemoryGraph:
         return []
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Do nothing, because this store has no blocks."""
+        """Do nothing: this store computes ranks without blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
         keys, expired = self._known.keys, 0

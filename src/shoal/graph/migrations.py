@@ -58,7 +58,7 @@ class Migration(NamedTuple):
 
     @property
     def script(self) -> str:
-        """The whole migration as one script, for a store whose tables are small."""
+        """All parts of the migration as one script, for a store with small tables."""
         return "".join(f"{_statement(part)};\n" for part in self.parts)
 
 
@@ -67,7 +67,7 @@ def short(script: str, readable_from: int = 0) -> Migration:
 
 
 class PendingStep(NamedTuple):
-    """A remaining step of an upgrade, with the number of its rows and its estimated seconds."""
+    """A step that an upgrade still has to do, with the number of rows to change and the estimated seconds."""
 
     what: str
     rows: int

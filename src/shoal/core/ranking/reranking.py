@@ -62,7 +62,10 @@ PHOTOS, AUTHOR, TAG, SOURCE, EXPLORATION = "photos", "author", "tag", "source", 
 
 
 class Part(IntEnum):
-    """The group of a post. All posts of a group precede the posts of later groups, except for the opening and exploration slots."""
+    """The group of a post.
+
+    Posts of a group precede those of later groups, except in the opening and the exploration slots of a feed.
+    """
 
     RANKED = 0
     EXPLORING = 1
@@ -123,7 +126,7 @@ class _Order:
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.result: list[Diversified] = []
         self._author_most = author_most
-        # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
+        # Use lists of small integers for speed: a page fills hundreds of positions, and about a dozen posts are examined for each.
         self._author, self._authors = _numbered([candidate.author for candidate in ranked])
         self._tag, self._tags = _numbered([candidate.tag for candidate in ranked])
         self._source, self._sources = _numbered([candidate.source for candidate in ranked])
@@ -144,7 +147,7 @@ class _Order:
     def open_with(self, rows: Sequence[int], usual: Sequence[int]) -> Collection[int]:
         """Append the first of these rows that break no author or tag rule, at most `OPENING`, and return them.
 
-        The source rule cannot be broken in so few positions. The `usual` rows that lose a position get the rule `PHOTOS`.
+        So few positions cannot break the source rule. The `usual` rows that lose a position get the rule `PHOTOS`.
         """
         left = list(reversed(rows))
         others = set(usual).difference(rows)
@@ -186,7 +189,7 @@ class _Order:
         """Return the best row in the queues that breaks no author or tag rule, with its queue; None if there is none."""
         best: tuple[int, list[int]] | None = None
         for queue in queues:
-            # All rows in this queue and in the following ones are worse than the first row of this queue.
+            # All rows in this queue and in the following queues rank below the first row of this queue.
             if best is not None and queue[-1] > best[0]:
                 break
             found = self._first(queue)
@@ -223,9 +226,9 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return a number for each value, equal for equal values, and a list of counts by number, all 0.
+    """Return a number for each value, the same for equal values, and a list of initial counts, indexed by these numbers.
 
-    The count for the value None is negative instead, so that it never reaches a limit.
+    Each count is 0, except the count for the value None: it is negative, so that it never reaches a limit.
     """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
@@ -260,7 +263,10 @@ class Chosen(NamedTuple):
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the friends who rarely post."""
+    """Select at most `limit` posts from a list with the best post first.
+
+    `authors` has the author of each post of the list, and `quiet` the friends who rarely post.
+    """
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):

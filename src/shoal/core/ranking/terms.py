@@ -202,7 +202,7 @@ def scores(contributed: Matrix) -> Column:
 
 
 def best_first(scored: Column, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the row indices by score, highest first. Of equal scores, the newer id is first."""
+    """Return the row indices in order of score, highest first. Rows with equal scores are in order of id, newest first."""
     return np.lexsort((-ids, -scored))
 
 
@@ -259,7 +259,7 @@ def counted(one: str, many: str, n: int, **names: str) -> ReasonWords:
 
 
 class ReasonFacts(NamedTuple):
-    """The data for describing why a post is ranked where it is, apart from the values of its terms."""
+    """The data that explain, together with the values of the terms, why a post is ranked where it is."""
 
     recipe: Recipe
     reactions: int = 0
@@ -291,7 +291,7 @@ class ReasonFacts(NamedTuple):
 
 
 def words_of(name: str, value: float, facts: ReasonFacts) -> str:
-    """Describe in English why a term has this value for a post; "" if there is nothing to say."""
+    """Describe in English why a term has this value for a post; "" for a value without a reason to show."""
     reason = reason_of(name, value, facts)
     if reason is None:
         return ""
@@ -301,7 +301,10 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason to show for a term's value; None for a value of 0, or if the post was edited and the reason is gone."""
+    """Return the reason to show for a term's value.
+
+    None for a value of 0, or if the reason no longer exists because the post was edited.
+    """
     return _REASONS[name](value, facts) if value else None
 
 
@@ -369,7 +372,7 @@ def _friends(value: float, facts: ReasonFacts) -> ReasonWords:
             facts.friends_following,
             name=facts.author,
         )
-    # The value is less than 1/2 only if a single followee follows the author and none likes the post.
+    # The value of the term is below 1/2 only if exactly one followee follows the author, and no followee likes the post.
     if value < 0.5:
         return ReasonWords("someone you follow follows the post's author")
     return ReasonWords("people you follow like the post or follow its author")

@@ -73,7 +73,7 @@ class PointReads:
         return future
 
     def _pass(self) -> None:
-        """Wait one more iteration of the event loop for further reads to join, or send the requests if none has come lately."""
+        """Send the open requests if no read has joined them lately, otherwise wait for one more iteration of the event loop."""
         self._quiet += 1
         self._iterations += 1
         if self._quiet <= _QUIET_ITERATIONS and self._iterations < _MOST_ITERATIONS:
@@ -104,7 +104,7 @@ class PointReads:
             self._fail(request, error)
             return
         except BaseException as error:
-            # The process or this task ends: pass the error on, or the callers would wait forever.
+            # The process or this task is ending. Pass the error to the callers, which would otherwise wait forever.
             for _, future, _ in request.callers:
                 if not future.done():
                     future.set_exception(error)
@@ -118,7 +118,10 @@ class PointReads:
                 future.set_result({key: found[key] for key in keys if key in found})
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        """Raise an error for the callers of a request, or repeat it for each caller alone if a single key may be the cause."""
+        """Raise the error for the callers of a request.
+
+        If the keys of one caller may be the cause, send a request for each caller instead.
+        """
         callers = [caller for caller in request.callers if not caller[1].done()]
         for caller in callers:
             if len(callers) == 1:

@@ -55,7 +55,8 @@ class DynamoScans:
         return [row_of(item) for item in items]
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        # Begin with the first item of the object in `after`, and read so many items that no object of the page lacks any.
+        # The page may begin and end in the middle of an object's items. Begin with the first item of the object in `after`, and
+        # read enough items that `limit` counts are left without the last object.
         size = limit + 2 * len(ASSOC_TYPES)
         items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
         if len(items) == size:
@@ -99,7 +100,7 @@ class DynamoScans:
                 else:
                     read[part] = page[-1]["place"]["S"] + END
             found.sort()
-            # Skip a partition that was read beyond the last position of the page: its further positions are not in the page.
+            # Skip a partition that was read beyond the last item of the page, because its remaining items come after the page.
             asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
         return found[:limit]
 
@@ -153,9 +154,9 @@ class DynamoScans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """Return the condition for deleting a tombstone found in the index; None if it is too young to delete.
+    """Return the condition with which to delete a tombstone found in the index; None if it is too young to delete.
 
-    The condition excludes a newer state of the association, because the index may be outdated.
+    The condition fails if the association has changed, because the index may be outdated.
     """
     time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None

@@ -57,7 +57,7 @@ async def upgrade(service: Service, spread: int, version: int) -> None:
 
 
 async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable[None]]) -> None:
-    """Call `move` for all items in a partition of the index, concurrently except for items of one object."""
+    """Call `move` with the key of every item in an index partition: one at a time for each object, else concurrently."""
 
     async def in_turn(addresses: Iterable[ItemKey]) -> None:
         for address in addresses:
@@ -73,7 +73,7 @@ async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable
 
 
 async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a count into the item that it shares with its group. Does nothing if the count has no group or was moved before."""
+    """Move a count into the item for its group of counts. Does nothing if the count has no group or was moved before."""
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -95,9 +95,9 @@ async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a tombstone to the index partition of layout 2, by writing it with new index keys.
+    """Move a tombstone to the index partition that version 2 of the table layout uses, by writing it with new index keys.
 
-    Does nothing if it is no longer in an index partition of layout 1, because it was changed or moved concurrently.
+    Does nothing if it is no longer in its partition of layout 1, because it was changed or moved concurrently.
     """
     if triple_in(address.item())[1] not in WITH_HISTORY:
         return
