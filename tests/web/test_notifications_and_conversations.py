@@ -186,7 +186,7 @@ def test_notification_requests_page_lists_filtered_senders(here: NetworkFixture)
     browser = visitor(here, "quin")
     page = browser.open("/notifications")
     assert notices(page) == []
-    page = page.follow("2 people are filtered")
+    page = page.follow("Filtered notifications from 2 people")
     assert "hello from ray" in page.text
     inside = page.follow("sue")
     assert "hello from sue" in inside.text

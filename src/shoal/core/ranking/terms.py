@@ -236,7 +236,7 @@ TITLES: Mapping[str, str] = {
     "common": "People in common",
     "seen": "Already seen",
     "freshness": "New",
-    "quality": "Descriptions and text",
+    "quality": "Picture descriptions and text",
 }
 """Titles of the terms, for display. They are headings, and make no statement about a post."""
 
