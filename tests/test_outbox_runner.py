@@ -434,7 +434,7 @@ async def test_outbox_job_redelivered_too_often_is_parked_without_running() -> N
 
 
 @in_loop
-async def test_outbox_step_exceeding_time_limit_fails() -> None:
+async def test_outbox_consumer_exceeding_its_time_limit_fails_the_job() -> None:
     async def hang(done: list[str], event: object, mark: int) -> None:
         done.append("begun")
         await asyncio.Event().wait()

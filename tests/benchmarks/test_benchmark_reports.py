@@ -51,7 +51,7 @@ def test_benchmark_sizes_are_defaults_that_options_override(
     assert (chosen.size, chosen.posts, chosen.readers) == (size, posts, readers)
 
 
-def test_benchmark_targets_apply_only_to_full_size() -> None:
+def test_benchmark_targets_apply_only_to_runs_of_full_size() -> None:
     for size, verdict in ((FULL, "<= 180: missed by 50%"), (QUICK, "")):
         report = Report("import_real", size)
         report.add("all of it", 270)

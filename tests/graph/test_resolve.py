@@ -105,7 +105,7 @@ def test_batch_refused_has_no_effect_on_later_batches_of_group(group: list[Batch
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_batch_group_reads_only_declared_rows(group: list[Batch]) -> None:
+def test_commit_group_reads_only_rows_declared_by_its_batches(group: list[Batch]) -> None:
     whole, changes, changes_of_part = known_world(), Resolution(), Resolution()
     touched = Touched(group, first_half)
     part = Known()
@@ -180,7 +180,7 @@ def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_
     assert {triple[0] for triple in changes.links} == {ANN}
 
 
-def test_public_list_entry_in_another_store_is_pending_unchanged() -> None:
+def test_public_list_change_for_another_store_becomes_pending_without_changes() -> None:
     known, changes = Known(), Resolution()
     batch = Batch(shard_of(ANN))
     public = public_list(shard_of(CYD))
@@ -225,7 +225,7 @@ def test_association_delete_of_inactive_association_has_no_pending_inverse() -> 
     assert written(changes) == written(Resolution())
 
 
-def test_plain_association_operation_is_applied_unchanged_without_inverse() -> None:
+def test_association_inverse_operation_is_applied_at_its_time_and_creates_no_inverse() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.put(AssocOp(ANN, BLOCKS.number, BEN, moment(4), alive=False, plain=True))

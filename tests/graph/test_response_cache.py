@@ -348,7 +348,7 @@ async def test_response_cache_skips_storage_at_size_zero_and_rechecks_dependenci
 
 
 @in_loop
-async def test_response_cache_keeps_answer_while_compared_value_is_unchanged() -> None:
+async def test_response_cache_keeps_answer_while_result_of_compared_query_is_unchanged() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
     noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])

@@ -84,7 +84,7 @@ def test_unread_message_has_badge_in_navigation_and_counts_once_on_icon(here: Ne
     assert visitor(here).open("/notifications/unread").answer.json() == {"unread": 0}
 
 
-def test_like_of_own_message_counts_on_icon(here: NetworkFixture) -> None:
+def test_like_of_own_message_increments_badge_on_app_icon(here: NetworkFixture) -> None:
     quin, rosa = member(here, "quin_u"), member(here, "rosa_u")
     sent = here.run(posts.create(here.writes, quin.id, Draft(text="@rosa_u hello", visibility=Visibility.DIRECT)))
     here.run(reactions.like(here.writes, rosa.id, sent.id))

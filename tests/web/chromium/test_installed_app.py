@@ -207,7 +207,7 @@ def test_home_without_connection_shows_last_posts_and_no_private_ones(here: Live
         expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_home_copy_contains_no_quote_of_restricted_post_and_no_restricted_share(
+def test_offline_home_page_contains_no_quote_of_restricted_post_and_no_restricted_share(
     here: LiveServer, chromium: Browser
 ) -> None:
     fia, gil, hal = here.join("fia"), here.join("gil"), here.join("hal")
@@ -231,7 +231,7 @@ def test_home_copy_contains_no_quote_of_restricted_post_and_no_restricted_share(
     assert "Seen by everyone" not in copy
 
 
-def test_home_copy_is_not_written_by_tab_of_former_member(here: LiveServer, chromium: Browser) -> None:
+def test_offline_home_page_is_not_written_by_tab_of_former_member(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ours:
         ours.log_in("ann")
         page = copied(ours)
@@ -251,7 +251,9 @@ def test_home_copy_is_not_written_by_tab_of_former_member(here: LiveServer, chro
 
 
 @pytest.mark.parametrize("ending", ["log out", "session ended", "other member", "age"])
-def test_home_copy_is_deleted_when_its_session_is_over(here: LiveServer, chromium: Browser, ending: str) -> None:
+def test_offline_home_page_is_deleted_when_its_session_is_over(
+    here: LiveServer, chromium: Browser, ending: str
+) -> None:
     with screen(here, chromium) as ours:
         ours.log_in("ann")
         page = copied(ours)
