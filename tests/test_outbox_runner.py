@@ -128,7 +128,7 @@ async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
 
 
 @in_loop
-async def test_outbox_jobs_with_pages_alternate_page_by_page() -> None:
+async def test_outbox_jobs_with_several_pages_take_turns_after_each_page() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
     await fixture.emit(BIG, SMALL)
     await fixture.runner.drain()

@@ -96,7 +96,7 @@ def test_process_tree_memory_excludes_forked_child_before_exec() -> None:
     assert 100 << 20 < max(seen) < 200 << 20
 
 
-def test_size_of_object_graph_counts_shared_objects_once() -> None:
+def test_benchmark_memory_size_of_objects_counts_shared_objects_once() -> None:
     name, numbers = "a name of some length", tuple(range(1_000, 1_010))
     held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
     twice = (numbers, {name: numbers})

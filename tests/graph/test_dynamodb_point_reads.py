@@ -53,7 +53,7 @@ async def test_dynamodb_point_reads_of_every_kind_that_start_together_take_one_r
 
 
 @in_loop
-async def test_dynamodb_point_reads_that_follow_each_other_are_not_delayed_for_more() -> None:
+async def test_dynamodb_point_reads_one_after_another_take_one_request_each() -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
         before = graph.capacity.requests.total()

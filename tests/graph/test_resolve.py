@@ -92,7 +92,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_batch_refused_has_no_effect_on_later_batches_of_group(group: list[Batch]) -> None:
+def test_graph_batch_refused_has_no_effect_on_later_batches_of_commit_group(group: list[Batch]) -> None:
     known, changes = known_world(), Resolution()
     for batch in group:
         before = state(known), written(changes)
@@ -144,7 +144,7 @@ def _try(batch: Batch, known: Known, changes: Resolution) -> None:
         decide(batch, known, changes, owns=everywhere, now=NOW)
 
 
-def test_batch_group_later_batches_see_changes_of_earlier_ones() -> None:
+def test_commit_group_later_batches_see_changes_of_earlier_ones() -> None:
     known, changes = Known(), Resolution()
     first, second = Batch(shard_of(ANN)), Batch(shard_of(ANN))
     first.obj_add(Member(id=ANN, name="ann"))
@@ -206,7 +206,7 @@ def test_public_list_change_for_another_store_becomes_pending_without_changes() 
     ],
     ids=["acting shard", "association with inverse", "pending inverse"],
 )
-def test_batch_whose_shard_has_moved_to_another_store_is_refused_without_effect(op: AssocOp) -> None:
+def test_graph_batch_whose_shard_has_moved_to_another_store_is_refused_without_effect(op: AssocOp) -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN) if op.id1 == CYD else shard_of(CYD))
     batch.put(op)
@@ -236,7 +236,7 @@ def test_association_inverse_operation_is_applied_at_its_time_and_creates_no_inv
 
 
 @pytest.mark.parametrize(("name", "owner", "taken"), [("a", ANN, False), ("b", ANN, True), ("c", ANN, False)])
-def test_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owner: int, taken: bool) -> None:
+def test_graph_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owner: int, taken: bool) -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.key_add(key(name), owner)
@@ -248,7 +248,7 @@ def test_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owne
         assert changes.keys == {("user_name", name): (ANN, 0)}
 
 
-def test_batch_refusals_raise_specific_conflict_types() -> None:
+def test_graph_batch_refusals_raise_specific_conflict_types() -> None:
     taken, stale, missing = (Batch(shard_of(ANN)) for _ in range(3))
     taken.obj_add(Member(id=ANN, name="ann"))
     stale.obj_set(Member(id=ANN, name="ann", version=3))

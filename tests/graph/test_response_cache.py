@@ -504,7 +504,7 @@ def test_change_log_is_bounded_and_reports_dropped_entries_as_changed() -> None:
     assert log.unchanged(marks, log.position)
 
 
-def test_read_set_includes_reads_of_child_tasks() -> None:
+def test_response_cache_dependencies_include_reads_of_child_tasks() -> None:
     async def story() -> set[int]:
         graph = CachedGraph(MemoryGraph())
         with track_dependencies() as read:

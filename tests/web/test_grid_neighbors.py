@@ -168,7 +168,7 @@ def test_post_page_next_link_continues_on_next_page_of_grid(here: NetworkFixture
 @pytest.mark.parametrize(
     "grid", ["", "/about", "//elsewhere.example/", "//[", "/@nobody", "/@ann?show=x", "/lists/1", "/notifications"]
 )
-def test_post_page_with_unknown_grid_has_no_neighbors(here: NetworkFixture, grid: str) -> None:
+def test_post_page_opened_from_unknown_grid_has_no_links_to_neighbors(here: NetworkFixture, grid: str) -> None:
     browser = visitor(here)
     shown = str(browser.open("/tags/sea").photos[0]["href"]).partition("?")[0]
     page = browser.open(f"{shown}?grid={grid}")
