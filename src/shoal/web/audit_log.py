@@ -40,7 +40,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.TAG_DENIED: _("Tag removed from the tag cloud"),
         AuditVerb.TAG_ALLOWED: _("Tag allowed in the tag cloud"),
         AuditVerb.TAG_MERGED: _("Tag merged into another"),
-        AuditVerb.TAG_UNMERGED: _("Tag unmerged"),
+        AuditVerb.TAG_UNMERGED: _("Tag merge undone"),
         AuditVerb.REPORT_RESOLVED: _("Report closed"),
         AuditVerb.REPORT_REOPENED: _("Report reopened"),
         AuditVerb.REPORT_ASSIGNED: _("Report assigned"),

@@ -168,7 +168,7 @@ COMPLAINTS = (
     "at most %(most)s open invitations",
     "an invitation is for 1 to %(most)s people",
     "an invitation is valid for an hour to %(days)s days",
-    "only moderators and admins can create unlimited invitations",
+    "only moderators and admins can create invitations with unlimited uses",
     "only moderators and admins can create invitations that never expire",
     "There is no such invitation",
     "This invitation has expired",
