@@ -385,7 +385,7 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
 
 
 @in_loop
-async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_log(
+async def test_outbox_job_that_must_wait_is_retried_without_attempt_limit_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = 0

@@ -64,7 +64,7 @@ def _least(of: Assumptions) -> float:
 
 
 @given(NETWORKS)
-def test_load_model_excludes_high_fan_out_authors_from_deliveries(of: Assumptions) -> None:
+def test_plan_load_excludes_high_fan_out_authors_from_deliveries(of: Assumptions) -> None:
     whole = load_of(of, 1e18, warm_only=False)
     some = load_of(of, 1_000, warm_only=False)
     assert some.deliveries <= whole.deliveries * (1 + 1e-9)

@@ -385,7 +385,7 @@ def test_compose_form_draft_with_deleted_file_shows_message(here: NetworkFixture
     assert "files that are not in a post are kept for one day only" in browser.post("/compose", fields).text
 
 
-def test_compose_file_upload_by_script_returns_card_or_error(here: NetworkFixture) -> None:
+def test_compose_form_file_upload_by_script_returns_card_or_error(here: NetworkFixture) -> None:
     member(here, "pam")
     browser = visitor(here, "pam")
     token = browser.open("/compose").form_token
