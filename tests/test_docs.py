@@ -36,12 +36,12 @@ PATHS = {path.name: path for path in ROOT.glob("*.md")} | {
 PAGES = {name: path.read_text() for name, path in PATHS.items()}
 
 
-def test_settings_page_documents_exactly_the_existing_settings() -> None:
+def test_settings_reference_page_documents_exactly_the_existing_settings() -> None:
     named = re.findall(r"^\| `(\w+)` \|", PAGES["settings.md"], re.MULTILINE)
     assert named == list(Settings.__struct_fields__)
 
 
-def test_settings_page_defaults_equal_code_defaults() -> None:
+def test_settings_reference_page_defaults_equal_code_defaults() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", PAGES["settings.md"], re.MULTILINE)
     for name, shown in rows:
         default = getattr(Settings(), name)

@@ -32,7 +32,7 @@ TOWNS = small()
         (Place(90.0, 0.0), None),
     ],
 )
-def test_gazetteer_finds_town_whose_disk_is_nearest_to_place(place: Place, name: str | None) -> None:
+def test_gazetteer_finds_town_whose_area_is_nearest_to_place(place: Place, name: str | None) -> None:
     found = TOWNS.town_near(place)
     assert (found and found.name) == name
 
@@ -64,7 +64,7 @@ def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record
 
 
 @given(st.integers(0, len(TOWNS) - 1), st.floats(-1, 1), st.floats(-1, 1))
-def test_gazetteer_search_by_latitude_finds_nearest_disk(row: int, north: float, east: float) -> None:
+def test_gazetteer_search_by_latitude_finds_nearest_town_area(row: int, north: float, east: float) -> None:
     """The search reads the towns of a few latitudes. The definition compares all of them."""
     latitude, longitude = TOWNS._latitudes[row] + north, TOWNS._longitudes[row] + east
     away = [

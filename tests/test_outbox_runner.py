@@ -128,7 +128,7 @@ async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
 
 
 @in_loop
-async def test_outbox_jobs_with_pages_alternate_page_by_page() -> None:
+async def test_outbox_jobs_with_several_pages_take_turns_after_each_page() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
     await fixture.emit(BIG, SMALL)
     await fixture.runner.drain()
@@ -385,7 +385,7 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
 
 
 @in_loop
-async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_log(
+async def test_outbox_job_that_must_wait_is_retried_without_attempt_limit_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = 0
@@ -434,7 +434,7 @@ async def test_outbox_job_redelivered_too_often_is_parked_without_running() -> N
 
 
 @in_loop
-async def test_outbox_step_exceeding_time_limit_fails() -> None:
+async def test_outbox_consumer_exceeding_its_time_limit_fails_the_job() -> None:
     async def hang(done: list[str], event: object, mark: int) -> None:
         done.append("begun")
         await asyncio.Event().wait()

@@ -167,7 +167,7 @@ def test_image_original_is_only_served_while_a_status_allows_downloads() -> None
         shoal.settle()
 
 
-def test_download_without_kept_original_is_the_largest_file_itself(shared: NetworkFixture) -> None:
+def test_photo_download_without_kept_original_is_the_largest_file_itself(shared: NetworkFixture) -> None:
     ann = shared.join("load_ann")
     media = upload(shared, ann, taken(size=(900, 600)))
     status = post(shared, ann, media, shoal={"downloads": True})
@@ -178,7 +178,7 @@ def test_download_without_kept_original_is_the_largest_file_itself(shared: Netwo
     assert shared.ask("GET", f"{url.path}?download=1").headers.get("content-disposition") is None
 
 
-def test_export_and_import_keep_details_license_and_download(tmp_path: Path) -> None:
+def test_member_export_and_import_keep_photo_details_license_and_download(tmp_path: Path) -> None:
     with network_fixture() as shoal:
         ann = shoal.join("ann")
         shown = post(

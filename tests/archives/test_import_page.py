@@ -222,7 +222,7 @@ def test_import_page_shows_failure_after_repeated_worker_crashes(
         assert state is not None
         archive_storage.note(owner, replace(state, attempts=state.attempts + 1))
     work(here)
-    assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
+    assert "The server stopped several times while it imported this archive." in ann.open(PATH).text
 
 
 def test_archive_worker_skips_archive_claimed_by_other_process(

@@ -85,7 +85,7 @@ def test_complexity_page_without_stored_run_states_that_none_exists() -> None:
     assert rendered("{facts}\n```costs top\n```\n", []) == "`shoal bench complexity` was not measured.\n"
 
 
-def test_complexity_curves_are_read_from_figures_of_each_size() -> None:
+def test_complexity_page_curves_are_read_from_figures_of_each_size() -> None:
     curves = Curves([Figure("read by content, online: steps, 1,000", 7), Figure("memory", 1)])
     assert curves.of("read by content, online", "steps") == {1_000: 7}
     assert curves.sizes == [1_000]

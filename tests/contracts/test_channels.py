@@ -295,7 +295,7 @@ async def test_dynamodb_update_log_expired_message_is_reported_as_gap() -> None:
 
 @on_every_backend
 @in_loop
-async def test_update_log_with_expired_messages_lets_new_hub_go_live(backend: str) -> None:
+async def test_streaming_hub_started_on_update_log_with_expired_messages_goes_live(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 40))
         await expire(channel)

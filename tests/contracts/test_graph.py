@@ -866,7 +866,7 @@ async def test_graph_batch_with_several_changes_of_one_association_applies_the_l
 
 
 @in_loop
-async def test_graph_operation_applied_unchanged_does_not_replace_row_with_later_time(backend: Backend) -> None:
+async def test_graph_inverse_operation_does_not_replace_row_with_later_time(backend: Backend) -> None:
     async with backend.open() as graph:
         op = AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
         await put(graph, op)
@@ -905,7 +905,7 @@ async def test_graph_member_change_at_same_time_with_lesser_data_gets_later_time
 
 
 @in_loop
-async def test_graph_operation_applied_unchanged_creates_no_inverse(backend: Backend) -> None:
+async def test_graph_inverse_operation_creates_no_further_inverse(backend: Backend) -> None:
     async with backend.open() as graph:
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, plain=True))
         assert [row[:3] for row in await all_links(graph)] == [(BEN, FOLLOWED_BY.number, ANN)]
@@ -930,7 +930,7 @@ def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
 @pytest.mark.parametrize("name", BACKENDS)
 @settings(max_examples=examples(10, full=25))
 @given(orders=histories())
-def test_graph_operations_applied_unchanged_converge_in_any_order_and_with_repeats(
+def test_graph_inverse_operations_converge_in_any_order_and_with_repeats(
     name: str, orders: tuple[list[AssocOp], list[AssocOp]]
 ) -> None:
     async def after(ops: Sequence[AssocOp]) -> tuple[object, ...]:

@@ -468,7 +468,7 @@ async def test_tag_store_deletes_authors_of_past_days(backend: CloudBackend) -> 
 
 
 @in_loop
-async def test_tag_store_marks_of_merged_uses_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
+async def test_tag_store_records_of_merged_uses_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, marks={5: b"five of 1", 6: b"six of 1"}))
         await store.write(merge(2, marks={5: b"five of 2"}))

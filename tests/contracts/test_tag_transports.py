@@ -150,7 +150,7 @@ async def test_tag_transport_increments_sent_before_first_collector_are_delivere
 
 
 @in_loop
-async def test_tag_transport_after_hurry_call_returns_next_batch_immediately(
+async def test_tag_transport_asked_to_hurry_returns_next_batch_immediately(
     carrier: Carrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carrier.look_seconds = 10 * PATIENCE

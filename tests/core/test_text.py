@@ -516,5 +516,5 @@ def test_isolated_text_does_not_change_direction_of_surrounding_text(text: str, 
         ("@eve @bob hi", "@eve @bob hi"),
     ],
 )
-def test_unaddressed_text_lacks_leading_mentions_of_known_members_only(text: str, expected: str) -> None:
+def test_post_text_for_display_omits_leading_mentions_of_known_members_only(text: str, expected: str) -> None:
     assert unaddressed(text, {"ann", "bob"}) == expected

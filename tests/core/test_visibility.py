@@ -86,7 +86,7 @@ def test_relationship_with_block_in_either_direction_is_severed(flag: str) -> No
     assert not Relation(following=True, followed_by=True, muting=True).severed
 
 
-def test_post_visibility_ignores_followed_by_and_muting() -> None:
+def test_post_visibility_does_not_depend_on_following_back_or_muting() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         plain = Relation(following=relation.following, blocking=relation.blocking, blocked_by=relation.blocked_by)
         post = post_of(visibility, mentions)

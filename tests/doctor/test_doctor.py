@@ -77,7 +77,7 @@ def test_doctor_reports_open_file_limit_of_running_server(tmp_path: Path) -> Non
         assert "may open 512 files" in visit(tmp_path, port=port).only("files").message
 
 
-def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
+def test_doctor_server_on_port_that_serves_another_store_is_reported(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "other").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)):

@@ -33,7 +33,7 @@ def settings_of(timelines: str = "", **more: object) -> Settings:
 
 
 @in_loop
-async def test_change_in_one_process_is_immediately_visible_in_the_other() -> None:
+async def test_dynamodb_network_change_in_one_process_is_immediately_visible_in_the_other() -> None:
     async with processes(2, settings_of()) as (one, two):
         ann, ben = await register(one, "ann", "ben")
         ann_two, ben_two = await two.member(ann.id), await two.member(ben.id)

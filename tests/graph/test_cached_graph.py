@@ -260,7 +260,7 @@ async def test_cached_graph_assoc_ranges_with_shared_store_are_not_cached() -> N
     assert store.together == [[ANN, BEN]] * 2
 
 
-def test_lru_lookup_of_many_keys_equals_single_lookups() -> None:
+def test_lru_cache_lookup_of_many_keys_equals_single_lookups() -> None:
     recent: Recent[int, str] = Recent(4)
     for key in range(3):
         recent.put(key, str(key))
@@ -268,7 +268,7 @@ def test_lru_lookup_of_many_keys_equals_single_lookups() -> None:
     assert recent.many(()) == {}
 
 
-def test_lru_entry_with_weight_evicts_several_entries() -> None:
+def test_lru_cache_entry_with_weight_evicts_several_entries() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(3):
         recent.put(key, "large", 5)
@@ -282,7 +282,9 @@ _PUTS = st.lists(
 
 
 @given(size=st.integers(1, 60), done=_PUTS)
-def test_lru_never_exceeds_its_size_and_returns_the_latest_value(size: int, done: list[tuple[int, int, str]]) -> None:
+def test_lru_cache_never_exceeds_its_size_and_returns_the_latest_value(
+    size: int, done: list[tuple[int, int, str]]
+) -> None:
     recent: Recent[int, int] = Recent(size)
     put: dict[int, tuple[int, int]] = {}
     for number, (key, weight, verb) in enumerate(done, 1):
@@ -300,7 +302,7 @@ def test_lru_never_exceeds_its_size_and_returns_the_latest_value(size: int, done
         assert len(held) <= 1 or sum(put[key][1] for key in held) <= size
 
 
-def test_lru_keeps_frequently_used_entries_during_scans() -> None:
+def test_lru_cache_keeps_frequently_used_entries_during_scans() -> None:
     recent: Recent[int, str] = Recent(1_000)
     for key in range(800):
         recent.put(key, "hot")
@@ -315,7 +317,7 @@ def test_lru_keeps_frequently_used_entries_during_scans() -> None:
     assert missed == 0
 
 
-def test_lru_entry_replaced_counts_its_weight_once() -> None:
+def test_lru_cache_entry_replaced_counts_its_weight_once() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(2):
         recent.put(key, "large", 5)

@@ -1069,7 +1069,9 @@ _PLAN = """
 
 @pytest.mark.parametrize("atype", [FOLLOWS, PINS])
 @in_loop
-async def test_postgres_covered_list_is_read_from_its_index_alone(database: Database, atype: AssocType) -> None:
+async def test_postgres_list_with_covering_index_is_read_from_its_index_alone(
+    database: Database, atype: AssocType
+) -> None:
     async with opened(database) as graph:
         for n in range(1, 30):
             await begin(graph, ANN, atype, n, moment(n))
@@ -1087,7 +1089,7 @@ async def test_postgres_covered_list_is_read_from_its_index_alone(database: Data
 
 
 @in_loop
-async def test_postgres_covered_list_stores_longest_data(database: Database) -> None:
+async def test_postgres_covering_index_stores_longest_association_data(database: Database) -> None:
     data = random.Random(3).randbytes(2_000)
     async with opened(database) as graph:
         batch = Batch(shard_of(ANN))

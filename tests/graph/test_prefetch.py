@@ -183,7 +183,7 @@ async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
 
 
 @in_loop
-async def test_parallel_query_is_sent_with_the_version_token_read_of_a_cached_list() -> None:
+async def test_cached_graph_parallel_query_is_sent_with_the_version_token_read_of_a_cached_list() -> None:
     _, versions, one, two = await with_a_loud_ben()
     asked: list[str] = []
     versions.halt()
@@ -205,7 +205,7 @@ async def test_parallel_query_is_sent_with_the_version_token_read_of_a_cached_li
 
 
 @in_loop
-async def test_parallel_query_answer_is_discarded_when_list_changed_after_the_query() -> None:
+async def test_cached_graph_parallel_query_answer_is_discarded_when_list_changed_after_the_query() -> None:
     for ours in (False, True):
         _, versions, one, two = await with_a_loud_ben()
         asked: list[str] = []
@@ -223,7 +223,7 @@ async def test_parallel_query_answer_is_discarded_when_list_changed_after_the_qu
 
 
 @in_loop
-async def test_parallel_query_answer_is_discarded_while_own_change_of_list_is_running() -> None:
+async def test_cached_graph_parallel_query_answer_is_discarded_during_own_change_of_list() -> None:
     store, versions, one, _ = await with_a_loud_ben()
     versions.early = True
     versions.halt()
@@ -242,7 +242,7 @@ async def test_parallel_query_answer_is_discarded_while_own_change_of_list_is_ru
 
 
 @in_loop
-async def test_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> None:
+async def test_cached_graph_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> None:
     _, _, one, two = await with_a_loud_ben()
     await begin(two, ANN, FOLLOWS, CYD, moment(3))
     with one_request():
@@ -251,7 +251,7 @@ async def test_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> N
 
 
 @in_loop
-async def test_parallel_query_is_not_sent_in_single_process_network() -> None:
+async def test_cached_graph_parallel_query_is_not_sent_in_single_process_network() -> None:
     graph = CachedGraph(MemoryGraph())
     assert not await blocked(graph)
     with one_request():

@@ -140,7 +140,7 @@ async def test_version_token_is_not_renewed_after_concurrent_change() -> None:
 
 @on_both
 @in_loop
-async def test_change_mark_request_with_reading_returns_previous_version_tokens(where: str) -> None:
+async def test_change_mark_request_that_reads_tokens_returns_previous_version_tokens(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS[:2])
@@ -156,7 +156,7 @@ async def test_change_mark_request_with_reading_returns_previous_version_tokens(
 
 
 @in_loop
-async def test_change_mark_request_with_reading_ignores_abandoned_change_mark() -> None:
+async def test_change_mark_request_that_reads_tokens_ignores_abandoned_change_mark() -> None:
     url = redis.single()
     async with stamps_at(url) as versions:
         await versions.begin([ONE])

@@ -348,7 +348,7 @@ async def test_response_cache_skips_storage_at_size_zero_and_rechecks_dependenci
 
 
 @in_loop
-async def test_response_cache_keeps_answer_while_compared_value_is_unchanged() -> None:
+async def test_response_cache_keeps_answer_while_result_of_compared_query_is_unchanged() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
     noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])
@@ -504,7 +504,7 @@ def test_change_log_is_bounded_and_reports_dropped_entries_as_changed() -> None:
     assert log.unchanged(marks, log.position)
 
 
-def test_read_set_includes_reads_of_child_tasks() -> None:
+def test_response_cache_dependencies_include_reads_of_child_tasks() -> None:
     async def story() -> set[int]:
         graph = CachedGraph(MemoryGraph())
         with track_dependencies() as read:

@@ -43,7 +43,7 @@ METHODS = [(noun, name) for noun, methods in NOUNS.items() for name in methods]
 _SIMPLE = (int, float, str, bytes, bool, type(None), datetime, Path)
 
 
-def test_remote_methods_cover_all_library_classes() -> None:
+def test_shared_network_remote_methods_cover_all_library_classes() -> None:
     assert {"shoal", "shoal.moderation", "shoal.visitor", "member", "member.lists", "member.scheduled"} <= NOUNS.keys()
     assert len(METHODS) > 200
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
@@ -56,7 +56,7 @@ def test_remote_methods_cover_all_library_classes() -> None:
 
 
 @pytest.mark.parametrize(("noun", "name"), METHODS)
-def test_remote_method_types_are_serializable(noun: str, name: str) -> None:
+def test_shared_network_remote_method_types_are_serializable(noun: str, name: str) -> None:
     hints = get_type_hints(NOUNS[noun][name].function)
     answer = hints.pop("return")
     if NOUNS[noun][name].decoder is not None:

@@ -37,7 +37,7 @@ class Blind:
 
 @pytest.mark.parametrize("name", ["memory", "sqlite", "sharded-sqlite", "postgres", "sharded-postgres"])
 @in_loop
-async def test_shard_spread_is_equal_for_every_store_backend(name: str, tmp_path: Path) -> None:
+async def test_shard_contents_are_counted_equally_on_every_store_backend(name: str, tmp_path: Path) -> None:
     async with Backend(name, tmp_path).open() as graph:
         await populate(graph)
         text = "type member " * 20
@@ -59,7 +59,7 @@ def test_shard_evenness_returns_mean_deviation_minimum_and_maximum() -> None:
     assert found == {"members": (2, 1, 1, 3), "posts": (10, 0, 10, 10), "bytes": (200, 100, 100, 300)}
 
 
-def test_shard_spread_by_source_sums_its_shards() -> None:
+def test_shard_contents_of_data_source_are_sums_of_its_shards() -> None:
     assert by_source([Spread(1, 2, 3)] * SHARDS) == [Spread(128, 256, 384)] * 64
     assert weigh(Post(id=1, author_id=1)).posts == 1
 

@@ -157,7 +157,7 @@ def test_shared_change_log_reader_sees_every_change_once(
             waiting = []
 
 
-def test_shared_change_log_reader_after_overflow_or_new_owner_forgets_everything() -> None:
+def test_shared_change_log_reader_after_overflow_or_new_owner_discards_all_cached_data() -> None:
     memory = SharedMemory.create(2, 1, 1)
     owner, reader = OwnersLog(memory, POSITION, barrier), FollowedLog(memory, POSITION, lambda: True)
     reader.newly_changed()

@@ -52,7 +52,7 @@ def test_ascii_sum_placement_equals_sum_of_bytes(names: list[str]) -> None:
     assert rest.tolist() == [sum(name[1:]) % 33 for name in encoded]
 
 
-def test_letter_placement_of_name_with_missing_or_disallowed_letter_has_no_bucket() -> None:
+def test_placement_by_letters_of_name_with_missing_or_disallowed_letter_has_no_bucket() -> None:
     names = ["ann", "_0", "z", "", "É", "a-b", "éan", "a用b"]
     places = [
         [CHARACTERS[bucket] if bucket >= 0 else "" for bucket in level] for level in Letters().place(batch_of(names))

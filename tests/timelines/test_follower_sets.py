@@ -108,7 +108,7 @@ def test_follower_set_read_twice_concurrently_caches_the_later_read() -> None:
     assert follower_set_cache.get(1) is two
 
 
-def test_follower_set_read_has_serial_number_unique_to_it() -> None:
+def test_follower_set_read_has_unique_serial_number() -> None:
     follower_set_cache = FollowerSetCache()
     assert len({follower_set_cache.begin(1).serial for _ in range(100)}) == 100
 

@@ -178,7 +178,7 @@ def test_comment_that_contains_only_a_mention_shows_the_mention(here: NetworkFix
     assert thread_posts(visitor(here).open(f"/@vic/{post.id}")) == ["0 @vic"]
 
 
-def test_stranger_replies_in_place_and_comment_is_posted_after_login(here: NetworkFixture) -> None:
+def test_anonymous_visitor_replies_in_place_and_comment_is_posted_after_login(here: NetworkFixture) -> None:
     post = a_post(here, "xia")
     yan = member(here, "yan")
     made = here.run(posts.create(here.writes, yan.id, Draft(text="@xia so low", parent_id=post.id)))

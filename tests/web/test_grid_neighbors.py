@@ -56,7 +56,9 @@ def test_post_page_links_lead_through_grid_in_its_order(here: NetworkFixture, pa
 
 
 @pytest.mark.parametrize("path", ["/search?q=tide&type=photos", "/explore/nearby?at=45.44,12.33"])
-def test_post_link_carries_no_search_words_and_coordinates_into_its_path(here: NetworkFixture, path: str) -> None:
+def test_post_links_on_search_and_nearby_pages_contain_no_search_words_or_coordinates(
+    here: NetworkFixture, path: str
+) -> None:
     browser = visitor(here, "ann")
     links = [str(photo["href"]) for photo in browser.open(path).photos]
     assert len(links) == NUMBER
@@ -103,7 +105,7 @@ def test_post_page_links_lead_through_posts_of_a_profile(here: NetworkFixture) -
     assert numbers[NUMBER:] == numbers[:NUMBER]
 
 
-def test_post_page_counts_its_grid_against_the_rate_limit_of_pages() -> None:
+def test_post_page_with_grid_links_counts_twice_against_page_rate_limit() -> None:
     with network_fixture(rate_limits=True, limits={"pages": "6/24h"}) as busy:
         fay = member(busy, "fay")
         made = [posted(busy, fay, f"Day {number}", 1) for number in range(3)]
@@ -166,7 +168,7 @@ def test_post_page_next_link_continues_on_next_page_of_grid(here: NetworkFixture
 @pytest.mark.parametrize(
     "grid", ["", "/about", "//elsewhere.example/", "//[", "/@nobody", "/@ann?show=x", "/lists/1", "/notifications"]
 )
-def test_post_page_with_unknown_grid_has_no_neighbors(here: NetworkFixture, grid: str) -> None:
+def test_post_page_opened_from_unknown_grid_has_no_links_to_neighbors(here: NetworkFixture, grid: str) -> None:
     browser = visitor(here)
     shown = str(browser.open("/tags/sea").photos[0]["href"]).partition("?")[0]
     page = browser.open(f"{shown}?grid={grid}")

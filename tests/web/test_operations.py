@@ -51,9 +51,9 @@ def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
         assert int(tile(operator, PUSHED)[0]) == before + 1
         post(here, dan, "@ann for you alone", Visibility.DIRECT)
         assert int(tile(operator, PUSHED)[0]) == before + 2
-        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 0"]
+        assert tile(operator, POPULAR) == ["1", "reads of their posts for Home: 0"]
         assert "to everybody" in operator.open("/").text
-        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 1"]
+        assert tile(operator, POPULAR) == ["1", "reads of their posts for Home: 1"]
 
 
 def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def test_photo_grid_separates_near_duplicates() -> None:
 @example([1.5] * 10, 459)
 @example([1.5] * 10, 460)
 @example([1.5] * 10, 1_140)
-def test_photo_rows_height_at_a_width_equals_height_of_rows_in_its_width_range(ratios: list[float], width: int) -> None:
+def test_photo_grid_height_computed_for_a_width_equals_height_of_its_rows(ratios: list[float], width: int) -> None:
     edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
     css_class = next(name for name, edge in edges.items() if width < edge)
     target = next(found.target for found in WIDTHS if found.css_class == css_class)

@@ -56,7 +56,7 @@ def test_location_text_names_town_or_coordinates() -> None:
         ("nan, nan", None),
     ],
 )
-def test_coordinates_typed_are_two_numbers(typed: str, place: tuple[float, float] | None) -> None:
+def test_place_field_with_two_numbers_is_parsed_as_coordinates(typed: str, place: tuple[float, float] | None) -> None:
     assert coordinates_typed(typed) == place
 
 

@@ -104,7 +104,7 @@ def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
 def _check(owner: Member, uses: int, seconds: int) -> None:
     staff = owner.role is not Role.NONE
     if not uses and not staff:
-        raise InvalidInput("only moderators and admins can create unlimited invitations", field="max_uses")
+        raise InvalidInput("only moderators and admins can create invitations with unlimited uses", field="max_uses")
     if not seconds and not staff:
         raise InvalidInput("only moderators and admins can create invitations that never expire", field="expires_in")
     if not 0 <= uses <= MOST_USES:

@@ -535,7 +535,7 @@ class _Parts:
     def _counted(self, data: bytes) -> bytes:
         self.words += len(data)
         if self.words > MAX_WORDS:
-            raise TooLarge(f"form fields other than files may have at most {MAX_WORDS} bytes")
+            raise TooLarge(f"form fields other than files may have at most {MAX_WORDS} bytes in total")
         return data
 
 

@@ -77,7 +77,7 @@ def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str
     }
     counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := deletion.counts.get(kind, 0))]
     if size := deletion.counts.get("bytes", 0):
-        counts.append((_("Megabytes of files"), words.about(size / 1e6)))
+        counts.append((_("Files in megabytes"), words.about(size / 1e6)))
     return counts
 
 

@@ -263,7 +263,7 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     """Return the error messages of a command by the fields of the form, which have other names than the command's."""
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
-    blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}
+    blank = {"title": _("Enter a name."), "context": _("Choose where the filter applies.")}
     blanks = error.field == "context" or (isinstance(error.field, str) and str(error).endswith("can't be blank"))
     return {
         names.get(field, field): blank.get(field, message) if blanks else message for field, message in wrong.items()

@@ -330,7 +330,7 @@ async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     }
     treatments = (
         (Treatment.ACCEPT, _("Show")),
-        (Treatment.FILTER, _("Hold back")),
+        (Treatment.FILTER, _("Filter")),
         (Treatment.DROP, _("Ignore")),
     )
     rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]

@@ -211,7 +211,7 @@ async def first(ctx: PageContext, _params: None) -> Response:
     return await page(
         ctx,
         "welcome_first",
-        title=ctx.words.text("First photo"),
+        title=ctx.words.text("Post your first photo"),
         steps=_steps(ctx, "first"),
         grid=grid_of(ctx, [entry for entry in shown if not entry.filtered], limit=_PHOTOS),
     )

@@ -105,20 +105,28 @@ def _lost(ctx: PageContext, why: Why) -> str:
     counted, places = ctx.words.counted, why.lost
     if why.rule == PHOTOS and places < 0:
         return counted(
-            "The feed opens with photos, which moved it up by %(n)s place.",
-            "The feed opens with photos, which moved it up by %(n)s places.",
+            "The feed starts with photos, so the post moved up by %(n)s place.",
+            "The feed starts with photos, so the post moved up by %(n)s places.",
             -places,
         )
     if why.rule == PHOTOS:
         return counted(
-            "The feed opens with photos, which moved it down by %(n)s place.",
-            "The feed opens with photos, which moved it down by %(n)s places.",
+            "The feed starts with photos, so the post moved down by %(n)s place.",
+            "The feed starts with photos, so the post moved down by %(n)s places.",
             places,
         )
     if places < 0:
-        return counted("Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places)
+        return counted(
+            "To keep the feed varied, the post moved up by %(n)s place.",
+            "To keep the feed varied, the post moved up by %(n)s places.",
+            -places,
+        )
     if places > 0:
-        return counted("Variety moved it down by %(n)s place.", "Variety moved it down by %(n)s places.", places)
+        return counted(
+            "To keep the feed varied, the post moved down by %(n)s place.",
+            "To keep the feed varied, the post moved down by %(n)s places.",
+            places,
+        )
     return ""
 
 

@@ -121,7 +121,7 @@ def test_body_of_unsupported_content_type_is_malformed() -> None:
         params_of(b"hello", "text/plain")
 
 
-def test_parameters_over_1000_fields_are_refused() -> None:
+def test_request_parameters_over_1000_fields_are_refused() -> None:
     assert len(form("&".join(f"a{n}=1" for n in range(1000)))) == 1000
     with pytest.raises(InvalidInput, match="1000"):
         form("&".join(f"a{n}=1" for n in range(1001)))
@@ -133,7 +133,7 @@ def test_parameters_over_1000_fields_are_refused() -> None:
         multipart(*[part('Content-Disposition: form-data; name="a[]"', b"x")] * 1001)
 
 
-def test_parameters_over_8_nesting_levels_are_refused() -> None:
+def test_request_parameters_over_8_nesting_levels_are_refused() -> None:
     deep: object = "x"
     for _ in range(8):
         deep = {"a": deep}

@@ -232,7 +232,7 @@ def _in_an_hour() -> int:
 
 
 @in_loop
-async def test_nearby_timeline_invalid_precision_disk_or_limit_is_rejected() -> None:
+async def test_nearby_timeline_invalid_precision_area_or_limit_is_rejected() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="100m, 1km, 10km"):
@@ -301,7 +301,7 @@ DISKS = st.builds(
 
 @given(st.lists(SPOTS, max_size=12), st.lists(DISKS, min_size=1, max_size=4))
 @settings(max_examples=examples(12, full=25), deadline=None)
-def test_nearby_timeline_equals_visible_posts_within_disk(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
+def test_nearby_timeline_equals_visible_posts_within_radius(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
     run(_compare(spots, disks))
 
 

@@ -35,7 +35,7 @@ _UNPACKED = 4
 """Maximum bytes of an unpacked archive, as a multiple of the maximum bytes of an upload."""
 _INTERNAL = "an internal error occurred; see the server's log"
 _KILLED = "the server was stopped while it read this archive; discard the archive and upload it again"
-_TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
+_TOO_MANY_ATTEMPTS = "the server stopped several times while it imported this archive"
 
 
 class ArchiveWorker(BackgroundWorker):

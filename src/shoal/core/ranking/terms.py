@@ -115,7 +115,7 @@ TERMS = (
     ),
     Term(
         "nearby",
-        "the member's own place",
+        "posted at the member's own place",
         "1 / (1 + (distance / scale)^2); 0 where a place is not known",
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
@@ -236,7 +236,7 @@ TITLES: Mapping[str, str] = {
     "common": "People in common",
     "seen": "Already seen",
     "freshness": "New",
-    "quality": "Descriptions and text",
+    "quality": "Picture descriptions and text",
 }
 """Titles of the terms, for display. They are headings, and make no statement about a post."""
 

@@ -319,7 +319,7 @@ class _List:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             if self._builder is None:
-                raise TooLarge(f"file: a document may have at most {MAX_DEPTH} levels", field="file")
+                raise TooLarge(f"file: a document may have at most {MAX_DEPTH} levels of nesting", field="file")
             self._too_deep = True
 
 
