@@ -55,7 +55,7 @@ class ProcessGroup(Protocol):
     """The other processes that serve the store from the same listening socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
-        """Return the `Passing` that decides which process serves a connection."""
+        """Return the policy that decides which process serves a connection."""
         ...
 
     def met(

@@ -123,7 +123,7 @@ async def set_rule(
 async def add_folded(store: CloudStore) -> Rules:
     """Store tag rules under the canonical forms of their tags too, and return those under former spellings.
 
-    Rules under former spellings are needed as long as uses are counted under these; `fold` deletes them. Raises `Unavailable`.
+    The returned rules are needed as long as uses are counted under former spellings; `fold` deletes them. Raises `Unavailable`.
     """
     former: dict[str, TagRule] = {}
 
@@ -176,7 +176,7 @@ def _canonical(name: str) -> str:
 
 
 def _former_rules(rules: Rules) -> dict[str, TagRule]:
-    """Return the rule for each former spelling that has one: that of its canonical form, or a merge into that form."""
+    """Return the new rules for former spellings: the rule of the canonical form, or a merge into the canonical form."""
     after = folded(rules)
     former: dict[str, TagRule] = {}
     for name, rule in rules.items():

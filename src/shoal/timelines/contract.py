@@ -57,7 +57,7 @@ class Timelines(Protocol):
         ...
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries, which are complete above `floor`, and make the timeline readable (see `union`)."""
+        """Merge entries that are complete above `floor` (see `union`), and make the timeline readable."""
         ...
 
     async def push(self, entry: int, slots: Slots) -> int:
