@@ -147,7 +147,7 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes that run in the folder, except processes with a terminal and those of this session."""
+    """Return the processes that run in the folder, except processes with a terminal and those of this process's session."""
     found = set()
     for entry in Path("/proc").iterdir():
         # The process may end at any moment, or belong to another operating-system user.

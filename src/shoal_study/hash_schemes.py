@@ -74,7 +74,7 @@ class Jump:
     title = "Jump hash"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate results."""
+        """Return the server of each hash, for each number of servers. The search for the largest number also finds the others."""
         found = [np.zeros(len(hashes), np.intp) for _ in sizes]
         keys, who = hashes.copy(), np.arange(len(hashes))
         at = np.zeros(len(hashes), np.int64)
@@ -201,7 +201,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members are on another server after a change, if the order of members in an arc is fixed."""
+    """Return how many members a change moves to another server. Members of an arc keep their order."""
     return sum(map(_differing, before, after))
 
 

@@ -30,7 +30,7 @@ class Units(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """The outcome of moving units from the hottest server to the coldest. Heat is activity relative to the mean."""
+    """The outcome of moving `Units` from the hottest server to the coldest. Heat is activity relative to the mean."""
 
     before: float
     after: float
@@ -52,10 +52,10 @@ def evenly_assigned(members: Numbers, servers: int) -> Owners:
 
 
 def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
-    """Return the servers of the units after servers were added, which take units from the fullest ones.
+    """Return the server of each unit after servers were added. They take units from the fullest servers.
 
-    No unit moves twice. A new server takes units until it has its share, but none that would make it as full as the server it
-    takes from.
+    No unit moves twice. A new server takes units until it has its share. It takes no unit that would make it as full as the
+    server that loses the unit.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
@@ -187,7 +187,7 @@ def with_stores(known: ShardMap, stores: int) -> ShardMap:
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    """Return the store of each data source, none of which is divided."""
+    """Return the store of each data source, for a map that divides no data source between stores."""
     return np.array(known.owners[::SHARDS_PER_SOURCE], np.intp)
 
 

@@ -78,7 +78,7 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Combine the buckets of two levels to one number each, from 0; `NO_BUCKET` if a name has none at either level."""
+    """Combine the buckets of two levels into one number per name; `NO_BUCKET` for a name without a bucket at one of them."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found
@@ -158,7 +158,7 @@ def _hashed(message: list[Words | None], size: int) -> Words:
 
 
 def _mix(md5_round: int, b: Words, c: Words, d: Words, out: Words) -> None:
-    """Compute the round function of MD5 for three words (F, G, H or I of RFC 1321), F and G with an operation saved."""
+    """Compute the round function of MD5 for three words (F, G, H or I of RFC 1321). F and G use forms with one operation less."""
     if md5_round == 0:
         np.bitwise_xor(c, d, out=out)
         out &= b
@@ -205,7 +205,7 @@ class Letters:
         """
         first = batch.words[0]
         found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
-        # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
+        # A character outside ASCII has several bytes, so byte positions after it are not letter positions.
         for at in np.flatnonzero(first & np.uint32(0x00808080)):
             letters = batch.words[:, at].tobytes()[: batch.lengths[at]].decode()[:3].ljust(3, "\0")
             for level, character in zip(found, letters, strict=True):
@@ -226,7 +226,7 @@ class AsciiSum:
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
-            # Add two bytes at a time, in the halves of a word.
+            # Add the bytes of each word in pairs. The sum of a pair has 16 bits, so it does not overflow.
             pairs = (word & halves) + ((word >> np.uint32(8)) & halves)
             whole += (pairs & np.uint32(0xFFFF)) + (pairs >> np.uint32(16))
         rest = whole - (batch.words[0] & np.uint32(0xFF))

@@ -41,7 +41,7 @@ class Printed(NamedTuple):
         if self.stated_ratio is not None:
             return self.stated_ratio
         if self.mean is None or self.deviation is None:
-            raise ValueError("the paper prints neither a ratio nor both of its terms")
+            raise ValueError("the paper prints neither a ratio nor a mean with a deviation")
         return self.deviation / self.mean
 
 
@@ -132,7 +132,7 @@ def _as_printed(figure: float | None) -> str:
 
 
 def fullest_text(each: PaperComparison, names: int) -> str:
-    """Describe the fullest bucket in the paper and among the studied names; empty for a graph without this figure in the paper."""
+    """Describe the fullest buckets of a graph in the paper and among the studied names. Empty if the paper prints none."""
     if each.paper_fullest is None:
         return ""
     return (

@@ -217,7 +217,7 @@ def _curve(counts: Numbers) -> list[float]:
 def _random_counts(members: int, buckets: int) -> Numbers:
     if members == 0:
         return np.zeros(buckets, np.int64)
-    # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.
+    # Draw the buckets independently. A multinomial draw would also have the exact sum, but no visible difference.
     return np.random.default_rng(2006).binomial(members, 1 / buckets, buckets).astype(np.int64)
 
 
