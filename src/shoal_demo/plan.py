@@ -240,7 +240,7 @@ SAVED = 6
 
 
 def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[PlannedMessage]:
-    """Yield the direct messages between the hero and other members of the cast that are in the network."""
+    """Yield the direct messages between `hero`, the member whom visitors try, and members of the cast in the network."""
     at = {person.name: index for index, person in enumerate(people)}
     if people[hero].name != HERO:
         return

@@ -331,7 +331,7 @@ class Swing(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The complete plan. Money is per month."""
+    """The complete result of `shoal plan`. Money is per month."""
 
     assumptions: Assumptions
     prices: Prices

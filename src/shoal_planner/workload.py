@@ -210,7 +210,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. Members with more than `high_fan_out_from` followers have high fan-out.
+    """Compute the load of a network. Members with more than `high_fan_out_from` followers have high fan-out.
 
     With `warm_only`, only followers with materialized timelines count.
     """

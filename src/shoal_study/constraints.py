@@ -62,7 +62,7 @@ _GENERATED = 10_000
 
 
 class Growth(NamedTuple):
-    """A change of the number of servers, and the load of the fullest server before and after, as a multiple of the later mean."""
+    """A change of the number of servers. The load of the fullest server, before and after, is a multiple of the mean after it."""
 
     change: Change
     before: float
@@ -83,7 +83,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of the studied schemes that the paper has, in the order of the paper."""
+        """The keys of the studied schemes that the paper describes, in the order of the paper."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 
@@ -93,7 +93,7 @@ class Evidence(NamedTuple):
         Raises `LookupError` if that scheme was not studied.
         """
         if self.mapping is None:
-            raise LookupError("the mapping scheme was not studied")
+            raise LookupError("the studied schemes do not include the mapping scheme")
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:
@@ -120,7 +120,7 @@ def _distinct(sample: NameBatch) -> list[str]:
 
 
 def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> list[NDArray[np.intp]]:
-    """Return the locations of these names on this number of servers: an array for each part of a location.
+    """Return where a scheme places these names on this number of servers: an array for each part of a location.
 
     The names are in the order of sign-up.
     """
@@ -229,7 +229,7 @@ def at_a_billion(level: LevelFigures) -> float:
 
 
 def _billion(evidence: Evidence, key: str) -> Outcome:
-    """Extrapolate to a billion members: the time for placing them all, and the evenness of the levels."""
+    """Extrapolate a scheme to a billion members: the time for placing all of them, and the members of the fullest bucket."""
     seconds = _nanoseconds(evidence, key) * BILLION / 1e9
     if key == "mapping":
         mapping = evidence.mapped()
@@ -251,7 +251,7 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
 
 
 def _one_to_one(evidence: Evidence, key: str) -> Outcome:
-    """Count the names of the sample with equal paths, for paths without and with the name at the end.
+    """Count the names of the sample with equal file paths: paths without, and with, the name at the end.
 
     For MD5, the server's own code makes the complete paths.
     """

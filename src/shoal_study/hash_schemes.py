@@ -44,7 +44,7 @@ Placed = NDArray[np.intp]
 
 
 class HashedScheme(Protocol):
-    """A scheme without stored state, which assigns names by hash and number of servers."""
+    """A placement scheme without stored state: it assigns a name by its hash and the number of servers."""
 
     @property
     def key(self) -> str: ...
@@ -169,7 +169,7 @@ class Ring:
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
 
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
-        """Return for each arc how its members are divided if no server has more than `bound` times the mean.
+        """Return for each arc of a hash ring how its members are divided if no server has more than `bound` times the mean.
 
         Members are assigned in the order of their hashes, and one whose server is full goes to the next one on the ring with
         capacity, so two processes that know equal sets of members agree.

@@ -41,7 +41,7 @@ class Cooled(NamedTuple):
 
 
 def evenly_assigned(members: Numbers, servers: int) -> Owners:
-    """Assign each unit to a server: the largest units first, each to the server with the fewest members."""
+    """Assign each of the `Units` to a server: the largest units first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
     loads = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
@@ -89,8 +89,8 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     """Move units until no server exceeds `bound` times the mean activity, or until no move helps.
 
-    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not make
-    the coldest server too hot.
+    Each move is from the most active to the least active server. It takes the unit with the most activity per member that does
+    not bring the least active server above the bound.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)
@@ -180,7 +180,7 @@ def even_map(stores: int) -> ShardMap:
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
-    """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
+    """Return the shard map after stores were added, or the last ones removed, with as few data sources moved as possible."""
     while len(known.stores) < stores:
         known = _with_one_more(known)
     return _without(known, stores)

@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme that assigns a name to one bucket on each of one to three levels, by the name alone."""
+    """A scheme that assigns a name to one bucket on each of one to three levels of directories, by the name alone."""
 
     @property
     def key(self) -> str: ...
@@ -49,7 +49,7 @@ class LevelScheme(Protocol):
     def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level an array with the bucket of each name: an index of `labels`, or `NO_BUCKET`."""
+        """Return one array for each level of directories: the bucket of each name, as an index of `labels`, or `NO_BUCKET`."""
 
 
 class Loads:
@@ -199,7 +199,7 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level the buckets of the names, given by their first, second or third character.
+        """Return one array for each level: the bucket of each name by its first, second or third character.
 
         A name that is too short for a level, or has a character outside `CHARACTERS` there, has `NO_BUCKET`.
         """
@@ -222,7 +222,7 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level the buckets of the names, given by the sum of their bytes. The sum of an empty name is 0."""
+        """Return one array for each level: the bucket of each name by the sum of its bytes. The sum of an empty name is 0."""
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
@@ -234,7 +234,7 @@ class AsciiSum:
 
 
 class Md5Levels:
-    """Two hex digits of the MD5 digest for each level, mod 64, 64 and 128, as in `core.placement`."""
+    """A placement scheme: two hex digits of a name's MD5 digest for each level, mod 64, 64 and 128, as in `core.placement`."""
 
     key = "md5"
     title = "MD5"
@@ -245,7 +245,7 @@ class Md5Levels:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the MD5 digest of each name; every name has one at each level."""
+        """Return one array for each level: the bucket of each name by its MD5 digest. Every name has one."""
         words = first_words(batch)
         return [
             ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)

@@ -27,7 +27,7 @@ _CLOCKS_MS = 2_000
 
 
 async def _members_of(graph: Reader, id1: int, atype: AssocType) -> dict[int, int]:
-    """Return the sources in a list, each with the id below which posts are older than the association."""
+    """Return the sources in an association list, each with the id below which posts are older than the association."""
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:

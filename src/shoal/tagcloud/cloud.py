@@ -98,7 +98,9 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
-    """Return a sort key of a tag for each of `ORDERS`, valid at any time; `NEVER` if the tag is not ranked.
+    """Return a sort key of a tag for each of `ORDERS`; `NEVER` if the tag is not ranked.
+
+    Keys that were computed at different times can be compared.
 
     The order `rising` sorts by surprise (`heat.surprise`), which halves every six hours.
     """

@@ -314,7 +314,7 @@ class Collector:
     async def merge(self) -> bool:
         """Merge received increments.
 
-        Returns False if another collector has the lock. The increments that it merges are dropped here later.
+        Returns False if another collector has the lock. This collector drops the increments that the other one merges later.
         """
         try:
             async with locked(self._store, self._lock_seconds) as holder:

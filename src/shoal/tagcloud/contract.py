@@ -109,7 +109,8 @@ class CloudStore(Protocol):
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         """Take or extend the lock of the cloud; return False while another holder has it.
 
-        The lock expires after `seconds`. If a clock is set, the lock may expire early, or up to `CLOCK_SLACK` times as late.
+        The lock expires after `seconds`. If the store's clock is changed, it may expire early,
+        or up to `CLOCK_SLACK` times as late.
 
         Args:
             holder: The fencing token, unique to each time the lock is taken.
@@ -135,7 +136,7 @@ class CloudStore(Protocol):
         ...
 
     async def merged(self, increments: Collection[bytes]) -> set[bytes]:
-        """Return which of these increments are in some version. Their ids are kept for at least `KEEP_INCREMENTS_MS`."""
+        """Return the ids of these increments that were merged already. Such ids are kept for at least `KEEP_INCREMENTS_MS`."""
         ...
 
     async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:

@@ -164,7 +164,7 @@ class Intents:
         ]
 
     async def _store_slices(self, slices: Sequence[Item]) -> None:
-        """Store the slices of an intent with one request each, because together they may exceed the limit of a request."""
+        """Store slices of the changes of a version with one request each, because all of them may exceed the limit of a request."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
     async def _propose(self, before: State, intent: str, after: State, holder: bytes) -> bool:
@@ -254,7 +254,7 @@ class Intents:
         return Transaction(self._service.table, self._spread)
 
     async def _clean_up(self, state: State) -> None:
-        """Delete expired items, including slices of processes that died before their intent was written."""
+        """Delete expired items, including the stored changes (slices) of processes that died before they announced a version."""
         version, spread = state.version, self._spread
         past = [self._delete_range(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
         past += [
@@ -376,7 +376,7 @@ class DynamoCloud:
         return await self._put_lock(holder, seconds, "#holder = :holder", {})
 
     async def _put_lock(self, holder: bytes, seconds: float, condition: str, values: Mapping[str, Value]) -> bool:
-        # Each renewal changes the item, even if the clock does not advance.
+        # Each renewal changes the lock's item, even if the clock does not advance.
         since = max(now_ms(), self._seen.since + 1 if self._seen else 0)
         taken = _SeenLock(holder, since, since + round(seconds * 1000), time.monotonic())
         values = {**values, "holder": holder, "since": since, "until": taken.until}

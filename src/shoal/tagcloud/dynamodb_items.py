@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version without its data. `days` are the days with stored authors, including expired days."""
+    """The newest version of the tag cloud, without its data. `days` are the days with stored authors, including expired days."""
 
     version: int = 0
     at: int = 0
@@ -56,7 +56,10 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredVersion(NamedTuple):
-    """The newest version. While the next version is being written: also its state, and its intent, the id of its stored changes."""
+    """The newest version of the tag cloud.
+
+    While the next version is being written, it has also its state, and its intent: the id of its stored changes.
+    """
 
     state: State
     intent: str = ""

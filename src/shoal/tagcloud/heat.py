@@ -28,7 +28,7 @@ class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def rank(self) -> float:
-        """The base-2 logarithm of the heat, which sorts heats and does not change as time passes; `NEVER` for a heat of 0."""
+        """The base-2 logarithm of the heat, by which tags are sorted at any time; `NEVER` for a heat of 0."""
         return math.log2(self.value) + self.step if self.value > 0.0 else NEVER
 
 
@@ -55,7 +55,7 @@ def joined(one: Heat, other: Heat) -> Heat:
 
 
 def warmth(heat: Heat, window: int, now: int) -> float:
-    """Return the warmth that a heat has at `now` (Unix ms): the number of uses, each weighted by its age."""
+    """Return the warmth of a tag at `now` (Unix ms) from its stored `Heat`: the number of uses, each weighted by its age."""
     if heat.value <= 0.0:
         return 0.0
     return math.exp2(min(1_000.0, max(-1_000.0, heat.rank - now / HALF_LIVES_MS[window])))
@@ -86,7 +86,7 @@ class Ranking(msgspec.Struct, array_like=True):
     floor: float = NEVER
 
     def move(self, id_: int, rank: float, most: int) -> None:
-        """Set the value of a tag. If there are more than twice `most` tags then, drop those with the lowest values."""
+        """Set the value of a tag in the ranking. Beyond twice `most` tags, drop the tags with the lowest values."""
         if rank > self.floor:
             self.ranks[id_] = rank
             if len(self.ranks) > 2 * most:

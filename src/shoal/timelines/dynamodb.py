@@ -386,7 +386,10 @@ class DynamoTimelines:
         await _attempt(self._revise(member, lambda ids, floor: (ids, floor), full=True), (member,), failed)
 
     async def _write(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> set[int]:
-        """Add entries to head items. Return the members whose head refused them: it is cold, full, or has a higher floor."""
+        """Add entries to the head items of timelines.
+
+        Return the members whose head refused them: it is cold, full, or has a higher floor.
+        """
         members = list(due)
         parts = [members[at : at + WRITE_AT_ONCE] for at in range(0, len(members), WRITE_AT_ONCE)]
         refused = set[int]()
@@ -512,7 +515,7 @@ class DynamoTimelines:
         return found[:most]
 
     async def _heads(self) -> AsyncIterator[list[tuple[int, Item]]]:
-        """Yield the stored timelines in pages, each as the member and the timeline's head item. This scans the whole table."""
+        """Yield all stored timelines in pages, each as the member and the timeline's head item. This scans the whole table."""
         more: dict[str, Any] = {}
         while True:
             answer = await self.service.call(
@@ -611,7 +614,7 @@ def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
 
 
 class DynamoReadings:
-    """Ranked feeds in the DynamoDB table of the timelines, cached for several processes."""
+    """A cache of ranked feeds in the DynamoDB table of the timelines, shared by several processes."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.time) -> None:
         self._service = service

@@ -90,7 +90,7 @@ class FollowerSetCache:
         return follower_set
 
     def finish(self, source: int, follower_set: FollowerSet) -> None:
-        """Mark a set as complete, unless it was dropped. If the cache is full, the least recently used sets are evicted."""
+        """Mark a follower set as complete, unless it was dropped. A full cache evicts the least recently used sets."""
         if self._by_source.get(source) is not follower_set:
             return
         follower_set.complete = True

@@ -261,7 +261,7 @@ return {refused, first(1, 'GET', ARGV[1])}
 
 
 class RedisReadings:
-    """Ranked feeds on Redis, cached for several processes. The shard in the id of a ranking selects its server."""
+    """A cache of ranked feeds in Redis, shared by several processes. The shard in the id of a feed selects its Redis server."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

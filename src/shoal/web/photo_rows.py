@@ -65,7 +65,7 @@ def ratio_of(css_class: str) -> float:
 def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
     """Return, for each photo, the CSS classes of the widths at which a row ends after it.
 
-    `scale` is the fraction of the usual photos in a row.
+    For `scale`, see `in_rows`.
     """
     ends = {width.css_class: row_ends(tuple(ratios), scale * width.target) for width in WIDTHS}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]

@@ -306,7 +306,10 @@ class Loop:
         return self.now > began or bool(self._door) or self._sleep()
 
     def _advance(self, worked: float) -> None:
-        """Let the main thread work for a time. The writer and search threads run concurrently, and they slow each other down."""
+        """Simulate `worked` seconds of work of the main thread.
+
+        The writer and search threads run concurrently, and the threads slow each other down.
+        """
         contended = self._writer.working or bool(self._writing)
         self.now += worked * (self._costs.contention if contended else 1.0)
         self._writer.advance(self.now, hindered=True)
