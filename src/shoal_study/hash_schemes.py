@@ -135,7 +135,7 @@ BOUND = 1.1
 
 
 class ArcShare(NamedTuple):
-    """A run of consecutive members of an arc on one server."""
+    """Consecutive members of an arc of a hash ring who are on one server."""
 
     server: int
     members: int

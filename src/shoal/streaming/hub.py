@@ -198,7 +198,7 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return each connection once that follows a source of the update, or whose viewer the update names and concerns."""
+        """Return the connections that follow a source of the update, or whose viewer the update names and concerns, each once."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [

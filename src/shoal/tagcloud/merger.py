@@ -57,7 +57,10 @@ class TagDeltas(NamedTuple):
 
 
 def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
-    """Sum up the changes that uses make. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
+    """Sum up the changes that uses make to the rows of tags.
+
+    `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept.
+    """
     by_name: dict[str, tuple[int, TagDelta]] = {}
     authors: dict[AuthorKey, int] = {}
     for use in uses:

@@ -118,7 +118,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Delivered increments by id, with a receipt for each delivery. `arrived` has those that were not taken yet."""
+    """Delivered increments by id, with a receipt for each delivery. `arrived` has the increments that were not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -128,7 +128,10 @@ class Deliveries:
         self.taken = 0
 
     def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
-        """Add a delivery. Returns False if its increment is done already, so that the delivery can be acknowledged at once."""
+        """Add a delivery of an increment.
+
+        Return False if the increment is done already, so that the delivery can be acknowledged at once.
+        """
         self.taken += 1
         if parcel.id in self._done:
             return False

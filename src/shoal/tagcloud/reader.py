@@ -61,7 +61,7 @@ _UPDATE_SECONDS = 0.5
 
 
 class _CachedCloud(NamedTuple):
-    """The cached version of the cloud, when it was checked, and the time at which warmth is computed."""
+    """The cached version of the cloud, when it was checked, and the time for which warmth is computed."""
 
     looked: int
     update: VersionUpdate | None

@@ -77,10 +77,12 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Give the stores the work of `things` arrivals, run them for `length` seconds, and return the waits halfway through."""
+        """Give the stores the work of `things` arrivals and run them for `length` seconds.
+
+        Return how long arrivals halfway through the step wait.
+        """
         number = len(self._waiting)
         many = max(1, round(things))
-        # Distribute the arrivals among the stores at random.
         shares = self._random.multinomial(many, np.full(number, 1 / number)) / many
         before = self._waiting
         slower = [self._slower(first, now) for first, _ in self._groups]
