@@ -197,7 +197,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
             bars.start_task(tasks[noun])
             bars.advance(tasks[noun])
             if bars.tasks[tasks[noun]].finished and not console.is_terminal:
-                # Without a terminal, progress bars would be printed only at the end.
+                # Without a terminal, progress bars appear only at the end, so print a line when one is finished.
                 console.print(f"{noun:>8} {totals[noun]:,}")
 
         async with (

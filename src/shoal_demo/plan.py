@@ -80,7 +80,7 @@ class Timeline:
         return at
 
     def after(self, moment: int, hours: float) -> int:
-        """Return a time after `moment` within the period. The mean distance is `hours`."""
+        """Return a random time between `moment` and the end of the planned period, usually about `hours` after `moment`."""
         gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
@@ -156,15 +156,15 @@ class Newsroom:
             if who != post.author and speaks and (post.visibility is Visibility.PUBLIC or who in close):
                 pull = 1.0 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
                 if who < len(CAST):
-                    # Draw such pairs more rarely: home timelines show replies between followed members, who are mostly
-                    # authors.
+                    # Choose members of the cast more rarely: home timelines show replies between followed members, who
+                    # are mostly authors.
                     pull *= 0.1
                 keys.append((math.log(1 - self.dice.random()) / pull, who))
         return [who for _, who in sorted(keys)]
 
 
 def stories(dice: Random, members: int, count: int) -> list[Story]:
-    """Choose about `count` different stories by the first `members` of the cast, 7 of 10 with photos."""
+    """Choose about `count` different stories by the first `members` authors of the cast. 70 percent of them have photos."""
     present = {role.name for role in CAST[:members]}
     with_photos, without = (
         [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)
@@ -211,7 +211,7 @@ def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """Return a factor for the values of `appeal`. With the factor, and each value capped by its limit, their sum is `total`."""
+    """Return the factor for the values of `appeal` with which their sum is `total`, if each value is capped by its limit."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -240,7 +240,7 @@ SAVED = 6
 
 
 def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[PlannedMessage]:
-    """Yield the direct messages between the hero and other members of the cast that are in the network."""
+    """Yield the direct messages between `hero`, the member whom visitors try, and members of the cast in the network."""
     at = {person.name: index for index, person in enumerate(people)}
     if people[hero].name != HERO:
         return

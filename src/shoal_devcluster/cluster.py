@@ -147,7 +147,7 @@ def _check_reachable(folder: Path) -> None:
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes that run in the folder, except processes with a terminal and those of this session."""
+    """Return the processes that run in the folder, except processes with a terminal and those of this process's session."""
     found = set()
     for entry in Path("/proc").iterdir():
         # The process may end at any moment, or belong to another operating-system user.
@@ -162,7 +162,7 @@ def _not_buried(pid: int) -> bool:
     """Return whether a killed process still exists. PostgreSQL cannot start again until it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Ignore children of this process, which are reaped when they are polled.
+        # Return the newest version update; None if updates may be missed, so that the store must be polled.
         return int(fields[1]) != os.getpid()
     return False
 

@@ -169,7 +169,7 @@ class Program:
         if self._process is None:
             return
         if number is self._stop_signal:
-            # The main process stops its children in its own order.
+            # The main process stops its child processes itself, in the required order.
             self._process.send_signal(number)
             return
         for pid in _family(self._process.pid):

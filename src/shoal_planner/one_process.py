@@ -54,7 +54,7 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class NetworkShape(msgspec.Struct, frozen=True):
-    """One way to deploy a network, under a given load."""
+    """One way to deploy a network, with its limits and waits under a given load."""
 
     name: str
     parts: list[ShapePart]
@@ -167,7 +167,7 @@ def remembered(readers: float, follows: float) -> float:
 
 
 def page(costs: OneProcess, known: float) -> float:
-    """Return the seconds for a page, if the data of a fraction `known` of the readers is cached."""
+    """Return the mean seconds for a page, if the data of a fraction `known` of the readers is cached."""
     return known * costs.page + (1 - known) * costs.page_fresh
 
 
@@ -178,7 +178,7 @@ def groups(load: Load, costs: OneProcess) -> float:
 
 
 def writer_thread(load: Load, costs: OneProcess) -> float:
-    """Return the utilization of the writer thread, without the cost per group, which is small for large groups."""
+    """Return the utilization of the writer thread. It excludes the cost per group commit, which is small for large groups."""
     writes = load.posts + load.changes
     return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
 

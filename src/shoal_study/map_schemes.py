@@ -30,7 +30,7 @@ class Units(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """The outcome of moving units from the hottest server to the coldest. Heat is activity relative to the mean."""
+    """The outcome of moving `Units` from the hottest server to the coldest. Heat is activity relative to the mean."""
 
     before: float
     after: float
@@ -41,7 +41,7 @@ class Cooled(NamedTuple):
 
 
 def evenly_assigned(members: Numbers, servers: int) -> Owners:
-    """Assign each unit to a server: the largest units first, each to the server with the fewest members."""
+    """Assign each of the `Units` to a server: the largest units first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
     loads = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
@@ -52,10 +52,10 @@ def evenly_assigned(members: Numbers, servers: int) -> Owners:
 
 
 def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
-    """Return the servers of the units after servers were added, which take units from the fullest ones.
+    """Return the server of each unit after servers were added. They take units from the fullest servers.
 
-    No unit moves twice. A new server takes units until it has its share, but none that would make it as full as the server it
-    takes from.
+    No unit moves twice. A new server takes units until it has its share. It takes no unit that would make it as full as the
+    server that loses the unit.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
@@ -89,8 +89,8 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     """Move units until no server exceeds `bound` times the mean activity, or until no move helps.
 
-    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not make
-    the coldest server too hot.
+    Each move is from the most active to the least active server. It takes the unit with the most activity per member that does
+    not bring the least active server above the bound.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)
@@ -180,14 +180,14 @@ def even_map(stores: int) -> ShardMap:
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
-    """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
+    """Return the shard map after stores were added, or the last ones removed, with as few data sources moved as possible."""
     while len(known.stores) < stores:
         known = _with_one_more(known)
     return _without(known, stores)
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    """Return the store of each data source, none of which is divided."""
+    """Return the store of each data source, for a map that divides no data source between stores."""
     return np.array(known.owners[::SHARDS_PER_SOURCE], np.intp)
 
 

@@ -294,7 +294,7 @@ def generated_batches(count: int, seed: int, report: Callable[[int, int], None])
     """Yield batches of `count` unique names in total. `report` is called with the number of names so far and `count`."""
     made = 0
     while made < count:
-        # All numbers of a batch have equally many digits, so a batch ends before a power of ten.
+        # All names of a batch contain numbers with equally many digits, so a batch ends before a power of ten.
         width = len(str(made))
         end = min(count, made + _NAMES_PER_BATCH, 10**width)
         yield _names(made, end, width, seed)

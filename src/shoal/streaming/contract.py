@@ -54,7 +54,8 @@ class Channel(Protocol):
         """Yield all messages after a position, forever; close the iterator with `aclosing`.
 
         Any number of followers may read, independently of each other.
-        Raises `Gap`, and `Unavailable` if the log cannot be reached: then the position of the last message is still valid.
+        Raises `Gap`, and `Unavailable` if the log cannot be reached. After `Unavailable`, a caller may follow the log
+        from the last message.
         """
         ...
 
@@ -110,4 +111,4 @@ class MemoryChannel:
         return int(number) if name == self._name and number.isdecimal() else -1
 
     async def close(self) -> None:
-        """Do nothing: nothing is pending."""
+        """Do nothing: there are no resources to release."""

@@ -91,7 +91,7 @@ class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
 
 
 class FollowChanged(Update, frozen=True, array_like=True, tag=6):
-    """A member followed or unfollowed a source. Receivers read the current follow from the graph."""
+    """A member followed or unfollowed a source. Receivers read from the graph whether the follow exists now."""
 
     follower_id: int
     source_id: int

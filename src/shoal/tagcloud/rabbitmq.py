@@ -53,7 +53,10 @@ class QueueNames:
         """
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Declare the queues that do not exist yet, in emitters too: an increment must be safe even if no collector ever ran."""
+        """Declare the queues that do not exist yet.
+
+        Emitters do this too, because increments must be kept even if no collector ever ran.
+        """
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
         await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
@@ -88,7 +91,7 @@ class QueuePosition:
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # Deliveries that arrived just before the subscription was cancelled are put back with the others.
+        # Deliveries for a cancelled subscription are returned to the queue with the others.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)
@@ -115,7 +118,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Delivered increments by id, with a receipt for each delivery. `arrived` has those that were not taken yet."""
+    """Delivered increments by id, with a receipt for each delivery. `arrived` has the increments that were not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -125,7 +128,10 @@ class Deliveries:
         self.taken = 0
 
     def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
-        """Add a delivery. Returns False if its increment is done already, so that the delivery can be acknowledged at once."""
+        """Add a delivery of an increment.
+
+        Return False if the increment is done already, so that the delivery can be acknowledged at once.
+        """
         self.taken += 1
         if parcel.id in self._done:
             return False
@@ -215,9 +221,9 @@ class RabbitTransport:
     async def open(
         cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, check_seconds: float = 1.0
     ) -> RabbitTransport:
-        """Connect, or start trying in the background.
+        """Connect to the broker. If it is unreachable, keep trying in the background.
 
-        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
+        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses the connection.
         """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=check_seconds)
         try:
@@ -338,7 +344,7 @@ class RabbitTransport:
                     if self._putting.up and await self._putting.ask(self._is_stuck()):
                         self._taking.renew()
                 except Unavailable:
-                    # This process may have unsubscribed from a queue without subscribing again, so reconnect.
+                    # The error may have left a queue without a subscription, so reconnect.
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
@@ -348,7 +354,7 @@ class RabbitTransport:
         given_up = too_many(self._positions, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
-            # From here on, deliveries of the queue that was given up must not be acknowledged.
+            # Deliveries of this queue must not be acknowledged any more.
             self._deliveries.forget(given_up)
             await given_up.give_back()
             await given_up.stand()

@@ -247,7 +247,7 @@ async def show_import(ctx: PageContext, query: ImportQuery = _WHOLE_PAGE, wrong:
     importing = _importing(ctx.words, state) if state is not None else None
     if importing is not None:
         return part(ctx, "importing", importing=importing)
-    # The phase has changed, so the whole page has to be reloaded.
+    # The import has entered another phase, so the whole page has to be reloaded.
     return Response(status_code=204, headers={"HX-Redirect": ctx.url("/settings/import")})
 
 
@@ -275,7 +275,7 @@ async def take(ctx: PageContext, asked: TakeInForm) -> Response:
 
 
 async def discard(ctx: PageContext, asked: Form) -> Response:
-    """Delete the uploaded archive or the report of an import. A running import is stopped."""
+    """Delete the uploaded archive, or the report of a finished import. A running import is stopped."""
     member = ctx.checked(asked)
     await asyncio.to_thread(_archives(ctx).discard, member.id)
     return ctx.go("/settings/import")
@@ -310,7 +310,7 @@ async def download(ctx: PageContext, asked: Form) -> Response:
     member, _ = ctx.checked(asked), ctx.words.text
     if member.id in _in_flight or len(_in_flight) >= _AT_ONCE:
         raise Unavailable(_("An archive is already being uploaded. Try again in a minute."), retry_after=_RETRY_SECONDS)
-    # Reserve the member's slot now. A later reservation would let a second request of the member in.
+    # Reserve the member's slot before the next `await`: otherwise a second request of the member could pass the check.
     _in_flight.add(member.id)
     try:
         await note_alone(ctx.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))

@@ -145,8 +145,8 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     words, entry = ctx.words, dated.entry
-    # Account deletion removes the address from failed logins of the account. `holder_id` still shows that a login came
-    # from outside.
+    # Account deletion removes the address from failed logins of the account. `holder_id` remains, so the actor is still
+    # shown as a visitor.
     outside = dated.address or entry.holder_id
     default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
     return AuditLine(

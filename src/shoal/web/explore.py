@@ -191,7 +191,7 @@ async def listing(ctx: PageContext, query: ExploreQuery) -> Listing:
 
 
 async def _photos(ctx: PageContext, query: ExploreQuery) -> tuple[str, PhotoGrid, str]:
-    """Return the order of the photos, a page of them, and the URL of the next page."""
+    """Return the order in which the photos are listed, a page of photos, and the URL of the next page."""
     order = query.order or ("popular" if ctx.viewer else "new")
     grid, following = await (_popular(ctx, query) if order == "popular" else _newest(ctx, query))
     if not (grid.photos or query.order or query.offset):

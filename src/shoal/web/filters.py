@@ -104,7 +104,7 @@ class HeldPost(NamedTuple):
 
 
 async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
-    """Return the posts that a filter matches by id. Costs at most seven reads."""
+    """Return the posts that were added to a filter by id. Costs at most seven reads."""
     _, found = ctx.words.text, []
     entries = await hydrate(ctx.graph, ctx.viewer_id, [filtered.post_id for filtered in posts], unasked=False)
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
@@ -251,7 +251,7 @@ def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds in a value of the form; -1 if the filter does not expire."""
+    """Parse an expiry in seconds. Return -1, which means that the filter does not expire, for any other text."""
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else -1
 
 

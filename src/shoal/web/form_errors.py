@@ -224,7 +224,7 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message of `COMPLAINTS` with a regular expression that matches it with any numbers."""
+    """Return pairs of a regular expression and its message of `COMPLAINTS`. Its groups match the inserted values."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 

@@ -241,7 +241,7 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # The member is deleting the account. It is already hidden, and only the member can cancel the deletion.
+            # The member is deleting the account, so it is hidden already. Only the member can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 

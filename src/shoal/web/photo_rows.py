@@ -65,7 +65,7 @@ def ratio_of(css_class: str) -> float:
 def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
     """Return, for each photo, the CSS classes of the widths at which a row ends after it.
 
-    `scale` is the fraction of the usual photos in a row.
+    For `scale`, see `in_rows`.
     """
     ends = {width.css_class: row_ends(tuple(ratios), scale * width.target) for width in WIDTHS}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
@@ -96,7 +96,7 @@ def _sizes(share: float, pixels: float) -> str:
 
 
 def _few_ends(ratios: tuple[float, ...], width: int) -> frozenset[int]:
-    """Return the positions of the photos that end a row in a flex box of this width."""
+    """Return the positions of the photos after which a flex box of this width (in pixels) breaks the row."""
     ends, row = set[int](), 0.0
     for n, ratio in enumerate(ratios):
         basis = _BASIS * ratio + _GAP
@@ -108,7 +108,10 @@ def _few_ends(ratios: tuple[float, ...], width: int) -> frozenset[int]:
 
 
 def _shares(ratios: tuple[float, ...], ends: frozenset[int], least: float = 0.0) -> list[float]:
-    """Return the fraction of the width that each photo fills; a single row has an aspect ratio of `least` or more."""
+    """Return the fraction of the row's width that each photo fills.
+
+    The photos do not fill the row if the sum of all aspect ratios is less than `least`.
+    """
     shares: list[float] = []
     least = least if sum(ratios) < least else 0.0
     for end in sorted({*ends, len(ratios) - 1}) if ratios else ():

@@ -270,7 +270,7 @@ async def head(ctx: PageContext, member: Member) -> ProfileHead:
 
 
 async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHead]:
-    """Return the profile of a member, and the head of its page as the viewer sees it."""
+    """Return the profile of a member, and the header of the profile page as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
     profiles, current, known = await asyncio.gather(

@@ -45,7 +45,10 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     files: Annotated[tuple[Upload, ...], Meta(max_length=1_000)] = ()
 
     def in_words(self) -> str:
-        """Return title, text and link on one line each, cut to a bound. Many apps repeat one in another, so each is kept once."""
+        """Return title, text and link on one line each, cut to a maximum length.
+
+        Many apps repeat one of them in another. A part that another part contains is left out.
+        """
         parts = dict.fromkeys(
             filter(None, (part.strip()[:_LONGEST_TEXT] for part in (self.title, self.text, self.url)))
         )
@@ -72,7 +75,7 @@ async def share(ctx: PageContext, shared: Shared) -> Response:
 
 
 def _after_login(text: str, page: str, *, files: int) -> str:
-    """Return the cookie that fills in the form after the login, without a text that is too long for a cookie."""
+    """Return the cookie value that fills in the form after the login. A text that is too long for a cookie is left out."""
     return PendingAction("draft", text=text, lost=files > 0).at(page) or PendingAction("draft", lost=True).at(page)
 
 

@@ -179,7 +179,7 @@ class Photo(msgspec.Struct, frozen=True):
 
 @lru_cache(5_000)
 def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio: float) -> str:
-    """Return the files of a photo with the widths of the boxes of this aspect ratio that they fill."""
+    """Return the attribute `srcset` of a photo cropped to this ratio: its files, each with the width of the cropped part."""
     longer = max(width, height)
     files = with_sizes(large, longer) if large else {}
     if preview:
@@ -188,7 +188,7 @@ def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio:
 
 
 def srcset_of(files: Mapping[int, str], filled: float = 1.0) -> str:
-    """Return the attribute `srcset` for files by their longer edge, `filled` times which is the width that they fill."""
+    """Return the attribute `srcset` for files by their longer edge. The width of a file is `filled` times this edge."""
     return ", ".join(f"{files[edge]} {max(1, round(edge * filled))}w" for edge in sorted(files))
 
 
@@ -332,7 +332,7 @@ def post_of(
     post, author, words = entry.post, entry.author.member, ctx.words
     answers = parents.get(post.parent_id)
     text = unaddressed(post.text, {*known, answers.author} if answers else known)
-    # Show the mentions if the comment has no other text.
+    # A comment that contains nothing else keeps its mentions.
     text = text if text or entry.media else post.text
     return PostView(
         id=post.id,

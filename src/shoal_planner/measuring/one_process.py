@@ -72,7 +72,7 @@ class Posting:
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._authors = itertools.cycle(crowd.circle)
-        # Rows of the search index are measured separately.
+        # The costs of the search index are measured separately.
         effects = dataclasses.replace(network.effects, search=Filler(NoIndex()))
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
@@ -172,7 +172,7 @@ class Posting:
         return self._log.stat().st_size
 
     async def _together(self, costs: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return the costs of posts, groups and jobs while the main, writer and search threads run concurrently.
+        """Return the costs of posts, group commits and jobs while the main, writer and search threads run concurrently.
 
         Few concurrent members cause many small group commits, and many members few large ones. The costs of a post and of a group
         commit follow from measurements with different numbers of members.
@@ -202,7 +202,7 @@ class Posting:
     async def _hindered(self, seconds: float) -> float:
         """Return the factor by which threads that need the interpreter lock slow down a busy main thread.
 
-        Other programs slow it down too. That varies, so it is measured in alternating rounds and divided out.
+        Other programs slow it down too, by a varying factor. Alternating rounds with and without these threads cancel it out.
         """
         alone, loaded = [], []
         for _ in range(_ROUNDS):
@@ -221,7 +221,7 @@ class Posting:
 
 
 async def _without_pauses(work: Awaitable[None]) -> float:
-    """Run `work` on an event loop that never waits, and return wall-clock seconds per CPU second."""
+    """Run `work` on an event loop that is always busy, and return the wall-clock seconds per CPU second."""
     task = asyncio.ensure_future(work)
     watch = Stopwatch()
     while not task.done():  # noqa: ASYNC110  # it is meant to be busy
@@ -239,7 +239,7 @@ class _Groups:
         self._answering = False
 
     def answered(self) -> None:
-        """Count a group commit when the first of its posts is answered."""
+        """Count a group commit when its first post is answered. Call this for every post."""
         if not self._answering:
             self._answering = True
             self.number += 1
@@ -317,7 +317,7 @@ async def _delivery(among: int, rounds: int) -> float:
 
 
 def _copy(path: Path, pages: int) -> float:
-    """Return the seconds for checkpointing a page of the log to a position that is not next to the previous one."""
+    """Return the seconds for checkpointing a page, if the pages in the log are not adjacent in the store."""
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
         store.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, data BLOB)")
@@ -352,7 +352,7 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
         watch = Stopwatch()
         await home.warm_up(network.reads, fan)
         numbers.append(number)
-        # Measure wall-clock time, because another thread reads the lists if there are many.
+        # Measure wall-clock time, because another thread reads the lists if there are many followees.
         costs.append(watch.stop().wall)
     rebuild, source = line_through(numbers, costs)
     return {"page": page, "page_fresh": max(page, fresh), "rebuild": rebuild, "rebuild_source": source}

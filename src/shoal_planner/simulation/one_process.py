@@ -64,7 +64,7 @@ class Coming:
             yield kind, at
 
     def author(self) -> tuple[float, bool]:
-        """Draw an author: their followers, and whether this is their first post in a long time."""
+        """Return the number of followers of a random author, and whether this is the author's first post in a long time."""
         at = next(self._samples, -1)
         if at < 0:
             author_classes = self._scenario.author_classes
@@ -72,7 +72,7 @@ class Coming:
             self._samples = iter(self._drawing.choice(len(shares), _SAMPLES, p=shares).tolist())
             at = next(self._samples)
         authors = self._scenario.author_classes.authors[at]
-        # The author's post is the first with the probability that none of the earlier posts of the class was theirs.
+        # The probability that none of the earlier posts of the class was by this author.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.author_classes.followers[at]), bool(first)
@@ -82,7 +82,7 @@ class Coming:
             self._future = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
-        """Yield the arrivals of one stretch of time after the other, each stretch in reverse order."""
+        """Yield the arrivals in one list per time interval. The intervals are in order, and each list is in reverse order."""
         scenario = self._scenario
         count = math.ceil(scenario.seconds / _PIECE_SECONDS)
         for number in range(count):
@@ -114,9 +114,10 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return a random duration of a disk sync.
+    """Return the duration of a disk sync for a standard normal deviate. A random deviate gives a random duration.
 
-    The normal deviate 0 gives the measured median, and higher deviates give the measured percentiles.
+    The deviate 0 gives the measured median. The deviates of the 90th and 99th percentiles give the measured
+    percentiles.
     """
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
@@ -305,7 +306,10 @@ class Loop:
         return self.now > began or bool(self._door) or self._sleep()
 
     def _advance(self, worked: float) -> None:
-        """Let the main thread work for a time. The writer and search threads run concurrently, and they slow each other down."""
+        """Simulate `worked` seconds of work of the main thread.
+
+        The writer and search threads run concurrently, and the threads slow each other down.
+        """
         contended = self._writer.working or bool(self._writing)
         self.now += worked * (self._costs.contention if contended else 1.0)
         self._writer.advance(self.now, hindered=True)
@@ -430,7 +434,7 @@ class Loop:
         size = min(_CLAIM, len(self._outbox))
         self._claimed.extend(self._outbox.popleft() for _ in range(size))
         if self._expected.begin(size, self.now, more=size == _CLAIM):
-            # Count jobs that are done but not acknowledged, but not those waiting only for the search index.
+            # Count also jobs that are done but not acknowledged. Do not count jobs that only wait for the search index.
             waiting = len(self._committed) - len(self._rows) - len(self._writing)
             self._expected.counted(waiting, self.now, self.now)
         self._advance(self._costs.claim)

@@ -126,7 +126,7 @@ Floats = NDArray[np.float64]
 
 
 class AuthorClasses(NamedTuple):
-    """Classes of authors: followers with materialized timelines (per author), number of authors, and fraction of all posts."""
+    """Classes of authors: followers with materialized timelines per author, number of authors, and fraction of all posts."""
 
     followers: Floats
     authors: Floats
@@ -138,7 +138,7 @@ class AuthorClasses(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """The load to simulate. Rates are per second, without rushes."""
+    """The load to simulate. Rates are per second, outside of any `Rush`."""
 
     seconds: float
     members: float
