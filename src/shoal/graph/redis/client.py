@@ -142,7 +142,7 @@ class Nodes:
     async def open(cls, url: str) -> Nodes:
         """Connect to the servers. An unreachable server is no error, because it may come back later.
 
-        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
+        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or have untrusted certificates.
         """
         nodes = cls(url)
         # Do not log the reason of a refusal during the opening, because the caller reports it.
@@ -266,9 +266,9 @@ class Nodes:
         topology: Topology,
         parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
-        """Run the script for keys of a slot that Redis is migrating.
+        """Run the script for the keys at `left`, whose slots are migrating, on the target servers. Return the indexes that failed.
 
-        Keys that have left the server, or do not exist, are on the target server.
+        These keys have already moved to the target server, or do not exist.
         """
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():

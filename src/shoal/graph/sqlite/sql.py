@@ -390,7 +390,7 @@ def for_rows(statement: str, count: int, width: int) -> str:
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements that together take all rows, with their values. The number of rows of each is a power of two."""
+    """Split the rows into parts, and yield a statement with its values for each. The size of a part is a power of two."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

@@ -144,7 +144,7 @@ class Writer:
     def _gather(self) -> None:
         """Wait for more batches if they are likely: committing a single one costs about as much as committing twenty.
 
-        The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
+        The callers of the last group are likely to submit again, but the event loop needs a moment to resume each of them.
         """
         for _ in range(_GATHER_TIMES if self._last >= _GATHERED else 0):
             if len(self._tasks) >= self._last or self._closing:

@@ -134,8 +134,7 @@ async def _account_page(
     if params.email:
         found = Members([], None)
         member = await members.find(context.app.writes, params.email) if "@" in params.email else None
-        # If the caller may not see the address of this member, do not show the member at all: that would reveal who has
-        # the address.
+        # Omit a member whose address the caller may not see: a search result would reveal that the address is theirs.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
