@@ -357,7 +357,7 @@ def emoji_id_key(shard: int, id_: int) -> Key:
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in a media object's file names to the object's id, if the two differ."""
+    """Return the key of a media object whose id is not the `number` in its file names. The value of the key is the id."""
     return Key(shard, "file", str(number))
 
 

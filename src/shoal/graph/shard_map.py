@@ -250,7 +250,6 @@ class RowNames:
         """Return the row keys in journal entries. An entry is a row kind and the parts of a key, of which unused ones are None."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
-            # A key has as many parts as its kind needs; the others are empty.
             found[RowKind(kind)].add(tuple(part for part in parts if part is not None))
         return cls(found)
 

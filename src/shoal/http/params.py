@@ -64,7 +64,7 @@ class Limit(int, metaclass=_Whole):
 
 
 class Json:
-    """A parameter that is any JSON value. A string, as in a form, is decoded; another value in a JSON body is used as it is."""
+    """A parameter that is any JSON value. A string is parsed as JSON, because all values in a form are strings."""
 
     __slots__ = ("value",)
 

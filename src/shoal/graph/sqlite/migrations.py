@@ -78,8 +78,8 @@ def migrate(
 ) -> None:
     """Apply missing schema versions. A database of another application, or of a newer version, is not changed.
 
-    Raises `Unavailable` if a newer Shoal has started an upgrade. Without a `progress` callback, also raises it, with nothing
-    changed, if the upgrade would take long.
+    Raises `Unavailable`, with nothing changed, if a newer Shoal has started an upgrade or, without a `progress` callback, if
+    the upgrade would take long.
     """
     at = own_position(connection, path, migrations)
     if at.version >= len(migrations):

@@ -130,7 +130,7 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read `_closing` before the queues: if it is set, they have everything that was submitted before `close`.
+            # Read `_closing` before the queues: if it is set, every batch submitted before `close` is already in a queue.
             closing = self._closing
             if not self._tasks and not closing:
                 # If only acknowledgments are pending, wait for a commit in which to write them.

@@ -157,10 +157,7 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them, with two reads.
-
-    The e-mail address is included only for members whose role is lower than the caller's.
-    """
+    """Return members as moderators see them. E-mail addresses of members whose role is not below the caller's are omitted."""
     members = {member.id: member for member in found}
     known = await profiles(context.app.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await context.app.graph.obj_get([member.login_id for member in found if member.login_id])
