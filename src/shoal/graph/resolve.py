@@ -226,8 +226,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins: if an association keeps its time when it changes, its data contains a counter of its
-    changes. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a
+    At equal times the greater data wins: if an association keeps its time when it changes, its data contains a version
+    number. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a
     while.
     """
     if op.time != stored.time:

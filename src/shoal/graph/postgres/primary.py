@@ -176,7 +176,7 @@ class PrimaryFinder:
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
         """Open a connection to the primary.
 
-        Raises `MisconfiguredEngine` if all hosts refuse the connection or have untrusted certificates, otherwise `Unavailable`.
+        Raises `MisconfiguredEngine` if all hosts refuse the connection or TLS fails, otherwise `Unavailable`.
         """
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)

@@ -142,7 +142,7 @@ class Nodes:
     async def open(cls, url: str) -> Nodes:
         """Connect to the servers. An unreachable server is no error, because it may come back later.
 
-        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or have untrusted certificates.
+        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or TLS fails.
         """
         nodes = cls(url)
         # Do not log the reason of a refusal during the opening, because the caller reports it.
