@@ -72,7 +72,7 @@ class Known:
 
 
 class Resolution:
-    """The changes to store for a group: final states, count differences, and events in order."""
+    """The changes to store for a group of batches: final states, count differences, and events in order."""
 
     __slots__ = ("counts", "events", "keys", "links", "list_changes", "objects")
 
@@ -126,7 +126,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     `Frozen` is raised if the shard map has changed since the batch was routed to this store.
 
     Args:
-        owns: Whether this store keeps a shard. Operations for other shards are returned, and emitted as pending.
+        owns: Whether this store keeps a shard. Operations for other shards are returned, and stored as `InversePending` events.
         now: Unix milliseconds, for keys that expire.
     """
     if owns is not every_shard and _has_moved(batch, owns):
@@ -157,9 +157,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
 def _has_moved(batch: Batch, owns: Owns) -> bool:
     """Return whether this store no longer has a shard that it needs to commit the batch.
 
-    It needs the acting shard, and the shard of `id1` of each association that has an inverse or is `plain`. If an association with
-    an inverse were left pending for another store, the inverse would never be written, because applying a pending operation
-    derives no inverse. Any other association (an entry of a public list) may belong to another store.
+    It needs the acting shard, and the shard of `id1` of each association that has an inverse or is an inverse (`plain`). Such an
+    association cannot be left pending for another store, because a pending operation is applied without creating an inverse.
+    Any other association (an entry of a public list) may belong to another store.
     """
     return not owns(batch.shard) or any(
         not owns(shard_of(op.id1)) for op in batch.assocs if op.plain or ASSOC_TYPES[op.atype].inverse
@@ -207,7 +207,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # The times in a history must be unique, so an operation with an equal time gets a later time as well.
+    # An operation that is not later than the stored one gets a later time. In a history, even equal times are not allowed.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
@@ -226,8 +226,9 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins, because an association that keeps its time when it changes counts its changes in the
-    data. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a while.
+    At equal times the greater data wins: if an association keeps its time when it changes, its data contains a version
+    number. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a
+    while.
     """
     if op.time != stored.time:
         return op.time > stored.time
@@ -258,10 +259,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Record the begin or end of a follow in its history, even if `op` is too old to be applied. Return the association to store.
+    """Record the start or end of a follow in its history, even if `op` is too old to be applied. Return the association to store.
 
-    A deleted association has the history in its own tombstone, and a live one in a tombstone of the type `history`, which
-    appears in no list.
+    A deleted association has its history in its own tombstone. A live one has it in a separate tombstone, whose type is the
+    `history` of its type and which appears in no list.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)

@@ -50,8 +50,8 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
     - `ended_listed`: tombstones can be listed by the time of the deletion, as live associations can by their time.
-    - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps it in
-      the index of the list, and reads only that.
+    - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps the
+      data in the index of the list too, and reads only the index.
     """
 
     number: int
@@ -245,7 +245,7 @@ PUBLIC_LISTS = tuple(_first_id(source) for source in range(DATA_SOURCES))
 
 @lru_cache(maxsize=32_768)
 def tag_id(canonical: str) -> int:
-    """Return the id of a tag, from its canonical form. Cached, since it costs two digests and tags repeat."""
+    """Return the id of a tag, from its canonical form. Cached, because it takes two hashes, and the same tags occur often."""
     return named("tag", canonical)
 
 
@@ -352,12 +352,12 @@ def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
-    """Return the key that reserves an id at which the reactions to a post with one emoji are counted."""
+    """Return the key that reserves the id under which the reactions with one emoji to one post are counted."""
     return Key(shard, "emoji_id", str(id_))
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in a media object's file names to the object's id, if the two differ."""
+    """Return the key of a media object whose id is not the `number` in its file names. The value of the key is the id."""
     return Key(shard, "file", str(number))
 
 
@@ -429,4 +429,6 @@ def decode_node(data: bytes) -> AnyNode:
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise NewerNeeded("this was written by a newer version of the server: try again in a few seconds") from error
+        raise NewerNeeded(
+            "an object was written by a newer version of the server: try again in a few seconds"
+        ) from error

@@ -250,7 +250,6 @@ class RowNames:
         """Return the row keys in journal entries. An entry is a row kind and the parts of a key, of which unused ones are None."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
-            # A key has as many parts as its kind needs; the others are empty.
             found[RowKind(kind)].add(tuple(part for part in parts if part is not None))
         return cls(found)
 
@@ -316,7 +315,7 @@ class Side(Protocol):
         """Empty the journal of these shards."""
 
     async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """Return the oldest journal entries, and the row keys in them."""
+        """Return the oldest journal entries of these shards, and the keys of the changed rows that they record."""
 
     async def done(self, entries: Sequence[int]) -> None:
         """Delete these journal entries, because their rows were copied to the other store."""
@@ -328,7 +327,7 @@ class Side(Protocol):
         """Delete every row of these shards. Returns their number."""
 
     async def copy_to(self, other: Any, kind: RowKind, shards: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none; return their number. `tell` is called with sizes in bytes."""
+        """Copy all rows of a kind to the other store, which has none; return their number. `tell` gets the size of each chunk."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """Return the current rows with these keys. A key without a row is omitted."""
@@ -357,7 +356,7 @@ class Side(Protocol):
         """Hand over the shards and publish the new map, atomically. Returns False if they are no longer frozen."""
 
     async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
-        """Let this store accept writes, within `seconds`, to the shards that the newest map assigns to it."""
+        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest."""
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes, seen within the last `seconds`, use an older version of the map."""

@@ -33,7 +33,7 @@ class Readiness:
         self._probing: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
-        """Return for each engine, by the name of its probe, whether it responds."""
+        """Return whether each engine responds, by the name of the engine."""
         if self._probing is None or (self._probing.done() and time.monotonic() >= self._until):
             self._probing = asyncio.create_task(self._ask(), name="shoal-ready")
         # A caller that disconnects must not cancel the query for other callers.

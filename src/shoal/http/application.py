@@ -109,8 +109,8 @@ class Trie(Generic[T]):
     def add(self, method: str, path: str, value: T) -> None:
         """Add a route.
 
-        Raises `ValueError` if the trie already has a route with this method, and with this path apart from the names of
-        its parameters.
+        Raises `ValueError` for a second route with this method and path. Paths that differ only in the names of parameters
+        count as equal.
         """
         node = self._root
         for segment in path[1:].split("/"):
@@ -415,9 +415,7 @@ class _Api:
         async def make() -> Reply:
             answer = await self._handled(entry, values, caller, request, intake)
             if isinstance(answer, Response):
-                raise TypeError(
-                    f"{entry.name}: the handler must return a Reply, because a Response cannot be stored for repeated requests"
-                )
+                raise TypeError(f"{entry.name}: the handler of a cached route must return a Reply (got a Response)")
             return answer
 
         if len(query) > MAX_QUERY:

@@ -135,7 +135,7 @@ class Passing(ABC):
 
 
 class OwnerPassing(Passing):
-    """The decisions of the owner process: it serves every request, but passes connections to `readers` that are less busy."""
+    """The policy of the owner process: it serves every request, but passes connections to `readers` that are less busy."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
@@ -156,7 +156,7 @@ class OwnerPassing(Passing):
 
 
 class ReaderPassing(Passing):
-    """The decisions of a reader process: it serves the routes in `routes`, and passes other requests to the owner process."""
+    """The policy of a reader process: it serves the routes in `routes`, and passes other requests to the owner process."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         super().__init__(routes, balance, send)

@@ -303,7 +303,7 @@ class OpenConnections:
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            # Check idleness first because it is cheap: of thousands of connections, few are idle for long.
+            # Check idleness first, because this is cheap and excludes most connections.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _EVICTION_DIVISOR), found, key=lambda candidate: candidate[:2])

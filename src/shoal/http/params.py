@@ -64,7 +64,7 @@ class Limit(int, metaclass=_Whole):
 
 
 class Json:
-    """A parameter that is any JSON value. A string, as in a form, is decoded; another value in a JSON body is used as it is."""
+    """A parameter that is any JSON value. A string is parsed as JSON, because all values in a form are strings."""
 
     __slots__ = ("value",)
 
@@ -80,6 +80,7 @@ _ABSENT = object()
 """Result of a fixer for a value that counts as missing."""
 
 Fixer = Callable[[Any], object]
+"""Prepares the value of a parameter for msgspec."""
 
 _UNDEFINED = frozenset({"undefined", "null"})
 """Strings that JavaScript clients send in a form for a missing object, optional id, or list of objects or ids."""
@@ -127,14 +128,14 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """A fixer for a field that may be UNSET or None: an empty value becomes None."""
+    """A `Fixer` for a field that may be UNSET or None. It converts an empty value to None."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form clears a dictionary by sending its fields empty. `_fix` omits them, so that the dictionary is empty.
+        # To clear a dictionary, a form sends its fields with empty values. `_fix` omits such fields, and returns {}.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
@@ -365,7 +366,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the tree has a value at this path. In a list of dictionaries, a repeated path begins the next dictionary."""
+    """Return whether the tree has a value at this path. For a repeated path, `_append` begins a new dictionary."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):

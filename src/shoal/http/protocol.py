@@ -114,7 +114,7 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
 
 @lru_cache(256)
 def _begin(name: bytes) -> bytes | None:
-    """Encode the name of a response header and the colon; None if uvicorn must send the response."""
+    """Encode the name of a response header and the colon; None for a name that only uvicorn can handle."""
     plain = name not in _APART and name.replace(b"-", b"").isalnum() and name == name.lower()
     return name + b": " if plain else None
 
@@ -220,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Begin the measurement of a request's head at the newest piece of received data, in which the request begins."""
+        """Begin to measure the size of a request's head. The request begins in the piece of data that is being parsed."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
@@ -243,7 +243,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a piece of a body and its framing: a chunk of one byte has five more bytes of framing."""
+        """Exclude the body and the framing of its chunks from `_extra`. A chunk of one byte has five bytes of framing."""
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)

@@ -122,7 +122,7 @@ def _rule(name: str, text: str) -> RateRule:
 
 
 class Limiter(Protocol):
-    """Counts the requests of each caller, and limits them by the rule of their class."""
+    """Counts the requests of each caller in each class of requests, and limits them by the rule of the class."""
 
     @property
     def classes(self) -> frozenset[str]:

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
 
-# ARGV: the key of a count without its window, limit, seconds, cost. Returns the count, whether this request was counted, the end of
-# the window (Unix seconds), and the milliseconds until then.
+# ARGV: the key of a count, to which the script adds the window; the limit; the seconds of a window; the cost. Returns the count,
+# whether this request was counted, the end of the window (Unix seconds), and the milliseconds until then.
 _TAKE = Script(
     "limits.take",
     r"""
@@ -45,7 +45,7 @@ return {refused, {used + cost, 1, reset, left}}
 """,
 )
 
-# ARGV: one key with its window.
+# ARGV: the key of a count, with its window.
 _GIVE_BACK = Script(
     "limits.give_back",
     r"""
@@ -70,7 +70,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # Both limiters count in this dictionary: this one, and `_alone`, its replacement while Redis is unavailable.
+        # `_alone`, which replaces this limiter while Redis is unavailable, counts refused requests in the same dictionary.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)

@@ -72,7 +72,7 @@ def milliseconds(moment: AnyMoment, field: str) -> int:
 def part(
     before: int | None, limit: int, after: int | None = None, *, oldest_first: bool = False, start: int = 0
 ) -> Cursor:
-    """Return the range of a list between two cursors; None stands for its beginning or end."""
+    """Return a cursor for the items between `after` (`start` if None) and `before` (no bound if None)."""
     return Cursor(
         MAX_TIME if before is None else before, start if after is None else after, limit, oldest_first=oldest_first
     )

@@ -21,7 +21,7 @@ from shoal.library.shared_network import SharedNetwork
 
 
 class Options(TypedDict, total=False):
-    """The fields of `shoal.settings.Settings`, which documents them; a test compares the two. `store` is the URL itself."""
+    """The fields of `shoal.settings.Settings`, which documents them, except `store`, the URL. A test compares the two."""
 
     timelines: str
     broker: str

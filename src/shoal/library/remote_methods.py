@@ -54,7 +54,7 @@ class Method(NamedTuple):
     """A decoder of its results; None if they are sent as plain values (handles, and items of streams)."""
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """Return the arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not accept."""
+        """Return the arguments by name, and make paths absolute. Raises `TypeError` for unknown or missing arguments."""
         found = self.signature.bind(None, *args, **kwargs)
         for name in self.paths & found.arguments.keys():
             found.arguments[name] = Path(found.arguments[name]).absolute()
@@ -142,7 +142,7 @@ class Values:
         """A digest that is equal on both sides if their versions are."""
 
     def with_handles(self, identity: Callable[[int, str], object]) -> Values:
-        """Return a copy that creates the objects for members with another `identity` function."""
+        """Return a copy of these `Values` with another `identity` function."""
         other = copy(self)
         other.identity = identity
         return other
@@ -189,7 +189,7 @@ class Values:
         return [self._plain(getattr(value, field)) for field in _fields(kind)]
 
     def _near(self, value: Any) -> Any:
-        """Encode a value of a subclass of a known type, such as a handle, or of a similar type."""
+        """Encode a value of an unknown class as its base class or as the nearest known type, such as a `Path` as text."""
         if isinstance(value, Identity):
             return {self._numbers[Identity]: [value.id, value.name]}
         for kind in _PLAIN[1:]:

@@ -275,7 +275,7 @@ class SharedNetwork:
         return handle
 
     def _proxy(self, root: str, member: tuple[int, str] | None) -> Any:
-        """Create a `Shoal` or `Handle` with its library objects, without `__init__`, so that their methods can be replaced."""
+        """Create a `Shoal` or `Handle` and its library objects. Their methods call the session instead of a network."""
         thing = self._bare(root, member)
         for noun in self._kinds:
             if noun.startswith(f"{root}."):

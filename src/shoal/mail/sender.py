@@ -43,8 +43,8 @@ class MailSender:
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
         """Queue a task that writes and sends a mail. Return a future that is done when the task is.
 
-        The call and the future raise `NotYet` if the queue is full, and during the backoff after a failure of the server or of
-        the mail `number`.
+        `number` identifies the mail. The call and the future raise `NotYet` if the queue is full, and during the backoff after
+        a failure of the server or of this mail.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 

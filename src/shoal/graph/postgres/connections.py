@@ -37,8 +37,8 @@ _LOST_ANSWER = "lost the connection to the store: the change may or may not have
 _FULL = "the store's disk is full: nothing was stored; free disk space and try again"
 _BUSY = "the store is busy: try again in a moment"
 
-# Every query is a few index lookups, planned once: outdated statistics of a table that has just grown must not lead to a full
-# scan.
+# Every query is a few index lookups. Force such plans, because outdated statistics of a table that has just grown could lead to
+# a full scan.
 SESSION_SETTINGS = {
     "application_name": "shoal",
     "default_transaction_isolation": "read committed",

@@ -68,7 +68,8 @@ async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH)
 async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
     """Raise `Unavailable` unless the code of this process can use the store's schema version.
 
-    The check waits for the end of a running upgrade. A later upgrade sees this session, and is refused if it would break it.
+    The check waits for the end of a running upgrade. A later upgrade sees this session, and is refused if
+    this code cannot use the new version.
     """
     async with connection.transaction():
         await connection.execute(sql.AWAIT_MIGRATION)

@@ -136,7 +136,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Run a statement that also writes the acknowledgments and the jobs to retry which were collected since the last write."""
+        """Run a statement that also writes the collected acknowledgments and jobs to retry. Return its rows."""
         async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)

@@ -72,7 +72,7 @@ class Owner:
         if self._watch is not None:
             await self._watch
         if self._connection is not None:
-            # Unlock explicitly: the server would notice the end of the connection a little later.
+            # Unlock explicitly, because the server may notice the end of the connection late.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)

@@ -108,8 +108,8 @@ _TABLES = """
 # is not returned, and a replacement whose old row was deleted keeps its negative revision. Rows that were only read are locked last
 # and without waiting: sessions that hold their locks may be waiting for us.
 #
-# Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table is
-# done, no commit that had not seen it is still running.
+# Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table has
+# been committed, every running commit has read the changed table.
 #
 # A promoted standby may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
 # would then acknowledge the new event with its number. Therefore the high bits of an event number are the server's WAL timeline

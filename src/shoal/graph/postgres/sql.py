@@ -20,7 +20,8 @@ STATE = """
         current_setting('server_encoding') AS encoding"""
 IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
 VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.{} (applied integer PRIMARY KEY, readable_from integer)"
-# Tables of the first releases lack the column. `ADD COLUMN IF NOT EXISTS` would wait for every transaction that has read the table.
+# Tables of the first releases lack `readable_from`. Look for it first: `ADD COLUMN IF NOT EXISTS` waits for every transaction that
+# has read the table, even if the column exists.
 LACKS_READABLE_FROM = """
     SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'readable_from')"""
 ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
@@ -68,7 +69,7 @@ ASSOC_GET = """
     SELECT atype, id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
 ASSOC_ENDED = ASSOC_GET.replace("AND alive", "AND NOT alive")
-# A statement lists the types of the partial index that it uses, because the planner cannot prove this from a parameter.
+# Statements list the types of the partial index to use. From the parameter $2 alone, the planner cannot see that the index applies.
 OF_INDEX = {True: f"IN {COVERED_TYPES}", False: f"NOT IN {COVERED_TYPES}"}
 _RANGE = """
     SELECT id2, time, data FROM shoal.association

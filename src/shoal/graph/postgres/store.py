@@ -68,7 +68,7 @@ class PostgresGraph:
         """Open the store in this database, or create it. Raises `Unavailable`.
 
         Args:
-            sole: Exclude all other writers; refused if there are any.
+            sole: Exclude all other writers. Raises `Unavailable` if there are any.
             readers: Number of connections for reading.
             patience: Seconds that a request waits for the server.
         """
@@ -273,8 +273,8 @@ class PostgresGraph:
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
     """Return, for each list, the ranks of the requested times.
 
-    `rows` are the result of `ranks.RANKS` or `ranks.WALKED`: a list, the position of a time (from 1), and two counts of entries,
-    whose difference is the rank.
+    `rows` are the result of `ranks.RANKS` or `ranks.WALKED`. Each has the id of a list, the position of a time in the request
+    (from 1), and two counts of entries, whose difference is the rank.
     """
     found = {id1: [0] * times for id1 in id1s}
     for id1, rank, behind, within in rows:

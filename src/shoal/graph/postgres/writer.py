@@ -171,7 +171,7 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # A batch that replaces or deletes an object is not presumed new, because that object exists.
+        # The rows of a batch that replaces or deletes an object are not presumed new, because the object exists.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def shards(self) -> set[int]:
@@ -256,9 +256,10 @@ class Writer:
             answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """Return each batch's result or error.
+        """Commit a group of batches. Return the result or error of each.
 
-        If a group fails, its batches are retried alone, so that one cannot fail the others.
+        If the group fails although the store is available, its batches are retried one by one, so that one cannot fail the
+        others.
         """
         try:
             return await self._patiently(tasks)

@@ -142,7 +142,7 @@ class Nodes:
     async def open(cls, url: str) -> Nodes:
         """Connect to the servers. An unreachable server is no error, because it may come back later.
 
-        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
+        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or TLS fails.
         """
         nodes = cls(url)
         # Do not log the reason of a refusal during the opening, because the caller reports it.
@@ -266,9 +266,9 @@ class Nodes:
         topology: Topology,
         parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
-        """Run the script for keys of a slot that Redis is migrating.
+        """Run the script for the keys at `left`, whose slots are migrating, on the target servers. Return the indexes that failed.
 
-        Keys that have left the server, or do not exist, are on the target server.
+        These keys have already moved to the target server, or do not exist.
         """
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
@@ -442,7 +442,7 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """Run a command. Raises `Unavailable`, also for an error of the server, which may no longer have the shard."""
+        """Run a command. Any error becomes `Unavailable`, even one of the server, because it may no longer have the shard."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:

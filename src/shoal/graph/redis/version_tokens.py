@@ -320,10 +320,7 @@ class RedisVersionTokens:
                 raise outcome
 
     async def _report_objects(self, ids: list[int]) -> None:
-        """Report the changes of these objects to their Redis server, in pages.
-
-        If the server does not answer, the remaining pages are not prepared.
-        """
+        """Report changes of objects on one Redis server, in batches. Raises `Unavailable` if the server does not answer."""
         for first in range(0, len(ids), _REPORT_PAGE):
             page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}
             changes = [_Change((id_,), token) for id_, token in page.items()]

@@ -49,13 +49,13 @@ class MapKeeper(Protocol):
         """Store the map, if it is newer than the stored one."""
 
     async def admit(self, shards: list[int], version: int, seconds: float) -> None:
-        """Let the store accept writes, within `seconds`, to the shards that this version of the map assigns to it."""
+        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest."""
 
     async def marks(self) -> dict[int, ShardState]:
         """Return the states of shards that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
-        """Report that this process no longer uses a map."""
+        """Remove the process `me` from the list of processes that use the store."""
 
 
 class _Away:
@@ -235,7 +235,7 @@ class LiveMap:
         self.graph.remap(stores, self.map.owners)
 
     async def _admit(self) -> None:
-        """Send the newest shard map to all stores and allow writes to moved shards again, in case its publisher died."""
+        """Send the newest shard map to all stores and allow writes to moved shards, in case the mover died before it did so."""
         known = self.map
         here_of = grouped({*known.moved, *known.left}, lambda shard: known.stores[known.owners[shard]])
         # Send the map first to the stores that still refuse writes to their new shards.

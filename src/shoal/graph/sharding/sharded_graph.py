@@ -62,7 +62,7 @@ class Watch(Protocol):
         """Return whether the store confirmed the map recently."""
 
     async def renew(self, store: int) -> None:
-        """Wait until the store confirms that the shard map, which may change meanwhile, is current. Raises `Unavailable`."""
+        """Wait until the store confirms that the current shard map is valid. Raises `Unavailable`."""
 
 
 _SWITCH_SECONDS = 4.5
@@ -196,7 +196,7 @@ class ShardedGraph:
                 await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
                 await store.ack([job for job, _ in jobs])
             except Missing:
-                # The object at the other end was deleted concurrently: the worker that runs the job deletes the association.
+                # The object at the other end was deleted concurrently: the job of the pending inverse deletes the association.
                 continue
             except Unavailable:
                 # The batch is stored, and the outbox still has its inverses.
@@ -230,7 +230,7 @@ class ShardedGraph:
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
-        """Apply inverses unchanged on their stores. If `new`, most likely none of the inverses is stored yet.
+        """Apply inverses on their stores, with their times unchanged. If `new`, most likely none of them is stored yet.
 
         Raises `Missing` if an inverse starts at one of the `expected` objects, and that object does not exist.
         """
@@ -249,9 +249,9 @@ class ShardedGraph:
         await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
-        """Raise `ValueError` for objects, keys or lists of another store than the acting shard's, which would be a bug.
+        """Raise `ValueError` for objects, keys or lists in another store than that of the acting shard, which would be a bug.
 
-        Lists without an inverse, such as public lists, may be on another shard of the same data source.
+        Public lists and other lists whose type has no inverse may be on another shard of the same data source.
         """
         at = self._at(batch.shard)
         objects: list[ObjOp] = batch.objects
@@ -263,7 +263,7 @@ class ShardedGraph:
             if source_of(shard := shard_of(op.id1)) != source or ASSOC_TYPES[op.atype].inverse
         ]
         if any(self._at(shard) != at for shard in shards):
-            raise ValueError("a batch contains an object of another store than its acting shard")
+            raise ValueError("all objects, keys and lists of a batch must be in the store of its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
@@ -394,7 +394,7 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # Rows beyond the end of the first full page are read again. Small pages keep their number low.
+        # Rows that sort after `min(ends)` are read again in the next round. Small pages limit their number.
         each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, each) for store in self._stores)
@@ -402,7 +402,7 @@ class ShardedGraph:
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
             ]
-            # Beyond the end of the first full page, another store may have rows that were not read yet.
+            # After `min(ends)`, the store whose full page ends there may have further rows, which were not read yet.
             merged += [row for at, row in sorted(own, key=itemgetter(0)) if not ends or at <= min(ends)]
             if not ends:
                 break

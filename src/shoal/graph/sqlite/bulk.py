@@ -126,7 +126,7 @@ class SqliteSnapshot:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             check_own_version(self._reading, path, sql.MIGRATIONS)
-            # This connection blocks writers (`hold`), and stores the backup key at the end of the backup (`note`).
+            # Blocks writers (`hold`), and writes the row of `backup_key` at the end of the backup (`note`).
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
             undo.pop_all()

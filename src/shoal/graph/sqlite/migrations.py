@@ -78,8 +78,8 @@ def migrate(
 ) -> None:
     """Apply missing schema versions. A database of another application, or of a newer version, is not changed.
 
-    Raises `Unavailable` if a newer Shoal has started an upgrade. Without a `progress` callback, also raises it, with nothing
-    changed, if the upgrade would take long.
+    Raises `Unavailable`, with nothing changed, if a newer Shoal has started an upgrade or, without a `progress` callback, if
+    the upgrade would take long.
     """
     at = own_position(connection, path, migrations)
     if at.version >= len(migrations):
@@ -189,7 +189,7 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
-            # If the walk deletes the rows that it processes, the table has fewer rows than the upgrade has processed.
+            # If a `Walk` deletes the rows that it processes, fewer rows may be left than it has already processed.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
@@ -209,7 +209,7 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Apply the changes of a `Walk` to a batch of rows after a key; return the last key (None at the end), and how many rows."""
+    """Apply the changes of a `Walk` to a batch of rows after a key. Return its last key (None at the end) and number of rows."""
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
@@ -262,7 +262,7 @@ def _write_down(connection: sqlite3.Connection, at: UpgradePosition, migrations:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script. Triggers contain semicolons, and `executescript` would commit first."""
+    """Split a script into statements, because `executescript` would commit first. Semicolons within a trigger do not count."""
     statement = ""
     for part in script.split(";"):
         statement += part + ";"

@@ -233,7 +233,7 @@ OBJ_VERSIONS = f"SELECT id, version FROM object WHERE id IN {_IDS}"
 OBJ_SCAN = "SELECT data FROM object WHERE id > ? ORDER BY id LIMIT ?"
 OBJ_DELETE = f"DELETE FROM object WHERE id IN {_IDS}"
 
-# Two small tables joined in this order, then one index lookup for each pair: a third less time than two IN lists.
+# Combine the two short lists, then look up each pair in the index. This takes a third less time than two IN lists.
 ASSOC_GET = f"""
     SELECT a.atype, a.id2, a.time, a.data
     FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
@@ -390,7 +390,7 @@ def for_rows(statement: str, count: int, width: int) -> str:
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements that together take all rows, with their values. The number of rows of each is a power of two."""
+    """Split the rows into parts, and yield a statement with its values for each. The size of a part is a power of two."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

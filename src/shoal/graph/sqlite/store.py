@@ -70,7 +70,7 @@ class SqliteGraph:
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
-        # Numbers of events after `_claimed` that are already acknowledged or parked: a claim that still reads them must skip them.
+        # Numbers of acknowledged or parked events that later claims will still read, because they are above `_claimed`.
         self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
@@ -172,7 +172,7 @@ class SqliteGraph:
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
         """Divide a list into rank index blocks in several transactions, so that commits can run in between.
 
-        Blocks only hold counts of entries, so a read that creates them is not announced as a change.
+        Blocks hold only counts of entries, so a read that creates them does not `announce` a change.
         """
         afresh = True
         while await self._written(writer, partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
@@ -255,7 +255,7 @@ class SqliteGraph:
         count = int(await self._write(unpark))
         self._early.difference_update(seqs)
         for job in given:
-            # Claims only read jobs after `_claimed`, so return the earlier ones to the queue here.
+            # Claims read only jobs with numbers above `_claimed`, so return all other jobs to `_leases`.
             if job.seq <= self._claimed:
                 self._leases.put_back(job._replace(attempt=0), 0.0)
         self._woken()

@@ -130,7 +130,7 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read `_closing` before the queues: if it is set, they have everything that was submitted before `close`.
+            # Read `_closing` before the queues: if it is set, every batch submitted before `close` is already in a queue.
             closing = self._closing
             if not self._tasks and not closing:
                 # If only acknowledgments are pending, wait for a commit in which to write them.
@@ -144,7 +144,7 @@ class Writer:
     def _gather(self) -> None:
         """Wait for more batches if they are likely: committing a single one costs about as much as committing twenty.
 
-        The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
+        The callers of the last group are likely to submit again, but the event loop needs a moment to resume each of them.
         """
         for _ in range(_GATHER_TIMES if self._last >= _GATHERED else 0):
             if len(self._tasks) >= self._last or self._closing:

@@ -128,7 +128,9 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         if not isinstance(subject, OfServer):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if subject.domain.lower() == app_context.at.netloc.lower():
-            raise InvalidInput(f"{key}: the domain is that of this server: use the keys without a server", field=key)
+            raise InvalidInput(
+                f"{key}: must be the domain of another server; all keys without instance_ are about this one", field=key
+            )
 
 
 class FigureQuestion(NamedTuple):
@@ -181,7 +183,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         here = _of_tag(key, await tags.of(tag, period), period)
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
-        # A measure of another server is always 0, because this server has no remote accounts.
+        # This server has no remote accounts, so every measure about another server is 0.
         subjects.check_elsewhere(key, app_context)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
@@ -284,7 +286,7 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
-            # A dimension of another server has no values, because this server has no remote accounts.
+            # This server has no remote accounts, so a dimension about another server has no values.
             subjects.check_elsewhere(key, app_context)
             return []
 

@@ -213,7 +213,7 @@ class Presenter:
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
         """Encode the first fields of a status, up to its author.
 
-        The cache key of a status with custom data (`whole`) is the negative id of the post.
+        A status with custom data (`whole`) is cached under the negative id of its post.
         """
         media = entry.media
         shared_by = entry.shared_by if entry.share is None else None
