@@ -137,8 +137,7 @@ class _Connections:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request was read before. If the connection were closed with unread data, the client would not get the
-    # response.
+    # Answer only after reading the request: if a connection is closed with unread data, the client may not get the response.
     return _answer(503)
 
 

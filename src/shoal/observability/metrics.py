@@ -228,7 +228,7 @@ class Families:
         self._made: dict[str, Metric] = {}
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Add a sample of a counter or gauge, with its label values in the order of the catalog."""
+        """Add a sample of a counter or gauge. The label values are in the order of the labels in `METRICS`."""
         self._of(name).add_sample(name, _labeled(name, labels), value)
 
     def add_histogram(

@@ -142,7 +142,7 @@ class _ClaimedJob:
 
 
 def key_of(job: Job) -> Key:
-    """Return a job's identity. The event is part of it: a new shard map may give a store's number to another store."""
+    """Return a job's identity. It includes the event, because a new shard map may give the number of a store to another."""
     return job.store, job.seq, job.event
 
 

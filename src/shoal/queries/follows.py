@@ -30,8 +30,8 @@ _HISTORY_TYPES = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLO
 class FollowPeriod(NamedTuple):
     """A period during which a member followed another, in Unix milliseconds.
 
-    `since` is None if unknown: the follow was imported, or ended before histories were kept. `until` is None for a current
-    follow.
+    `since` is None if unknown: the follow was imported, or ended before follow periods were recorded. `until` is None
+    for a current follow.
     """
 
     since: int | None

@@ -107,7 +107,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TagUses(NamedTuple):
-    """A tag by its canonical name, and the number of posts that count for it."""
+    """A tag by its canonical name, and the number of indexed posts with the tag."""
 
     name: str
     uses: int
