@@ -277,7 +277,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 0) -> Crop:
     """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged.
 
-    `small` is the longer edge of a smaller size of the result.
+    `small` is the longer edge of an additional smaller copy; 0 for none.
     """
     edges = (small,) if small else ()
     with _damage_named():

@@ -159,7 +159,7 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 class MetricsPage(Collector):
-    """The metrics page. It contains the metrics of all sources, and those of the process, from a registry of its own."""
+    """The metrics page: the metrics of all `sources`, and those that `ProcessCollector` measures of this process."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources

@@ -222,7 +222,7 @@ METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in me
 
 
 class Families:
-    """The samples of one scrape, by metric. Methods raise `KeyError` or `ValueError` for a name or label outside the catalog."""
+    """The samples of one scrape, by metric. Methods raise `KeyError` or `ValueError` for names or labels not in `METRICS`."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}

@@ -38,7 +38,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` the delay after this queue (ms)."""
+    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` its further delay after this queue (ms)."""
 
     store: int
     seq: int

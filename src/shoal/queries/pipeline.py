@@ -243,7 +243,7 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # There are no entries above the newest page, so they need not be read.
+        # On the newest page, do not read in front of the page: the timeline has no newer rows.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough

@@ -179,7 +179,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the sets of posts to search: whether authors who opted out are included, and index terms of which a post has one."""
+    """Yield the necessary searches: whether authors who opted out are included, and the index terms of which a post needs one."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:
