@@ -447,7 +447,7 @@ class RabbitOutbox:
     async def ready(self) -> int:
         """Return the number of queued jobs.
 
-        Jobs that were delivered to this process before the call have arrived when it returns.
+        All jobs that the broker delivered to this process before the call are received when it returns.
         """
         names = [*self._queues.works, self._queues.again]
         if self._taking is None:
