@@ -416,7 +416,7 @@ async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.L
         await fixture.emit(BIG)
     with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
         await fixture.runner.run_once()
-    assert caplog.messages == ["PostCreated 1 is delayed: the store cannot be reached"]
+    assert caplog.messages == ["job PostCreated 1 is delayed: the store cannot be reached"]
 
 
 @in_loop

@@ -74,7 +74,7 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # Maps each key to the number of its responses that will not be cached.
+        # Maps each key to the number of its next responses that will not be cached.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 

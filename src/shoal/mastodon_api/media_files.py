@@ -224,7 +224,7 @@ class Files:
         return response
 
     async def _download(self, key: str, asked: Headers) -> Response:
-        """Return the file itself, for the browser to save."""
+        """Return the file with a header that makes browsers save it."""
         response = await self._stored(key, asked)
         response.headers["Content-Disposition"] = f'attachment; filename="{key.rpartition("/")[2]}"'
         return response

@@ -217,7 +217,7 @@ class Decoder:
     async def crop(self, data: bytes, width: int, height: int, small: int = 0, *, member: str = "") -> Crop:
         """Crop the middle of an uploaded picture to the shape `width` x `height`, and to at most as many pixels.
 
-        `small` is the longer edge of a smaller size of the result. `member` and the errors are as in `render`.
+        `small` is the longer edge of an additional smaller copy; 0 for none. `member` and the errors are as in `render`.
         """
         return await self._answer(RenderJob(data=data, crop=(width, height), small=small), Crop, member)
 

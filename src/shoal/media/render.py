@@ -147,8 +147,8 @@ class Style(NamedTuple):
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
     """Return the format of all sizes made from the file `data`. It is lossless if the file is lossless and no photograph.
 
-    `feed` and `preview` are the picture in these sizes, by which photographs are detected. With `keep_kind`, a lossless
-    photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
+    `feed` and `preview` are the picture in these two sizes, from which the function detects a photograph. With `keep_kind`,
+    a lossless photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -277,7 +277,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 0) -> Crop:
     """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged.
 
-    `small` is the longer edge of a smaller size of the result.
+    `small` is the longer edge of an additional smaller copy; 0 for none.
     """
     edges = (small,) if small else ()
     with _damage_named():

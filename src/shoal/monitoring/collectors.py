@@ -222,7 +222,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for health in await watch.look():
-        # Samples need distinct labels, but two files in different folders may have equal names.
+        # Number the engines with equal names, such as files in different folders, because samples need distinct labels.
         seen[health.engine, health.place] += 1
         number = seen[health.engine, health.place]
         label = health.place if number == 1 else f"{health.place} ({number})"

@@ -422,8 +422,8 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
         message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
         return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # This request is sent directly to the server, from the proxy's machine. If the server sees only the proxy's
-        # address, the request counts toward the limit that all clients share.
+        # Send this request directly to the server, from the proxy's machine. It counts toward the limit of the other
+        # requests only if the server sees the proxy's address as the address of their client.
         await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:

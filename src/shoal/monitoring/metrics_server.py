@@ -137,8 +137,7 @@ class _Connections:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request was read before. If the connection were closed with unread data, the client would not get the
-    # response.
+    # Answer only after reading the request: if a connection is closed with unread data, the client may not get the response.
     return _answer(503)
 
 
@@ -160,7 +159,7 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 class MetricsPage(Collector):
-    """The metrics page. It contains the metrics of all sources, and those of the process, from a registry of its own."""
+    """The metrics page: the metrics of all `sources`, and those that `ProcessCollector` measures of this process."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources

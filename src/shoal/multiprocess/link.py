@@ -272,7 +272,7 @@ class Link:
             if not self._take(descriptors):
                 self.malformed = True
                 self.close()
-            # The kernel ends a read after a descriptor, so more data may wait.
+            # The kernel ends a read after a passed file descriptor, so there may be more data to read.
             if self._sock.fileno() < 0 or (len(data) < _CHUNK and not descriptors):
                 return
 

@@ -120,7 +120,7 @@ Take = Callable[[socket.socket, bytes], None]
 
 
 def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
-    """Continue a passed connection, and close any other descriptor. Return whether the message is a passed connection."""
+    """Return whether the message passes a connection. Call `take` with its socket; close any other descriptor."""
     if descriptor >= 0:
         if isinstance(message, Passed) and take is not None:
             take(socket.socket(fileno=descriptor), message.data)
@@ -476,8 +476,8 @@ class Client:
         while (rest := self.link.heard_at + self._silence - loop.time()) > 0:  # noqa: ASYNC110  # the time moves
             await asyncio.sleep(rest)
         self._silent = True
-        # Messages that arrived before this are still read, and may report that the server has begun a change. After this, it begins
-        # none, because it must first report that over this link.
+        # Messages that have already arrived are still read: one may report that the server has begun a change. From now on, the
+        # server begins no change, because it must first report that over this link.
         self.link.shut()
 
     def _gone(self, *, begun: bool) -> PeerGone:

@@ -53,7 +53,7 @@ def unpack(packed: bytes) -> TraceContext | None:
 def parse(value: bytes) -> TraceContext | None:
     """Return the span in a `traceparent`; None if it is malformed.
 
-    A later version of the header may have more fields after a dash. All flags but the known one are ignored.
+    A later version of the header may have more fields after a dash. All flags except `SAMPLED` are ignored.
     """
     found = _TRACEPARENT.fullmatch(value.strip(b" \t"))
     if found is None:

@@ -38,7 +38,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` the delay after this queue (ms)."""
+    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` its further delay after this queue (ms)."""
 
     store: int
     seq: int
@@ -142,7 +142,7 @@ class _ClaimedJob:
 
 
 def key_of(job: Job) -> Key:
-    """Return a job's identity. The event is part of it: a new shard map may give a store's number to another store."""
+    """Return a job's identity. It includes the event, because a new shard map may give the number of a store to another."""
     return job.store, job.seq, job.event
 
 
@@ -447,7 +447,7 @@ class RabbitOutbox:
     async def ready(self) -> int:
         """Return the number of queued jobs.
 
-        Jobs that were delivered to this process before the call have arrived when it returns.
+        All jobs that the broker delivered to this process before the call are received when it returns.
         """
         names = [*self._queues.works, self._queues.again]
         if self._taking is None:

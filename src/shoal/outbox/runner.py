@@ -290,7 +290,7 @@ class Runner(Generic[E]):
             await work()
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
             self._outage.exception(
-                "%s %d stays in the outbox until it is redelivered",
+                "job %s %d stays in the outbox until it is redelivered",
                 type(job.event).__name__,
                 job.seq,
                 name=type(job.event),
@@ -435,15 +435,17 @@ class Runner(Generic[E]):
             return "later"
         if isinstance(error, Unavailable):
             # A store is down, which is not the job's fault: the job is retried without counting attempts.
-            self._outage.warning("%s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
+            self._outage.warning(
+                "job %s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event)
+            )
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         self.failed += 1
         job = job._replace(attempt=job.attempt + 1)
         if job.attempt >= self._attempts:
-            _log.error("%s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+            _log.error("job %s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
             return await self._park(job, repr(error))
-        _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+        _log.warning("job %s %d failed in attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
         return "failed"
 
@@ -451,9 +453,9 @@ class Runner(Generic[E]):
         try:
             await self._outbox.park(job, error)
             self.parked += 1
-            _log.error("%s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
+            _log.error("job %s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
-            _log.warning("parking %s %d failed", type(job.event).__name__, job.seq)
+            _log.warning("parking job %s %d failed", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         return "parked"

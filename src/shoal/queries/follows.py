@@ -30,8 +30,8 @@ _HISTORY_TYPES = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLO
 class FollowPeriod(NamedTuple):
     """A period during which a member followed another, in Unix milliseconds.
 
-    `since` is None if unknown: the follow was imported, or ended before histories were kept. `until` is None for a current
-    follow.
+    `since` is None if unknown: the follow was imported, or ended before follow periods were recorded. `until` is None
+    for a current follow.
     """
 
     since: int | None
@@ -73,7 +73,7 @@ def recorded_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan
 
 
 def dated(spans: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
-    """Return periods in Unix milliseconds, without periods that ended before `since`."""
+    """Convert stored periods of follows to Unix milliseconds. Omit periods that ended before `since`."""
     found = map(_dated, spans)
     return [period for period in found if period.until is None or period.until >= since]
 
@@ -119,7 +119,7 @@ class _Part(NamedTuple):
 
 
 async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersOfDay]:
-    """Return the followers of a member over the last `days` (1 to 400), oldest first.
+    """Return the number of followers of a member on each of the last `days` (1 to 400), oldest first.
 
     Fewer days are returned if ended follows are not kept for that long, or if more than 100,000 follows began or ended in that
     time. Of repeated follows by one member, only the last 20 count. Raises `InvalidInput`.

@@ -77,8 +77,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
     """Return a page of the viewer's home timeline.
 
     A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
-    `direct`, direct messages are excluded:
-    Mastodon clients expect them, the web app shows them as conversations.
+    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
@@ -189,7 +188,7 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a page from a materialized timeline, made no later than the read of the high fan-out marks."""
+    """The first read of a materialized timeline for a page, and the high fan-out sources at that time or later."""
 
     at: Cursor
     window: Window | None

@@ -61,7 +61,7 @@ async def emoji_counts(
 async def emoji_counts_by_post(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
-    """Return the emoji counts of each post (see `emoji_counts`), each with its `EmojiPosition`."""
+    """Return the result of `emoji_counts`, with the `EmojiPosition` of each count."""
     there = await emoji_positions(graph, post_ids)
     ids = [position.id for positions in there.values() for position in positions]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}

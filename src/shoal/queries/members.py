@@ -170,7 +170,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
-    """Return the ids to read for a page of members and, in a list of sharers, of their shares too."""
+    """Return the ids of the listed members and, if they are sharers of a post, also of their shares."""
     shares = [_share_id(assoc) for assoc in found] if atype is SHARED_BY else []
     return [assoc.id2 for assoc in found] + shares
 

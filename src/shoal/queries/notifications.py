@@ -143,7 +143,7 @@ async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification
 async def unread(
     reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
-    """Count the notifications newer than the viewer's read marker, up to `limit`; with `kinds`, count groups of these kinds."""
+    """Count the notifications newer than the viewer's read marker, up to `limit`. With `kinds`, count groups (see `grouped`)."""
     if kinds is None:
         return len(await newer(reads, viewer, limit, query))
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)

@@ -209,7 +209,7 @@ class Folds(NamedTuple):
 def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
-    """Return the `Folds` of a timeline.
+    """Return the input for the `Folding` of a timeline.
 
     `skeleton` proposes ids, and `keep` filters them. Without `direct`, direct messages are excluded.
     """
@@ -243,7 +243,7 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # There are no entries above the newest page, so they need not be read.
+        # On the newest page, do not read in front of the page: the timeline has no newer rows.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
@@ -402,7 +402,10 @@ def _before_the_start(cursor: Cursor) -> Cursor:
 
 
 async def read_folded(folds: Folds, cursor: Cursor, content_filters: ContentFilters, *, thorough: bool = False) -> Page:
-    """Return a page of a timeline without folded shares and without entries that the viewer's filters hide."""
+    """Return a page of a timeline without folded shares and without entries that the viewer's filters hide.
+
+    For `thorough`, see `Folding`.
+    """
     folding = Folding(folds, cursor, thorough=thorough)
 
     async def show(rows: Sequence[Row]) -> list[Entry]:

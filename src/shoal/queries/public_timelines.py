@@ -51,7 +51,7 @@ class TagQuery:
     only_media: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether a row matches. The post is checked, because a tag's list may not reflect its latest edit yet."""
+        """Return whether a row matches. Some rows do not, because the list of a tag lags behind edits of its posts."""
         tags = frozenset(row[1].tags)
         if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
             return False

@@ -107,7 +107,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TagUses(NamedTuple):
-    """A tag by its canonical name, and the number of posts that count for it."""
+    """A tag by its canonical name, and the number of indexed posts with the tag."""
 
     name: str
     uses: int
@@ -179,7 +179,7 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the sets of posts to search: whether authors who opted out are included, and index terms of which a post has one."""
+    """Yield the necessary searches: whether authors who opted out are included, and the index terms of which a post needs one."""
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:

@@ -132,7 +132,7 @@ class _IndexRequest(NamedTuple):
 
 
 class Filler:
-    """Collects a process's requests to update index rows, and writes the rows. `written` counts processed objects."""
+    """Collects a process's requests to update index rows, and writes the rows. `written` is the number of objects processed."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -194,7 +194,7 @@ class Filler:
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
-        """Return the seconds from the start of this write to the start of the next one."""
+        """Return the seconds from `begun`, the start of a write of `size` objects, to the start of the next write."""
         if not self.index.keeps:
             # Nothing was written.
             return 0.0

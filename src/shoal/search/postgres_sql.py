@@ -87,7 +87,7 @@ _POSTS = """
 # `+ 0` forces a lookup by words. The planner assumes that words occur independently, so it would scan all posts from the newest on
 # and expect to find enough of them soon.
 POSTS = _POSTS.format(among="shoal.search_post", by="+ 0")
-# Finds common words among the newest posts, without a lookup in the index. Also returns the number of scanned posts.
+# Finds posts with common words by a scan of the newest posts. Also returns the number of scanned posts.
 NEWEST_POSTS = f"""
     WITH newest AS MATERIALIZED (
         SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8

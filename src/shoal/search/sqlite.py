@@ -219,7 +219,7 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
 def _write_posts(
     connection: sqlite3.Connection, change: IndexChange, uses: Counter[str]
 ) -> tuple[dict[int, int], set[int]]:
-    """Write posts, and return the newest new public post by author, and the authors of replaced or deleted posts.
+    """Write posts. Return the newest written public post of each author, and the authors of replaced or deleted posts.
 
     Adds the change in the number of posts of each tag to `uses`.
     """

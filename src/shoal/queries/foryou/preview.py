@@ -91,7 +91,7 @@ class LeftOut(StrEnum):
 async def first_entries(
     reads: Reads, viewer: int, recipes: Sequence[Recipe], limit: int, since: int
 ) -> list[list[Entry]] | LeftOut:
-    """Return the first entries of a member's feed for each recipe, as if it were the server's recipe.
+    """Return the first entries that a member's feed would have if the server's recipe were each of the `recipes`.
 
     If the server's recipe does not affect the member, return the reason. Posts from before `since` (Unix ms) are
     excluded. Posts hidden by the member's filters are replaced by the next ones, as in the feed.

@@ -349,7 +349,7 @@ async def scoring_input(
     *,
     since: int = 0,
 ) -> ScoringInput:
-    """Return the proposed posts that the viewer may see and no rule excludes, with their facts.
+    """Return the proposed posts that the viewer may see and no rule excludes, with the facts needed to score them.
 
     `since`: posts from before this time (Unix ms) are excluded.
     """

@@ -72,9 +72,9 @@ async def candidates(
 ) -> Candidates:
     """Return the candidates for a member's ranked feed.
 
-    Eight concurrent reads, those of `newest`, and one more if the member's country is known. `near_km` is the distance from the
-    member's place within which a post counts as nearby. Candidates from the member's country include posts just beyond its
-    borders, which `proposals` removes.
+    Takes eight concurrent reads, the reads of `newest`, and one more if the member's country is known. `near_km` is the distance
+    from the member's place within which a post counts as nearby. Candidates from the member's country include posts just
+    beyond its borders, which `proposals` removes.
     """
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
