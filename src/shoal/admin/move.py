@@ -91,7 +91,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Count a row and add its hash. Its encoding is the same in all stores."""
+        """Count a row and add its hash to the sum. `row` must be encoded in the same way for all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 

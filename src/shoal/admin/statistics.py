@@ -164,7 +164,7 @@ async def count(
 ) -> Figures:
     """Compute the statistics up to `now` (Unix ms).
 
-    `capacity` limits the bytes of member activity. The other arguments are page sizes.
+    `capacity` limits the bytes of member activity. Reads are limited to `page_size` objects, and `likes` per member.
     """
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
@@ -297,7 +297,7 @@ class _Activity:
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep the days and authors of posts by unknown members. Beyond the capacity, only the newest are kept."""
+        """Keep pairs with members who are not known yet for the next batch; beyond the capacity, only the newest pairs."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]

@@ -90,7 +90,7 @@ class TagUpgrade(BackgroundWorker):
         self._worked_since = 0.0
 
     async def stop(self) -> None:
-        """Cancel the background task and release its claim. The next start converts the remaining tags."""
+        """Cancel the upgrade and let other processes start it. It then converts the remaining tags."""
         await super().stop()
         if self._claimed:
             with contextlib.suppress(ShoalError):

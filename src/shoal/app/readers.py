@@ -150,7 +150,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Keep a reader registered under its process number until it disconnects, which cancels this request."""
+        """Keep the reader process with the number `slot` registered until it disconnects, which cancels this call."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return
@@ -217,7 +217,7 @@ class StoreReader:
             raise Unavailable("warming up a timeline failed") from error
 
     def used(self, token: int, origin: Origin) -> None:
-        """Tell the owner process that a token was used. If it is not connected, a later use of the token reports it."""
+        """Tell the owner that a token was used. Do nothing without a connection; a later use is reported instead."""
         with suppress(Unavailable):
             self._owner().tell(_encode(TokenUsed(token, tuple(origin))))
 

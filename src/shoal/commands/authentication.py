@@ -382,7 +382,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the hash of an address prefix to store. It is keyed by the login, so hashes of two members cannot be compared."""
+    """Return the hash under which an address prefix is stored: keyed by the login, so that hashes of two members differ."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

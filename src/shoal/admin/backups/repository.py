@@ -172,6 +172,8 @@ class BackupRepository:
     def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
         """Open `file:///directory` or `s3://bucket/prefix?...`. `make` allows a directory that does not exist yet.
 
+        `dead` is the number of seconds after which a lease that is not renewed expires.
+
         Raises `InvalidInput` for any other URL, and for a missing directory unless `make` is set.
         """
         parts = urlsplit(url)

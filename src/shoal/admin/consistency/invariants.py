@@ -56,7 +56,7 @@ def match(first: Pairs, second: Pairs) -> Match:
     major, minor = major[order], minor[order]
     equal = np.zeros(len(order) + 1, np.bool_)
     equal[1:-1] = (major[1:] == major[:-1]) & (minor[1:] == minor[:-1])
-    # The sort is stable. Of two equal pairs, the first is from the first list.
+    # The sort is stable: of two equal pairs, the one from `first` precedes the one from `second`.
     alone = order[~equal[:-1] & ~equal[1:]]
     ends = np.nonzero(equal)[0]
     size = len(first[0])
@@ -143,10 +143,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check the number in each rank index block.
-
-    It must be the number of live list entries between the end of the previous block and the block's own end.
-    """
+    """Check `n` of each rank index block: the live list entries from the end of the previous block to its own end."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -211,7 +208,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association implied by an object must have: the id of this object, `id1` or `id2`."""
+    """Return the time that an association must have: the id of the object that implies it, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 

@@ -318,7 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # Two records in the file have the same id, or a member who joined concurrently has such an id.
+                    # Two records in the file have the same id, or a member who joined concurrently has the id of a record.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

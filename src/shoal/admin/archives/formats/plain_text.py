@@ -153,7 +153,7 @@ class _Writer:
 
     def text(self, data: str) -> None:
         text = data if self._preformatted else _SPACES.sub(" ", data)
-        # Browsers do not show whitespace between two paragraphs.
+        # Omit whitespace between two paragraphs, because browsers do not show it.
         if text.strip() or (self.pieces and not self.pieces[-1].endswith("\n")):
             self.pieces.append(text)
 
