@@ -342,7 +342,7 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a unique name for a backup. Names in alphabetical order are in the order of time, to the millisecond."""
+    """Return a unique name for a backup. It begins with the time in milliseconds, so names sort by time."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 

@@ -155,7 +155,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Count the live entries up to each given position, in its list and in all lists that sort before this list.
+    """Return, for each position, the number of live entries up to it in its list and in all lists that sort before it.
 
     A position is a list (`id1` and `atype`) and a time.
     """
@@ -214,7 +214,7 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations start and end at existing objects. Inverses are not checked separately."""
-    # A thread stays muted after its root was deleted, because its comments remain.
+    # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
