@@ -185,7 +185,9 @@ def main() -> None:
     )
     options.add_argument("--posts", type=int, default=200_000, help="number of posts")
     options.add_argument("--readers", type=int, default=400, help="number of members who read the feed")
-    options.add_argument("--calls", type=int, default=500, help="number of times that posts are scored from their feature matrix")
+    options.add_argument(
+        "--calls", type=int, default=500, help="number of times that posts are scored from their feature matrix"
+    )
     chosen = options.parse_args()
     report = Report("discovery", chosen.size)
     matrix(report, chosen.calls)

@@ -85,7 +85,7 @@ def _panel(x: float, y: float, width: float, height: float, title: str) -> Itera
 
 
 def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
-    """Draw the number of members for each tenth of the fraction of posts that a member's two feeds have in common."""
+    """Draw a histogram of members by the fraction of posts that their two feeds have in common."""
     x, floor = float(_MARGIN), y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Members by the share of posts that stay")
     step = (_HALF - 32) / OVERLAP_BINS

@@ -143,7 +143,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check `n` of each rank index block: the live list entries from the end of the previous block to its own end."""
+    """Check that `n` of each rank index block is the number of live list entries since the previous block."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)

@@ -175,7 +175,7 @@ class ImportedMembers:
             yield record
 
     async def find_existing(self, network: AnyNetwork, names: Iterable[str]) -> None:
-        """Use members of the network, for an import without a file of members. `names` are their user names."""
+        """Find the members of the network with these user names, for an import without a file of members."""
         keys = list(dict.fromkeys(user_name_key(as_name(name)) for name in names))
         owners = await bulk_keys(network, keys)
         existing = [key for key in keys if key in owners]
@@ -214,7 +214,7 @@ class ImportedMembers:
     async def _missing(
         self, network: AnyNetwork, records: Sequence[MemberRecord], start: int, origin: str, summary: Summary
     ) -> list[_Job]:
-        """Return the records whose members do not exist. `start` is the position of the first record."""
+        """Return the records, from number `start` of the file `origin`, whose members do not exist."""
         self.names += [record.name for record in records]
         jobs = [
             _Job(at, record, f"member:{origin}/{record.id}")

@@ -319,7 +319,7 @@ class _Plan(NamedTuple):
     pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """Yield the posts to create from these records. `start` is the position of the first record."""
+        """Yield the posts to create from these records of the file `origin`, beginning with record number `start`."""
         for at, record in enumerate(records, start):
             photo, photo_id = self.pictures.get(at, (None, 0))
             author, id_ = int(self.members[at]), int(self.post_ids[at])
