@@ -108,7 +108,7 @@ class StoreOwner:
     def _send(self, slot: int, descriptor: int, data: bytes) -> None:
         reader = self._readers.get(slot)
         if reader is None:
-            raise Unavailable("this reader has disconnected")
+            raise Unavailable("this reader process has disconnected")
         reader.link.send(Passed(data), descriptor)
 
     @asynccontextmanager
@@ -172,7 +172,7 @@ async def _warm(app_context: AppContext, member: int) -> None:
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
             await warm_up(reads, member)
     except ShoalError as error:
-        _outage.warning("warming up a timeline failed for a reader: %s", error)
+        _outage.warning("a timeline requested by a reader process could not be materialized: %s", error)
         raise
 
 
@@ -214,7 +214,7 @@ class StoreReader:
             async with asyncio.timeout(_WARM_SECONDS):
                 await owner.call(_encode(Warm(member)))
         except (ShoalError, TimeoutError) as error:
-            raise Unavailable("warming up a timeline failed") from error
+            raise Unavailable("the timeline could not be materialized") from error
 
     def used(self, token: int, origin: Origin) -> None:
         """Tell the owner that a token was used. Do nothing without a connection; a later use is reported instead."""
