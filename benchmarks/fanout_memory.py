@@ -161,9 +161,9 @@ def main() -> None:
     options.add_argument("--length", type=int, default=800, help="number of entries in each timeline")
     options.add_argument("--followers", type=int, default=1_000, help="number of followers to whom each post is pushed")
     options.add_argument(
-        "--posts", type=int, default=4_000, help="number of posts per round, each to a different set of followers"
+        "--posts", type=int, default=4_000, help="number of posts per round, each with its own random set of followers"
     )
-    options.add_argument("--rounds", type=int, default=5, help="number of rounds for each variant")
+    options.add_argument("--rounds", type=int, default=5, help="number of rounds for Shoal and for the bare ring")
     chosen = options.parse_args()
     report = Report("fanout_memory", chosen.size)
     asyncio.run(run(chosen.members, chosen.length, chosen.posts, chosen.followers, chosen.rounds, report))

@@ -290,7 +290,7 @@ def main() -> None:
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")
     recording = acts.add_parser("record")
-    recording.add_argument("name", choices=_UNITS, help="the load to profile; the output file gets its name")
+    recording.add_argument("name", choices=_UNITS, help="load to profile, after which the output file is named")
     recording.add_argument(
         "--checkout", type=Path, default=REPOSITORY, help="checkout of Shoal whose server is profiled"
     )
@@ -299,9 +299,9 @@ def main() -> None:
         "--seconds",
         type=float,
         default=20.0,
-        help="seconds for which the load runs without the profiler, and then with it",
+        help="seconds for which the server is measured without the profiler, and then with it",
     )
-    recording.add_argument("--title", default="", help="title of the graph; by default a description of the load")
+    recording.add_argument("--title", default="", help="title of the flame graph; by default a description of the load")
     chosen = options.parse_args()
     if chosen.act == "draw":
         draw()

@@ -158,9 +158,13 @@ def main() -> None:
         "--cold-members",
         type=int,
         default=0,
-        help="number of members of the generated network for cold pages; 0: the real graph",
+        help="number of members of the generated network in which cold pages are read; 0: use the real data set",
     )
-    options.add_argument("--only", choices=("warm", "cold"), help="measure only warm or only cold pages")
+    options.add_argument(
+        "--only",
+        choices=("warm", "cold"),
+        help="measure only pages of materialized timelines (warm), or only of others (cold)",
+    )
     chosen = options.parse_args()
     report = Report("home_page", chosen.size)
     with workplace(chosen.keep) as place:

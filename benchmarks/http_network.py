@@ -95,7 +95,7 @@ def main() -> None:
     )
     keep_option(options)
     options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
-    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each load runs")
+    options.add_argument("--seconds", type=float, default=15.0, help="duration of each load test in seconds")
     options.add_argument(
         "--rounds", type=int, default=300, help="number of times a page is requested within this process, without HTTP"
     )

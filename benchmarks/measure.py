@@ -345,7 +345,7 @@ def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str
 
 def keep_option(options: argparse.ArgumentParser) -> None:
     options.add_argument(
-        "--keep", type=Path, metavar="DIR", help="directory in which built stores are kept and reused by later runs"
+        "--keep", type=Path, metavar="DIR", help="keep the generated stores in DIR, and reuse stores of earlier runs"
     )
 
 

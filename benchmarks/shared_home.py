@@ -272,7 +272,7 @@ def main() -> None:
         smallest={"members": 500, "readers": 2, "rounds": 2, "cold": 1},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real data set"
     )
     options.add_argument(
         "--cold", type=int, default=15, help="number of readers who read a page in a process that has just started"
@@ -280,12 +280,14 @@ def main() -> None:
     options.add_argument(
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
-    options.add_argument("--readers", type=int, default=20, help="number of readers for each number of followees")
+    options.add_argument(
+        "--readers", type=int, default=20, help="number of readers with about 200 followees, and with 404"
+    )
     options.add_argument(
         "--rounds",
         type=int,
         default=50,
-        help="number of pages read for each reader and cache state, in a process that has been running for a while",
+        help="number of pages that each reader reads in each state of the caches, except in a new process",
     )
     chosen = options.parse_args()
     report = Report("shared_home", chosen.size)

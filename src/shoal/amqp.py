@@ -266,7 +266,7 @@ async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body:
     # Do not call aiormq's publish method: it draws a random message id, and waits for the socket for each message. This saves a
     # fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
-    # Mandatory, because a message to a deleted queue must not be dropped silently.
+    # Set `mandatory`, so that the broker returns a message to a deleted queue instead of dropping it silently.
     await channel.basic_publish(
         body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
     )

@@ -110,8 +110,8 @@ class _Mounted:
 def _inside(scope: Scope) -> Scope:
     """Return the ASGI scope as it would be without mounts.
 
-    The path normally includes `root_path`. If a proxy has removed its own prefix, the path includes only the prefix of
-    the mounts.
+    The path normally begins with `root_path`. If a proxy has removed its own prefix, the path begins with the prefix of
+    the mounts only.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

@@ -85,7 +85,7 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
-        raise TypeError(f"{type(self).__name__} has no implementation")
+        raise TypeError(f"the operation {type(self).__name__} does not define carry_out")
 
 
 async def member_named(network: AnyNetwork, name: str) -> Member:

@@ -173,7 +173,7 @@ async def _media(export: Export) -> list[dict[str, Any]]:
 
 
 class _Table(NamedTuple):
-    """A CSV table of members or posts, with additional columns."""
+    """A CSV table of the members or posts in a list. `more` names columns that only this table has."""
 
     atype: AssocType
     more: tuple[str, ...] = ()

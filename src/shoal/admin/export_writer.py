@@ -137,7 +137,7 @@ class Export:
                         yield node
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
-        """Write a list of the member as a CSV file. `rows` returns the lines of a page."""
+        """Write a list of the member to `<noun>.csv`. `rows` returns the lines of a page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
 
     async def paged_table(
@@ -147,7 +147,7 @@ class Export:
         pages: AsyncGenerator[PageT, None],
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
-        """Write pages as a CSV file. `rows` returns the lines of a page."""
+        """Write pages to `<noun>.csv`. `rows` returns the lines of a page."""
         with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
@@ -166,7 +166,7 @@ class Export:
         kind: type[NodeT],
         describe: Callable[[Export, NodeT], Awaitable[dict[str, Any]]],
     ) -> None:
-        """Write a JSON file that describes each object in a list of the member."""
+        """Write a description of each object in a list of the member to `<noun>.json`."""
 
         async def values() -> AsyncGenerator[dict[str, Any], None]:
             async with aclosing(self.nodes(atype, kind)) as nodes:
@@ -176,7 +176,7 @@ class Export:
         await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
-        """Write values as a JSON array. Only one value is in memory at a time."""
+        """Write values as a JSON array to `<noun>.json`. Only one value is in memory at a time."""
         written = 0
         with self.open(f"{noun}.json") as file:
             file.write(b"[")

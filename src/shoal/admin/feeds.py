@@ -226,7 +226,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The result of a replay of ranked feeds, and the sizes of its sample."""
+    """The result of a replay of ranked feeds, with the numbers of active, sampled and excluded members."""
 
     options: ReplayOptions
     at: int
@@ -263,7 +263,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
             left_out[found] += 1
             continue
         pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
-        # Let other requests run. With cached data, none of the calls above does.
+        # Let other requests run: with cached data, no call above yields to the event loop.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
     return ReplayReport(

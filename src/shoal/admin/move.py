@@ -91,7 +91,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Count a row and add its hash. Its encoding is the same in all stores."""
+        """Count a row and add its hash to the sum. `row` must be encoded in the same way for all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
@@ -234,8 +234,8 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             stored = await behind.until(after)
             await writing
             put = [row for key, row in expected.items() if stored.get(key) != row]
-            # While this page is written, the next page is read and hashed.
             strays = [row for key, row in stored.items() if key not in expected]
+            # Write this page while the next page is read and hashed.
             writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)

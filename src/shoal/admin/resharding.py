@@ -176,7 +176,7 @@ class Mover:
         moved = dict(known.moved)
         left = {**known.left, **{shard: moved.pop(shard) for shard in shards if shard in moved}}
         await self._settle_all(shards)
-        # Publish the map first. It makes a rollback impossible, so the rows are no longer needed.
+        # Publish the map first: it rules out a rollback, so the rows in the old stores are no longer needed.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
         return await self._clear(shards)
 
@@ -261,7 +261,7 @@ class Mover:
     async def _switch(self, work: Move, *, returns: bool) -> float:
         """Freeze the shards, copy and compare the last changes, and switch to the new store.
 
-        Returns the seconds for which writes were blocked.
+        `returns` means that this is a rollback. Returns the seconds for which writes were blocked.
         """
         loop = asyncio.get_running_loop()
         touched = RowNames()
@@ -320,7 +320,7 @@ class Mover:
             await publishing
 
     async def _settle_all(self, shards: Iterable[int]) -> None:
-        """Complete switches to new stores whose mover may have died."""
+        """Complete the switches of these shards to new stores, in case the mover died during a switch."""
         olds = {**self.map.moved, **self.map.left}
         for (store, before), part in grouped(
             sorted(shards), lambda shard: (self.map.owners[shard], olds[shard])

@@ -164,7 +164,8 @@ async def count(
 ) -> Figures:
     """Compute the statistics up to `now` (Unix ms).
 
-    `capacity` limits the bytes of member activity. The other arguments are page sizes.
+    `capacity` limits the bytes of member activity in memory. A page has at most `page_size` objects, or `likes` likes
+    of each member.
     """
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
@@ -297,7 +298,7 @@ class _Activity:
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep the days and authors of posts by unknown members. Beyond the capacity, only the newest are kept."""
+        """Keep the pairs whose member is not known yet. Beyond the capacity, keep only the newest."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]

@@ -251,7 +251,7 @@ async def _assemble(
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     # The cache of a single process is never stale. With several processes, caches may be stale while Redis is down, so
-    # durable writes bypass them.
+    # event processing and other background work bypass them.
     lasting: Graph = store if sharing is None else store.uncached()
     marked_seconds = MARKED_SECONDS if prefetches(store) else 0.0
     high_fan_out_sources = HighFanOutSources(lasting, new_id, settings.high_fan_out_from, marked_seconds=marked_seconds)
@@ -350,7 +350,7 @@ def _timelines(settings: Settings, host_process: HostProcess | None) -> Timeline
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """Start background tasks. When `stack` is closed, they stop in reverse order."""
     settings = network.settings
-    # `Upkeep` and `Agenda` make durable changes, so they use the uncached graph.
+    # `Upkeep` and `Agenda` use the uncached graph: their changes must not depend on stale values.
     lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,

@@ -108,7 +108,7 @@ class StoreOwner:
     def _send(self, slot: int, descriptor: int, data: bytes) -> None:
         reader = self._readers.get(slot)
         if reader is None:
-            raise Unavailable("this reader has disconnected")
+            raise Unavailable("this reader process has disconnected")
         reader.link.send(Passed(data), descriptor)
 
     @asynccontextmanager
@@ -150,7 +150,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Keep a reader registered under its process number until it disconnects, which cancels this request."""
+        """Keep the reader process with the number `slot` registered until it disconnects, which cancels this call."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return
@@ -172,7 +172,7 @@ async def _warm(app_context: AppContext, member: int) -> None:
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
             await warm_up(reads, member)
     except ShoalError as error:
-        _outage.warning("warming up a timeline failed for a reader: %s", error)
+        _outage.warning("a timeline requested by a reader process could not be materialized: %s", error)
         raise
 
 
@@ -214,10 +214,10 @@ class StoreReader:
             async with asyncio.timeout(_WARM_SECONDS):
                 await owner.call(_encode(Warm(member)))
         except (ShoalError, TimeoutError) as error:
-            raise Unavailable("warming up a timeline failed") from error
+            raise Unavailable("the timeline could not be materialized") from error
 
     def used(self, token: int, origin: Origin) -> None:
-        """Tell the owner process that a token was used. If it is not connected, a later use of the token reports it."""
+        """Tell the owner that a token was used. Do nothing without a connection; a later use is reported instead."""
         with suppress(Unavailable):
             self._owner().tell(_encode(TokenUsed(token, tuple(origin))))
 

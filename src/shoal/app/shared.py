@@ -49,7 +49,7 @@ _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port, dyn
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The components that all processes of a network share."""
+    """The state that all processes of a network share in Redis or DynamoDB."""
 
     timelines: Timelines
     readings: Readings
@@ -65,9 +65,9 @@ class Sharing:
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
-    """Open the shared components of the setting `timelines`; None if each process has separate components in memory.
+    """Open what processes share at the URL in the setting `timelines`; None if each process keeps it in memory.
 
-    Their contents become invalid when `histories` records that a standby has taken over from the server of a store.
+    The shared contents become invalid when `histories` records that a standby has taken over from the server of a store.
     """
     scheme = check_timelines(settings)
     if scheme == "memory":

@@ -103,9 +103,9 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
 
 
 def picture(request: LoggedRequest) -> Iterable[Text]:
-    """Yield the bars of a request's timeline, one per line.
+    """Yield the lines of a bar chart of a request: its stages and statements over time.
 
-    Without spans, the stages are drawn in the order in which they began.
+    Without spans, only the stages are drawn, in the order in which they began.
     """
     spans = request.spans or _from_stages(request)
     whole = max(request.ms, 0.001)

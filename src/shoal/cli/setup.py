@@ -101,7 +101,7 @@ def _named(others: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raise `InvalidInput` for values that a server would reject only later."""
+    """Raise `InvalidInput` for settings that only a server would check."""
     if chosen.base_url:
         check_base_url(chosen.base_url)
     if chosen.contact_email:

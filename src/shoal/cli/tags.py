@@ -196,7 +196,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(ORDERS),
         default="all",
         show_default=True,
-        help="Sort by number of uses, of recent uses, or by increase.",
+        help="Sort by all uses, by uses in the last hour, day or week, or by unexpected recent uses.",
     )
     limit = click.option(
         "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."

@@ -250,7 +250,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if the `asker` is
     rate-limited.
     """
-    # Up to four characters can become one in NFC, in which the password length is checked.
+    # Limit the text to hash. The maximum length applies to the NFC form, in which up to four characters become one.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
         await _begin(writes, login, account_key(name, writes.domain), name, asker)
@@ -382,7 +382,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the hash of an address prefix to store. It is keyed by the login, so hashes of two members cannot be compared."""
+    """Return the hash under which an address prefix is stored: keyed by the login, so that hashes of two members differ."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

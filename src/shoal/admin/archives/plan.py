@@ -48,7 +48,7 @@ _UNKNOWN, _DROPPED, _IN_FLIGHT = -2, -1, -3
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """A saved plan. Each array is encoded as bytes."""
+    """The form in which a plan is saved, with each array as bytes."""
 
     at: bytes
     written: bytes

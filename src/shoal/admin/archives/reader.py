@@ -81,7 +81,7 @@ _MOST_TRACEBACK = 10_000
 
 
 class Job(msgspec.Struct, frozen=True):
-    """An archive to read, and limits for it: seconds of CPU time, bytes of memory, and total bytes of its documents."""
+    """An archive to read, and limits: seconds of CPU time, bytes of memory, and bytes of all JSON documents together."""
 
     path: bytes
     folder: bytes

@@ -237,7 +237,7 @@ class ArchiveStorage:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the lock of the storage. While it is held, no other thread or process changes a state."""
+        """Hold the lock of the folder. While it is held, no other thread or process changes the state of an import."""
         private_files.make_folder(self._folder)
         with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

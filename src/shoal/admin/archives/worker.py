@@ -125,7 +125,7 @@ class ArchiveWorker(BackgroundWorker):
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
         except Exception as error:  # noqa: BLE001  # must not stop the archives of others
-            # If the archive was discarded during the import, this error is about its missing files.
+            # If the archive was discarded during the import, its files are missing, and that may have caused the error.
             await self._fail(member_id, begun, _INTERNAL)
             _log.error("importing the archive of member %d failed", member_id, exc_info=error)
         else:

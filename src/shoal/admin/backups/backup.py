@@ -208,7 +208,7 @@ class _Backup:
                 return parts
 
         try:
-            # After an error, a task group cancels the other dumps, so that none reads a store that is being closed.
+            # If one store cannot be read, the task group cancels reading the others before the stores are closed.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self.network.snapshots)]
         except BaseExceptionGroup as failed:
@@ -234,7 +234,7 @@ class _Backup:
         data = await pack(rows)
         await self.throttle.spend(len(data))
         part = await self.repository.put_part(self.name, name, table.value, data, len(rows))
-        # Check that the part can be restored before the manifest lists it.
+        # Check that the written file can be decoded before the manifest lists it.
         await asyncio.to_thread(decode_part, part, data)
         return part
 

@@ -172,6 +172,8 @@ class BackupRepository:
     def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
         """Open `file:///directory` or `s3://bucket/prefix?...`. `make` allows a directory that does not exist yet.
 
+        `dead` is the number of seconds after which a lease that is not renewed expires.
+
         Raises `InvalidInput` for any other URL, and for a missing directory unless `make` is set.
         """
         parts = urlsplit(url)
@@ -340,7 +342,7 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a unique name for a backup. Names in alphabetical order are in the order of time, to the millisecond."""
+    """Return a unique name for a backup. It begins with the time in milliseconds, so names sort by time."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 

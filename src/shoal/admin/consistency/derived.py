@@ -162,7 +162,7 @@ class SearchRows:
                 self._add("the row of {0} in the search index is outdated or missing", id_)
 
     async def compared(self) -> Found:
-        """Return all findings, including the rows in the index that belong to deleted objects."""
+        """Return all differences between the index and the graph, including index rows of deleted objects."""
         after = -1
         while ids := await self._index.ids(after, _SEARCH_PAGE):
             after = ids[-1]

@@ -56,7 +56,7 @@ def match(first: Pairs, second: Pairs) -> Match:
     major, minor = major[order], minor[order]
     equal = np.zeros(len(order) + 1, np.bool_)
     equal[1:-1] = (major[1:] == major[:-1]) & (minor[1:] == minor[:-1])
-    # The sort is stable. Of two equal pairs, the first is from the first list.
+    # The sort is stable: of two equal pairs, the one from `first` precedes the one from `second`.
     alone = order[~equal[:-1] & ~equal[1:]]
     ends = np.nonzero(equal)[0]
     size = len(first[0])
@@ -143,10 +143,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check the number in each rank index block.
-
-    It must be the number of live list entries between the end of the previous block and the block's own end.
-    """
+    """Check that `n` of each rank index block is the number of live list entries since the previous block."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -158,7 +155,7 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Count the live entries up to each given position, in its list and in all lists that sort before this list.
+    """Return, for each position, the number of live entries up to it in its list and in all lists that sort before it.
 
     A position is a list (`id1` and `atype`) and a time.
     """
@@ -211,13 +208,13 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association implied by an object must have: the id of this object, `id1` or `id2`."""
+    """Return the time that an association must have: the id of the object that implies it, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations start and end at existing objects. Inverses are not checked separately."""
-    # A thread stays muted after its root was deleted, because its comments remain.
+    # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)

@@ -97,7 +97,10 @@ class _Histories(NamedTuple):
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge each history from its two tombstones: one of the follow's type, and one of type `AssocType.history`."""
+        """Merge the rows of each history, which may be stored in two tombstones.
+
+        One has the type of the follow, and the other the type that `AssocType.history` names.
+        """
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -187,7 +190,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # Because of this time, the tombstone does not replace a later follow. Such a follow only gets the history.
+    # The tombstone gets the time of the last end, so it does not replace a later follow: that only gets the history.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -209,12 +212,12 @@ Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | Schedul
 
 
 class FreshIds:
-    """Collects ids that must belong to one object: tickets, poll options and emoji. Each takes 16 bytes of memory."""
+    """Collects ids that no two objects may share: tickets, poll options and emoji. An id takes 16 bytes of memory."""
 
     def __init__(self) -> None:
         # Both arrays contain owners and ids alternately.
         self._tickets, self._options = array("q"), array("q")
-        # This array has, for each ticket, 1 if another check would find that the schedule lacks the ticket, otherwise 0.
+        # For each ticket: 1 if another check reports its absence from the schedule, otherwise 0.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:

@@ -164,7 +164,7 @@ async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return an operation that supersedes the stored rows. If necessary, it gets a later time or greater data."""
+    """Return `op` with a time (or, for types that keep it, with data) greater than that of every stored row."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -195,7 +195,10 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount a list, again and again until it did not change during a recount. Raises `Conflict` after some attempts."""
+    """Recount a list (or, with `of_posts`, the author's total) until it does not change during a recount.
+
+    Raises `Conflict` after some attempts.
+    """
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):

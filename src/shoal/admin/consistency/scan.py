@@ -137,7 +137,7 @@ class Links(NamedTuple):
         return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Return the associations of a type; tombstones are included if `alive` is false."""
+        """Return the associations of a type, without tombstones or, if `alive` is false, with them."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:
@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Rank index blocks in columns. A block counts the entries of a section of a list."""
+    """Blocks of rank indexes, in columns. A block has the number of live entries in a section of a list."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """All ids of objects in order, the authors of posts, and the associations that follow from objects, by type."""
+    """The sorted ids of all objects, the authors of posts, and the associations that objects imply, by type."""
 
     ids: Column
     members: Column

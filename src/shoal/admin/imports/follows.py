@@ -361,7 +361,7 @@ class ImportedFollows:
             await _store(network, store, prepared.part, summary, patience)
             summary["follows"].there += prepared.twice
             path.unlink()
-            # Each follow is an entry of two lists.
+            # Each follow is counted twice: it is an entry of two lists.
             seen += prepared.entries
             progress("follows", seen // 2, total)
 
@@ -459,13 +459,13 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
     """Divide members, by position, into parts with similar numbers of list entries. Return the part of each member.
 
-    Members whose ids have the same millisecond are in one part, because the order of their ids is not that of their
-    positions.
+    Members whose ids have the same millisecond are in one part, because within a millisecond, ids are not in the
+    order of positions.
     """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # A group with more than `most` entries leaves a gap in `ends`, so number the parts consecutively.
+    # After a group with more than `most` entries, `ends` skips numbers: replace them by consecutive part numbers.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 
@@ -502,7 +502,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Return the lists of `part` that the store lacks, and those that it contains incompletely."""
+    """Return the follow lists of `part` that the store lacks, and those of which it has only some entries."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
@@ -515,7 +515,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Complete lists that lack some of their entries. Adding an entry is idempotent, so all entries are added."""
+    """Complete follow lists that the store has in part. Adding is idempotent, so all their entries are added."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that caches its results for one run, within bounded memory."""
+    """A media decoder that caches its results for one import, within bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -231,7 +231,10 @@ class ImportedPosts:
             yield record
 
     def authors(self, sources: Sources, people: ImportedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return, for each post, the position of its author among the members; -1 if the author is unknown."""
+        """Return, for each post, the position of its author among the members; -1 if the author is unknown.
+
+        `degrees` has the number of follows of and by each member, for `BEST_CONNECTED`.
+        """
         if not self._ids:
             return np.empty(0, np.int64)
         names = list(self._authors)
@@ -316,7 +319,7 @@ class _Plan(NamedTuple):
     pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """Yield the posts to create from these records. `start` is the position of the first record."""
+        """Yield the posts to create from these records of the file `origin`, beginning with record number `start`."""
         for at, record in enumerate(records, start):
             photo, photo_id = self.pictures.get(at, (None, 0))
             author, id_ = int(self.members[at]), int(self.post_ids[at])

@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 3_600.0
 
 
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
-    """Return the store if the import can run in bulk, otherwise None. The summary says which, and why.
+    """Return the store if the import can run in bulk, otherwise None. The summary explains the choice.
 
     Raises `InvalidInput` if the options of the import require a bulk import that is impossible, and if another bulk
     import is unfinished.

@@ -168,7 +168,7 @@ def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
 
 
 def _visibility(note: _Note) -> Visibility:
-    """Return the visibility of a post that follows from its recipients: public, unlisted, followers, or direct."""
+    """Derive the visibility of a post from its recipients: public, unlisted, followers, or direct."""
     to, cc = ([_address(one) for one in _listed(given)] for given in (note.to, note.cc))
     if _PUBLIC.intersection(to):
         return Visibility.PUBLIC
