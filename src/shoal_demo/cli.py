@@ -202,8 +202,8 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
         async with (
             open_network(settings) as network,
-            # Use all processor cores: there are no requests yet. Next to requests, a server decodes one picture at a
-            # time.
+            # Use all processor cores, because there are no requests yet. A running server
+            # decodes one picture at a time.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))

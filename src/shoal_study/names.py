@@ -138,7 +138,7 @@ def _packed(raw: bytes, starts: Numbers, lengths: Numbers, ordinals: Numbers, ac
     words = np.empty((rows, len(lengths)), np.uint32)
     for row in range(rows):
         left = np.clip(lengths - 4 * row, 0, 4)
-        # A word past the end of its name is masked completely, whatever it contains.
+        # The mask sets all bytes after the end of a name to 0.
         np.bitwise_and(fours.take(starts + 4 * row, mode="clip"), _MASKS.take(left), out=words[row])
     return NameBatch(words, lengths, ordinals, activity)
 

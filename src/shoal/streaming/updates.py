@@ -108,7 +108,7 @@ class NotificationMade(Update, frozen=True, array_like=True, tag=7):
 
 
 class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
-    """A thread of direct posts changed for one of its members."""
+    """A conversation of direct posts changed for the participant `member_id`."""
 
     member_id: int
     root_id: int

@@ -169,8 +169,8 @@ def _bounded(ids: Ids, floor: int, length: int) -> tuple[Ids, int]:
 class DynamoTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. A head is full
-    with `head_length` entries. Create an instance with `open`.
+    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. The head item
+    of a timeline is full with `head_length` entries. Create an instance with `open`.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class Neighbors(NamedTuple):
 
 
 class _GridPage(NamedTuple):
-    """A page with the photos of several posts; `request_context.grid_query` knows their paths."""
+    """A kind of page with the photos of several posts. The paths of these pages are also in `request_context.grid_query`."""
 
     read: Callable[[PageContext, Any], Awaitable[Listing]]
     params: type[msgspec.Struct]
