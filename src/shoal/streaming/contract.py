@@ -100,7 +100,7 @@ class MemoryChannel:
             for message in page:
                 at += 1
                 yield ChannelMessage(self._position(at), message)
-            # Yield to other tasks in any case: the log may be long.
+            # Yield to other tasks even if more messages follow, because the log may be long.
             await (asyncio.sleep(0) if page else self._more.wait())
 
     def _position(self, number: int) -> Position:

@@ -66,7 +66,7 @@ class UpdateHistory:
         return self.next - len(self._updates)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
-        """Append an update; None for one that cannot be decoded."""
+        """Append an update. `update` is None if it could not be decoded."""
         for name in _names(update):
             self._numbers.setdefault(name, []).append(self.next)
         self._updates.append((position, update))

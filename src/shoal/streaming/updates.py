@@ -161,7 +161,7 @@ _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate
 
 
 def decode(message: bytes) -> AnyUpdate | None:
-    """Decode an update; None for one of a newer version."""
+    """Decode an update. Return None for a kind of update that only a newer version of Shoal knows."""
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:

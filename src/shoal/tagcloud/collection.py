@@ -393,7 +393,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many of the first uses together have at most `capacity` tag changes."""
+    """Return the length of the longest prefix of `uses` with at most `capacity` tag changes."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

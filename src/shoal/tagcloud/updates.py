@@ -35,7 +35,7 @@ class VersionUpdates:
         self.receive(version)
 
     def receive(self, version: int) -> None:
-        """Record an update; version 0 if updates may have been lost."""
+        """Record an update. The version 0 means that updates may have been lost."""
         self._newest = VersionUpdate(self._newest.number + 1, version)
         self.arrival.set()
         self.arrival = asyncio.Event()

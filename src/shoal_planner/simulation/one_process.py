@@ -137,7 +137,7 @@ class Committed(NamedTuple):
 
 
 class SimulatedWriter:
-    """Simulates the writer thread. `ready` has the committed groups whose posts can be answered."""
+    """Simulates the writer thread. `ready` has the committed groups for whose posts responses can be sent."""
 
     def __init__(self, costs: OneProcess, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._costs = costs
