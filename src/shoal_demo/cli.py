@@ -52,7 +52,7 @@ class Demo(msgspec.Struct):
 def recall(folder: Path) -> Demo | None:
     """Return the saved state of a demo folder, or None for a folder without a network.
 
-    Raises `InvalidInput` for a network that is not a demo or has another plan, or an unreadable state.
+    Raises `InvalidInput` if the network is not a demo or was made by another version of the plan, or if the state cannot be read.
     """
     path = folder / _MEMORY
     if not path.exists():
@@ -202,8 +202,8 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
         async with (
             open_network(settings) as network,
-            # Use all processor cores: there are no requests yet. Next to requests, a server decodes one picture at a
-            # time.
+            # Use all processor cores, because there are no requests yet. A running server
+            # decodes one picture at a time.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))

@@ -162,7 +162,7 @@ def _not_buried(pid: int) -> bool:
     """Return whether a killed process still exists. PostgreSQL cannot start again until it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Return the newest version update; None if updates may be missed, so that the store must be polled.
+        # A child of this process does not count: it is reaped when this process polls it.
         return int(fields[1]) != os.getpid()
     return False
 

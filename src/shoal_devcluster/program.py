@@ -36,10 +36,7 @@ class NotInstalled(Unavailable):
 
 
 def find(name: str, package: str, *folders: str) -> str:
-    """Find a program on the PATH or in one of these folders.
-
-    If several folders have it, the last is used. Raises `NotInstalled`.
-    """
+    """Find a program on the PATH or else in the last of `folders` that has it. Raises `NotInstalled`."""
     found = shutil.which(name) or next(
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )

@@ -88,7 +88,8 @@ def waiting_p99(busy: float, service_time: float) -> float:
     The result is at least the mean wait, which plans show as the median. Otherwise it would be lower if fewer than one request
     in a hundred waits.
     """
-    # ln(100 * busy) is the 99th percentile of the wait in units of the mean wait of the requests that have to wait.
+    # A fraction `busy` of the requests waits, on average for `waiting / busy`. The 99th percentile of all is ln(100 * busy)
+    # times that.
     return waiting(busy, service_time) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 

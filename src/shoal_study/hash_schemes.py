@@ -142,7 +142,7 @@ class ArcShare(NamedTuple):
 
 
 class Ring:
-    """A hash ring with the points of the largest number of servers. For fewer servers, points of the others are ignored."""
+    """A hash ring with points for `servers` servers. To study fewer servers, the points of the last servers are ignored."""
 
     def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
         hash_of = hash_function()

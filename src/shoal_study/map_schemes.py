@@ -127,7 +127,10 @@ def members_by_server(count: int, size: int, servers: int) -> Numbers:
 
 
 class Ranges:
-    """Counts members, who are numbered in order of sign-up, by ranges of `size` numbers. Range n is on server n mod S."""
+    """Counts members by ranges of `size` numbers. Members are numbered in order of sign-up.
+
+    Range n is on server n modulo the number of servers.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -66,7 +66,7 @@ class UpdateHistory:
         return self.next - len(self._updates)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
-        """Append an update; None for one that cannot be decoded."""
+        """Append an update. `update` is None if it could not be decoded."""
         for name in _names(update):
             self._numbers.setdefault(name, []).append(self.next)
         self._updates.append((position, update))
@@ -287,7 +287,7 @@ class Hub:
     async def connect(
         self, viewer: int, after: Position | None = None, *, to: Interest = HOME, session: int = 0
     ) -> AsyncIterator[Connection]:
-        """Connect a viewer who gets updates from now on, or after the position of an earlier update.
+        """Connect a viewer who gets updates of the kind `to`, from now on or after the position of an earlier update.
 
         If updates since that position are no longer stored, the viewer first gets `Missed`. The connection ends when the token
         `session` is revoked. Raises `Unavailable` if the channel cannot be reached, or the hub is closing.

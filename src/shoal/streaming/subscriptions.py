@@ -46,7 +46,7 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """The updates that a connected viewer receives. The base class receives no updates."""
+    """The kind of updates that a connected viewer receives. This base class selects no updates."""
 
     def matches(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
         """Return whether a viewer gets an update that names them, even if they follow none of its sources."""

@@ -108,7 +108,7 @@ class NotificationMade(Update, frozen=True, array_like=True, tag=7):
 
 
 class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
-    """A thread of direct posts changed for one of its members."""
+    """A conversation of direct posts changed for the participant `member_id`."""
 
     member_id: int
     root_id: int
@@ -161,7 +161,7 @@ _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate
 
 
 def decode(message: bytes) -> AnyUpdate | None:
-    """Decode an update; None for one of a newer version."""
+    """Decode an update. Return None for a kind of update that only a newer version of Shoal knows."""
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:

@@ -184,10 +184,10 @@ class Collector:
     """Merges increments into a store that several collectors may share.
 
     It merges at most `changes` tags at once (one post may have more). A merge starts when that many changes or `increments`
-    increments are pending, or when an increment is `seconds` old. A larger increment is cut: each part is merged with the
-    marks of its uses, and the increment is acknowledged after its last part, so a crash in between neither loses nor repeats
-    a use. If more work is pending, it pauses for `pause` seconds after a merge, unless a caller of `settle` waits. A transport that
-    limits unacknowledged increments must allow at least `increments`.
+    increments are pending, or when an increment is `seconds` old. An increment with more changes is merged in parts. Each merge
+    of a part stores the marks of its uses, and the increment is acknowledged after its last part, so a crash in between neither
+    loses nor repeats a use. If more work is pending, the collector pauses for `pause` seconds after a merge, unless a caller of
+    `settle` waits. A transport that limits unacknowledged increments must allow at least `increments`.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many of the first uses together have at most `capacity` tag changes."""
+    """Return the length of the longest prefix of `uses` with at most `capacity` tag changes."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

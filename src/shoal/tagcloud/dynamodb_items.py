@@ -58,7 +58,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 class StoredVersion(NamedTuple):
     """The newest version of the tag cloud.
 
-    While the next version is being written, it has also its state, and its intent: the id of its stored changes.
+    While the next version is being written, `next` is the state of that version, and `intent` the id of its stored changes.
     """
 
     state: State

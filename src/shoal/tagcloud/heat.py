@@ -62,7 +62,7 @@ def warmth(heat: Heat, window: int, now: int) -> float:
 
 
 def surprise(day: float, week: float, members: int, loudest: float) -> float:
-    """Return how unexpected today's uses of a tag are, compared with its own past and by how many members they are.
+    """Return how unexpected today's uses of a tag are, given its uses in the last week and its number of users.
 
     The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
     Coincidence") with o uses observed and e expected at the average rate of the week (plus one, so that a single use is no

@@ -158,7 +158,7 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
 
 
 def _forms(forms: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
-    """Return the most used spellings. Counts may be negative, if a use was removed before its addition arrived."""
+    """Add counts of spellings, and return the most used. A count may be below 0 if a removal arrived before its addition."""
     every = dict(forms)
     for form, more in by.items():
         n = every.get(form, 0) + more

@@ -101,8 +101,7 @@ class QueuePosition:
 def too_many(positions: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
     """Return the queue that a collector should leave if it is the active consumer of too many queues; otherwise None.
 
-    This is the queue in which it became the active consumer last. The collector then tries the other queues in turn until it is
-    the active consumer of one, which the number of queues guarantees.
+    This is the queue in which it became the active consumer last.
     """
     first = sorted((queue for queue in positions if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None

@@ -111,7 +111,7 @@ class TagCloud:
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
-        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (warmth), `rising` (surprise).
+        """Return the top tags by uses (`all`), by warmth (`hour`, `day`, `week`), or by how unexpected the uses are (`rising`).
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """

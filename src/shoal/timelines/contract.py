@@ -76,7 +76,7 @@ class Timelines(Protocol):
     async def subtract(self, member: int, ids: Sequence[int]) -> None: ...
 
     async def read(self, member: int, at: Cursor) -> Window | None:
-        """Return a range above the floor, in the cursor's direction; None if the timeline is cold or not filled."""
+        """Return the entries above the floor that the cursor `at` selects; None if the timeline is cold or not filled."""
         ...
 
     async def floor(self, member: int) -> int | None:

@@ -169,8 +169,8 @@ def _bounded(ids: Ids, floor: int, length: int) -> tuple[Ids, int]:
 class DynamoTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. A head is full
-    with `head_length` entries. Create an instance with `open`.
+    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. The head item
+    of a timeline is full with `head_length` entries. Create an instance with `open`.
     """
 
     def __init__(
@@ -336,9 +336,9 @@ class DynamoTimelines:
         return results
 
     async def _deliver(self, due: Mapping[int, set[int]]) -> tuple[dict[int, set[int]], dict[int, Unavailable]]:
-        """Add entries to the timelines of these members.
+        """Add the entries in `due`, by member, to the timelines.
 
-        Return the entries that were written, and the members whose timelines failed.
+        Return the entries that were written, and the errors of the members whose timelines could not be written.
         """
         failed: dict[int, Unavailable] = {}
         taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}

@@ -206,7 +206,7 @@ class MemoryTimelines:
 
 
 def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
-    """Return a range of the timeline in a ring buffer, which has no id above `newest`."""
+    """Return the entries that the cursor `at` selects from a ring buffer. No id in the buffer is above `newest`."""
     ids = ring[ring > max(floor, at.after)]
     if at.before <= newest:
         ids = ids[ids < at.before]

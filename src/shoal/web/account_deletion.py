@@ -34,7 +34,7 @@ async def show(ctx: PageContext, _query: None = None, wrong: Wrong = RIGHT) -> R
 
 
 async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
-    """Deactivate the account and schedule its deletion. Log out the browser and redirect it to the receipt."""
+    """Deactivate the account and schedule its deletion. Log out the browser and redirect it to the page about the deletion."""
     member, _ = ctx.checked(asked), ctx.words.text
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})

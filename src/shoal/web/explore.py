@@ -59,8 +59,7 @@ async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Prof
     except Unavailable:
         do_not_cache()
         return [], False
-    # A page before the end may be short, because some members are left out. Only an empty next page shows that it was
-    # the last.
+    # A short page need not be the last, because some members are left out. Only an empty page shows the end of the list.
     return found, bool(found) and not last
 
 

@@ -136,8 +136,8 @@ def rows_height(ratios: Sequence[float], width: float, gap: float) -> float:
 def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
     """Return the positions of the photos that end a row, except for the last row.
 
-    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`: as
-    in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
+    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`.
+    The last row counts like the others. The algorithm is that of Knuth and Plass, "Breaking Paragraphs into Lines" (1981).
     """
     best = [(0.0, 0)]
     for end in range(1, len(ratios) + 1):

@@ -127,7 +127,7 @@ def _conversation(ctx: PageContext, post: Post) -> str:
 
 
 async def photo(ctx: PageContext, path: PhotoPath) -> Response:
-    """Show one photo of a post in full size, with links to the previous and next photo, or post at the ends."""
+    """Show one photo of a post in full size. Links lead to the previous and next photo or, beyond the post, to other posts."""
     entry = await _entry_at(ctx, path)
     post = post_of(ctx, entry)
     if path.place > len(post.photos):

@@ -56,7 +56,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def share(ctx: PageContext, shared: Shared) -> Response:
-    """Open the compose form with the shared text and files. A visitor logs in first, and finds the text there."""
+    """Open the compose form with the shared text and files. A visitor must log in first, which keeps only the text."""
     ctx.check_sent_by_browser()
     text = shared.in_words()
     if ctx.viewer is None:
@@ -70,7 +70,7 @@ async def share(ctx: PageContext, shared: Shared) -> Response:
     if refused or len(path) > _LONGEST_PATH:
         form = replace(begun(ctx.viewer), text=text, pictures=pictures)
         return await sheet(ctx, ctx.viewer, SheetState(form=form, refused=refused))
-    # Phones end apps in the background. The form can be loaded again from its URL, but not from the request with the files.
+    # A phone may terminate the app and load its page again. That works for this URL, but not for the request with the files.
     return ctx.go(path)
 
 

@@ -129,7 +129,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Measure writes of new rows to the search index, each with a new `Filler`, which does not pause after an earlier write."""
+        """Measure writes of new rows to the search index. Each has a new `Filler`, because a used one may delay the next write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):

@@ -137,7 +137,7 @@ class Committed(NamedTuple):
 
 
 class SimulatedWriter:
-    """Simulates the writer thread. `ready` has the committed groups whose posts can be answered."""
+    """Simulates the writer thread. `ready` has the committed groups for whose posts responses can be sent."""
 
     def __init__(self, costs: OneProcess, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._costs = costs
@@ -371,7 +371,7 @@ class Loop:
         return fault.part * self._scenario.warm if isinstance(fault, Celebrity) else 0.0
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
-        """Accept a post that arrived at `at` and gets its id at `made`, from which lags are measured."""
+        """Accept or refuse a post that arrived at `at`. It gets its id at `made`, and its delivery lag is measured from then on."""
         self.observer.came += 1
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
