@@ -103,7 +103,7 @@ _ACTS = (
 @example([("follow", {}), ("endorse", {}), ("be removed", {})])
 @given(st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_TERMS)), max_size=12))
 @in_loop
-async def test_follow_returns_the_same_relationship_as_a_read_afterwards(
+async def test_follow_call_returns_the_relationship_that_a_later_read_returns(
     story: list[tuple[str, dict[str, object]]],
 ) -> None:
     async with open_network(build(store="memory://", media="memory://"), background=False) as network:

@@ -312,7 +312,7 @@ RACES = {
 
 @pytest.mark.parametrize("name", RACES)
 @in_loop
-async def test_dynamodb_graph_commit_with_condition_broken_after_read_is_refused(name: str) -> None:
+async def test_dynamodb_graph_commit_overtaken_between_read_and_write_is_refused(name: str) -> None:
     race = RACES[name]
     async with scene() as (graph, behind, moods):
         await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -624,7 +624,7 @@ async def as_of_layout_1(graph: DynamoGraph) -> None:
 
 @pytest.mark.parametrize("at_once", [2, 100])
 @in_loop
-async def test_dynamodb_graph_layout_1_table_is_upgraded_with_lists_of_ended_follows(
+async def test_dynamodb_graph_layout_1_table_upgrade_adds_lists_of_ended_follows(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.graph.dynamodb.table._AT_ONCE", at_once)
@@ -758,7 +758,7 @@ async def test_dynamodb_outbox_sequence_numbers_are_unique_across_processes() ->
 
 
 @in_loop
-async def test_dynamodb_graph_of_some_shards_emits_pending_inverses_for_other_shards() -> None:
+async def test_dynamodb_graph_owning_some_shards_emits_pending_inverses_for_other_shards() -> None:
     graph = await DynamoGraph.open(new_table(), owns=lambda shard: source_of(shard) < 32)
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
@@ -834,7 +834,7 @@ async def test_dynamodb_graph_interrupted_upgrade_hides_table_from_layout_2_and_
 
 
 @in_loop
-async def test_dynamodb_graph_table_being_upgraded_has_the_new_version() -> None:
+async def test_dynamodb_graph_layout_upgrade_sets_new_version_before_converting_items() -> None:
     seen: list[tuple[object, object]] = []
     transact = Service.transact
 

@@ -16,7 +16,9 @@ from tests.library.network_fixtures import opened, stores
 
 @stores
 @in_loop
-async def test_library_member_relationships_and_member_lists_work(store: str, tmp_path: Path) -> None:
+async def test_library_follow_requests_mutes_notes_and_member_lists_are_changed_and_read(
+    store: str, tmp_path: Path
+) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.update_profile(locked=True)

@@ -25,7 +25,7 @@ _HANG_SECONDS = 60
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_sync_library_methods_have_the_same_arguments(surface: str) -> None:
+def test_sync_library_methods_have_the_same_arguments_as_async_methods(surface: str) -> None:
     with Shoal.open("memory://") as shoal_:
         ann = shoal_.register("ann")
         at: Any = (
@@ -41,7 +41,7 @@ def test_sync_library_methods_have_the_same_arguments(surface: str) -> None:
         assert not inspect.iscoroutinefunction(ours)
 
 
-def test_sync_library_works_without_await(tmp_path: Path) -> None:
+def test_sync_library_calls_return_results_without_await(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     with Shoal.open(url, max_post_characters=50) as network:
         ann, bob = network.register("ann"), network.register("bob", "a long password")

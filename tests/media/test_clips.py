@@ -242,7 +242,7 @@ def test_gif_with_one_frame_is_not_animated() -> None:
     assert not is_animated_gif(b"GIF89a")
 
 
-def test_image_upload_is_not_detected_as_clip() -> None:
+def test_image_upload_is_not_detected_as_video_or_audio() -> None:
     for head in (
         b"\xff\xd8\xff\xe0",
         b"\x89PNG\r\n\x1a\n",

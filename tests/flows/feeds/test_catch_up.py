@@ -75,7 +75,7 @@ async def test_catch_up_lists_quiet_friends_first_and_limits_posts_per_author() 
 
 
 @in_loop
-async def test_catch_up_author_with_more_than_limit_of_posts_a_month_is_not_quiet() -> None:
+async def test_catch_up_author_above_monthly_post_limit_is_not_quiet() -> None:
     async with network() as (shoal, ann, ben, _, _):
         with before(shoal, days=31):
             for n in range(QUIET_MOST):

@@ -131,7 +131,7 @@ async def test_home_timeline_concurrent_reads_of_cold_timeline_share_one_rebuild
 
 
 @in_loop
-async def test_home_timeline_failed_rebuild_leaves_timeline_cold() -> None:
+async def test_home_timeline_failed_rebuild_does_not_mark_timeline_materialized() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)

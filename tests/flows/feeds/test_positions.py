@@ -72,7 +72,9 @@ def cut(every: list[int], shown: set[int], a: int, b: int) -> list[int]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_timeline_positions_are_indexes_of_stored_entries(backend: str, seed: int, tmp_path: Path) -> None:
+async def test_timeline_positions_count_stored_entries_including_hidden_ones(
+    backend: str, seed: int, tmp_path: Path
+) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",

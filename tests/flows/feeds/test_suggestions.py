@@ -292,7 +292,7 @@ async def test_follow_suggestions_react_immediately_to_picked_interests_and_less
 
 
 @in_loop
-async def test_follow_suggestions_second_degree_cache_depends_on_visible_followees() -> None:
+async def test_follow_suggestions_cached_friends_of_friends_follow_changes_of_visible_followees() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, cyd, dot, eve = await register(shoal, "me", "ben", "cyd", "dot", "eve")
         await me.follow(ben)
