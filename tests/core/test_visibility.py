@@ -43,7 +43,7 @@ def test_post_visibility_cases_cover_every_viewer_visibility_mention_author_and_
     assert len(CASES) == 3 * 4 * 3 * 3 * 32
 
 
-def test_post_visibility_is_correct_for_every_viewer_post_author_and_relation() -> None:
+def test_post_visibility_equals_its_definition_for_every_viewer_post_author_and_relation() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         there = author is not None and not author.suspended
         severed = relation.blocking or relation.blocked_by

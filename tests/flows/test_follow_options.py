@@ -64,7 +64,7 @@ async def test_home_timeline_excludes_shares_when_follow_disables_them() -> None
 
 
 @in_loop
-async def test_home_timeline_shows_only_posts_in_languages_of_the_follow() -> None:
+async def test_home_timeline_shows_posts_only_in_languages_chosen_for_the_follow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await wish(ben, ann, languages=["de", "en", "de", ""])

@@ -166,7 +166,7 @@ async def test_multiprocess_post_and_relationship_changes_are_visible_in_other_p
 
 
 @in_loop
-async def test_home_timeline_delivery_works_across_processes() -> None:
+async def test_home_timeline_shows_posts_made_in_any_process_to_followers_in_every_process() -> None:
     place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, *fans = await register(one, "ann", *(f"fan{n}" for n in range(5)))

@@ -174,7 +174,7 @@ async def test_dynamodb_graph_commit_takes_one_read_and_one_transaction() -> Non
 
 
 @in_loop
-async def test_dynamodb_graph_follow_changes_take_fixed_requests_and_items(
+async def test_dynamodb_graph_follow_changes_take_fixed_number_of_requests_and_items(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     items: list[int] = []
@@ -211,7 +211,7 @@ async def test_dynamodb_graph_batch_over_100_items_is_refused_without_requests()
 
 
 @in_loop
-async def test_dynamodb_graph_batch_limit_includes_derived_items() -> None:
+async def test_dynamodb_graph_batch_item_limit_includes_inverses_list_entries_and_counts() -> None:
     async with opened(new_table()) as (graph,):
         batch = Batch(shard_of(ANN))
         for n in range(17):
@@ -336,7 +336,7 @@ async def test_dynamodb_graph_association_added_concurrently_gets_later_time_and
 
 
 @in_loop
-async def test_dynamodb_graph_removal_is_retried_when_association_is_added_concurrently() -> None:
+async def test_dynamodb_graph_association_deletion_is_retried_if_association_is_added_concurrently() -> None:
     async with scene() as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.assoc_del(ANN, FOLLOWS, BEN, moment(9))
@@ -583,7 +583,7 @@ async def test_dynamodb_graph_url_without_valid_table_is_refused(url: str) -> No
 
 
 @in_loop
-async def test_dynamodb_graph_items_match_the_documented_kinds() -> None:
+async def test_dynamodb_graph_item_kinds_and_attributes_match_the_documented_ones() -> None:
     url = new_table()
     async with opened(url) as (graph,):
         await a_small_world(graph)

@@ -259,7 +259,7 @@ async def test_postgres_expired_key_claimed_concurrently_keeps_its_new_owner(dat
 
 
 @in_loop
-async def test_postgres_unchanged_association_in_batch_is_locked(database: Database) -> None:
+async def test_postgres_deletion_of_already_deleted_association_locks_its_row(database: Database) -> None:
     """Deleting a deleted association changes no row, but the rest of the batch depends on its state."""
     async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
@@ -939,7 +939,7 @@ async def test_postgres_data_source_moves_stored_by_older_schema_are_read_as_sha
 
 
 @in_loop
-async def test_postgres_position_blocks_wait_for_concurrent_commits(database: Database) -> None:
+async def test_postgres_list_position_blocks_are_built_after_concurrent_commits_end(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         batch = Batch(shard_of(ANN))
         for number in range(1_000, 1_090):

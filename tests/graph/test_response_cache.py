@@ -348,7 +348,7 @@ async def test_response_cache_of_size_zero_stores_nothing_and_larger_cache_reche
 
 
 @in_loop
-async def test_response_cache_keeps_answer_while_result_of_compared_query_is_unchanged() -> None:
+async def test_response_cache_keeps_answer_while_result_of_its_outside_query_is_unchanged() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
     noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])

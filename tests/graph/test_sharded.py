@@ -283,7 +283,7 @@ async def test_association_starting_at_object_of_another_store_is_refused() -> N
 
 
 @in_loop
-async def test_sharded_graph_commit_within_one_store_does_not_call_the_other() -> None:
+async def test_sharded_graph_commit_within_one_store_does_not_call_other_stores() -> None:
     graph, one, two = two_stores()
     await begin(graph, BEN, FOLLOWS, CYD, moment(1))
     assert (one.commits, two.commits) == (0, 1)
@@ -318,7 +318,9 @@ async def test_sharded_graph_commit_with_many_inverses_calls_each_store_once() -
 
 
 @in_loop
-async def test_cross_store_inverse_of_unavailable_store_is_settled_later(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cross_store_inverse_of_unavailable_store_is_applied_after_recovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", aggregate_id=BEN)

@@ -356,7 +356,7 @@ async def test_sqlite_commit_groups_over_the_limit_are_split_without_loss(path: 
 
 
 @in_loop
-async def test_sqlite_cancelled_commits_do_not_stop_others(path: Path) -> None:
+async def test_sqlite_cancelled_commits_do_not_prevent_other_commits(path: Path) -> None:
     async with opened(path) as graph:
         commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(1, 601)]
         await asyncio.sleep(0)

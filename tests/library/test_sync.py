@@ -98,7 +98,7 @@ def test_sync_library_calls_from_many_threads_are_all_applied(tmp_path: Path) ->
 
 
 @in_loop
-async def test_sync_library_works_inside_a_running_event_loop() -> None:
+async def test_sync_library_can_be_called_inside_a_running_event_loop() -> None:
     asyncio.get_running_loop()
     with Shoal.open("memory://") as network:
         ann = network.register("ann")
@@ -279,7 +279,7 @@ def test_sync_library_forked_process_is_refused_and_parent_continues(tmp_path: P
         assert network.visitor.profile_of("ann").posts == 1
 
 
-def test_sync_library_shared_network_works_in_forked_processes(tmp_path: Path) -> None:
+def test_sync_library_shared_network_can_be_called_from_forked_processes(tmp_path: Path) -> None:
     done = ran(
         """
         import os

@@ -33,7 +33,7 @@ def facts(**columns: list[float]) -> PeopleFacts:
     return PeopleFacts(**{**filled, **{name: np.asarray(column, float) for name, column in columns.items()}})
 
 
-def test_follow_suggestion_reasons_match_weights() -> None:
+def test_follow_suggestion_reasons_are_those_of_weights_and_have_formula_unit_and_source() -> None:
     assert tuple(reason.name for reason in REASONS) == REASON_NAMES
     assert all(reason.formula and reason.unit and reason.source for reason in REASONS)
 

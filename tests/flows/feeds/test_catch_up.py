@@ -112,7 +112,7 @@ async def test_catch_up_starts_at_read_marker_or_a_week_ago_and_at_most_30_days_
 
 
 @in_loop
-async def test_catch_up_includes_shared_posts_and_excludes_old_commented_posts() -> None:
+async def test_catch_up_includes_old_posts_shared_since_but_not_old_posts_commented_since() -> None:
     async with network() as (shoal, ann, ben, _, dan):
         with before(shoal, days=10):
             shared, answered = await dan.create("shared"), await dan.create("answered")

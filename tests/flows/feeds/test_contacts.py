@@ -153,7 +153,7 @@ async def everything(shoal: Shoal) -> tuple[object, ...]:
 
 
 @in_loop
-async def test_find_handles_matches_current_profile_fields() -> None:
+async def test_find_handles_matches_only_current_profile_fields() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
         old, new = "harbour@mastodon.social", "lighthouse@mastodon.social"

@@ -64,7 +64,7 @@ async def put(store: Store, follower: int, followee: int, moment: int, *, alive:
 
 
 @in_loop
-async def test_relationship_history_records_begin_end_and_refollow() -> None:
+async def test_relationship_history_records_follow_unfollow_and_refollow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         assert await told(ann, ben) == ([], [])

@@ -127,7 +127,7 @@ async def test_list_accounts_add_accepts_only_followees_and_is_atomic() -> None:
 
 @pytest.mark.parametrize("how", ["unfollow", "block", "blocked", "removed"])
 @in_loop
-async def test_list_membership_ends_with_the_follow(how: str) -> None:
+async def test_list_membership_is_deleted_on_unfollow(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         one, two = await a_list(ann, ben, cyd), await a_list(ann, ben)

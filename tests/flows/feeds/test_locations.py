@@ -156,7 +156,7 @@ async def test_profile_location_unknown_or_too_long_leaves_profile_unchanged() -
 
 
 @in_loop
-async def test_location_on_server_without_names_of_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_profile_location_on_server_without_names_of_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.gazetteer.installed", lambda: None)
     async with network() as (_, (ann, *_)):
         with pytest.raises(Unfit, match="does not know the names of places"):
@@ -177,7 +177,7 @@ async def test_ranked_feed_with_stored_location_ranks_by_distance_without_names_
 
 
 @in_loop
-async def test_location_is_in_export_and_store_with_it_is_consistent(tmp_path: Path) -> None:
+async def test_profile_location_is_in_account_export_and_passes_consistency_check(tmp_path: Path) -> None:
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", media=f"file://{tmp_path}/media") as shoal:
         ann = await shoal.register("ann")
         await ann.update_profile(location="Kochi", place_precision="city")

@@ -142,7 +142,9 @@ DISTRIBUTIONS: dict[str, Callable[[Random, int], list[int]]] = {
 
 @pytest.mark.parametrize(("distribution", "counts"), list(zip(DISTRIBUTIONS, (1, 1, 14, 18), strict=True)))
 @in_loop
-async def test_home_timeline_position_is_found_with_few_counts_and_reads(distribution: str, counts: int) -> None:
+async def test_home_timeline_entry_at_any_position_is_found_with_few_counts_and_reads(
+    distribution: str, counts: int
+) -> None:
     random = Random(4)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(8)))

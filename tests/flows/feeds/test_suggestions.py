@@ -153,7 +153,7 @@ async def test_follow_suggestions_reasons_count_muted_followees_without_naming_t
 
 
 @in_loop
-async def test_follow_suggestions_cached_list_respects_recent_changes() -> None:
+async def test_follow_suggestions_cached_list_excludes_members_that_became_ineligible_since() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, *others = await register(
             shoal, "me", "friend", "good", "blocked", "blocker", "muted", "dismissed", "gone", "shy", "asked", "known"
