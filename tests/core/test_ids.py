@@ -115,7 +115,7 @@ def test_id_maker_blocks_with_any_start_and_clock_are_equal_or_disjoint(starts: 
     assert {shard_of(id_) for id_ in members} == {9}
 
 
-def test_id_maker_block_is_followed_by_later_ids() -> None:
+def test_id_maker_block_reservation_is_followed_by_ids_after_the_block() -> None:
     make = IdMaker(lambda: NOW, first=7)
     assert [make(2), make.block(2), make(2)] == [compose(NOW, 2, 7), compose(NOW, 2, BLOCK), compose(NOW, 2, 2 * BLOCK)]
 

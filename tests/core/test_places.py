@@ -108,7 +108,7 @@ def test_search_circle_covered_by_few_cells_contains_every_place(
         assert set(cells_of(place)) & set(covering)
 
 
-def test_search_circle_cover_of_small_circle_is_small() -> None:
+def test_search_circle_of_small_radius_is_covered_by_few_cells() -> None:
     assert len(cover(disk(*ZURICH, 1))) <= 7
     assert not set(cells_of(BERN)) & set(cover(disk(*ZURICH, 10)))
 

@@ -303,7 +303,7 @@ def test_link_ends_before_punctuation_and_has_http_scheme(text: str, found: list
     assert links(text) == found
 
 
-def test_hashtag_joined_to_link_scheme_takes_precedence() -> None:
+def test_hashtag_followed_directly_by_link_is_parsed_as_hashtag_only() -> None:
     assert [span.kind for span in parse("#日本http://a.b")] == ["tag"]
 
 

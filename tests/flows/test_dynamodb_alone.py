@@ -147,7 +147,7 @@ async def test_home_page_reads_timeline_again_if_high_fan_out_marks_were_read_mu
     ],
 )
 @in_loop
-async def test_network_with_unsuitable_timelines_setting_is_refused_before_store_is_opened(
+async def test_network_with_timelines_setting_unsuited_to_store_is_refused_before_store_is_opened(
     tmp_path: Path, store: str, timelines: str, message: str
 ) -> None:
     settings = build(store=store.format(folder=tmp_path), timelines=timelines, media="memory://")
@@ -225,7 +225,7 @@ async def test_worker_killed_in_the_middle_of_a_fan_out_leaves_no_timeline_witho
 
 
 @in_loop
-async def test_home_timeline_without_its_table_is_pulled_and_rebuilt_in_a_new_table() -> None:
+async def test_home_timeline_after_loss_of_dynamodb_table_is_pulled_and_rebuilt_in_a_new_table() -> None:
     settings = settings_of()
     async with processes(1, settings) as (shoal,):
         ann, ben = await register(shoal, "ann", "ben")

@@ -155,7 +155,7 @@ async def test_likes_and_shares_received_by_member_are_exact_after_undo_and_dele
 
 
 @in_loop
-async def test_reactions_of_deleted_post_are_deleted_across_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reactions_of_deleted_post_are_deleted_beyond_the_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.consumers.cleanup._PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))

@@ -230,7 +230,7 @@ async def test_cached_graph_change_without_change_mark_is_visible_to_other_proce
 
 
 @in_loop
-async def test_cached_graph_own_count_change_is_not_applied_to_a_stale_count() -> None:
+async def test_cached_graph_own_change_is_not_added_to_count_changed_by_other_process() -> None:
     _, versions, one, two = two_memories()
 
     async def likes() -> int:
@@ -332,7 +332,7 @@ async def test_cached_graph_request_reads_version_token_once_and_sees_its_own_ch
 
 @pytest.mark.parametrize("posts", [3, 64, 65, 100])
 @in_loop
-async def test_cached_graph_list_head_is_cached_and_pages_are_complete(posts: int) -> None:
+async def test_cached_graph_list_head_is_cached_once_and_pages_in_both_directions_are_complete(posts: int) -> None:
     store, _, one, two = two_memories()
     for number in range(posts):
         await begin(one, BEN, POSTED, number, moment(number))

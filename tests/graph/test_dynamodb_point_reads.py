@@ -119,7 +119,7 @@ async def test_dynamodb_point_reads_with_unprocessed_keys_are_retried_for_each_c
 
 
 @in_loop
-async def test_dynamodb_joined_point_read_is_recorded_once_in_each_request() -> None:
+async def test_dynamodb_point_read_joined_by_two_requests_is_recorded_once_for_each() -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
 

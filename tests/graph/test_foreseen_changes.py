@@ -107,7 +107,7 @@ async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> 
 
 
 @in_loop
-async def test_announced_change_of_cached_object_gets_one_change_mark_from_the_first_read() -> None:
+async def test_cached_graph_change_announced_before_read_of_cached_object_is_marked_once_by_the_first_read() -> None:
     store, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
@@ -123,7 +123,7 @@ async def test_announced_change_of_cached_object_gets_one_change_mark_from_the_f
 
 
 @in_loop
-async def test_announced_change_of_cached_object_does_not_confirm_data_changed_by_other_process() -> None:
+async def test_cached_graph_change_announced_before_read_does_not_confirm_data_changed_by_other_process() -> None:
     store, _, one, two = await two_processes()
     store.versions = None
     await rewrite(two, "second", 2)
@@ -136,7 +136,7 @@ async def test_announced_change_of_cached_object_does_not_confirm_data_changed_b
 
 
 @in_loop
-async def test_announced_change_of_cached_object_during_change_of_other_process_is_read_uncached() -> None:
+async def test_cached_graph_change_announced_during_change_of_other_process_reads_from_the_store() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     theirs = await versions.begin([POST_OF_BEN])
@@ -150,7 +150,7 @@ async def test_announced_change_of_cached_object_during_change_of_other_process_
 
 
 @in_loop
-async def test_announced_change_of_cached_object_not_committed_keeps_caches_and_version_tokens() -> None:
+async def test_cached_graph_change_announced_but_not_committed_keeps_caches_and_version_tokens() -> None:
     store, versions, one, two = await two_processes()
     before = await versions.read(CHANGED)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -161,7 +161,7 @@ async def test_announced_change_of_cached_object_not_committed_keeps_caches_and_
 
 
 @in_loop
-async def test_announced_change_of_cached_object_not_committed_does_not_hide_change_of_other_process() -> None:
+async def test_cached_graph_change_announced_but_not_committed_does_not_hide_change_of_other_process() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     before = await versions.read(CHANGED)
@@ -175,7 +175,7 @@ async def test_announced_change_of_cached_object_not_committed_does_not_hide_cha
 
 
 @in_loop
-async def test_announced_change_of_failed_or_cancelled_request_releases_its_change_marks() -> None:
+async def test_cached_graph_change_announced_by_failed_or_cancelled_request_releases_its_change_marks() -> None:
     _, versions, one, _ = await two_processes()
     before = await versions.read(CHANGED)
 
@@ -198,7 +198,7 @@ async def test_announced_change_of_failed_or_cancelled_request_releases_its_chan
 
 
 @in_loop
-async def test_announced_change_of_cached_object_with_different_commit_gets_separate_change_marks() -> None:
+async def test_cached_graph_change_announced_for_one_member_and_committed_for_another_is_marked_twice() -> None:
     _, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
@@ -210,7 +210,7 @@ async def test_announced_change_of_cached_object_with_different_commit_gets_sepa
 
 
 @in_loop
-async def test_announced_change_of_uncached_object_gets_no_change_mark_from_the_read() -> None:
+async def test_cached_graph_change_announced_before_read_of_uncached_object_is_marked_by_the_commit_only() -> None:
     store, versions, _, _ = await two_processes()
     three = CachedGraph(store, versions=versions)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -222,7 +222,7 @@ async def test_announced_change_of_uncached_object_gets_no_change_mark_from_the_
 
 
 @in_loop
-async def test_announced_change_of_cached_object_without_change_mark_is_visible_after_its_end() -> None:
+async def test_cached_graph_change_announced_with_refused_change_mark_is_visible_in_all_processes() -> None:
     store, versions, one, two = await two_processes()
     versions.deaf, versions.seconds = True, 0.02
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -241,7 +241,7 @@ async def test_announced_change_of_cached_object_without_change_mark_is_visible_
 
 
 @in_loop
-async def test_announced_change_of_cached_object_waits_for_previous_change_and_keeps_the_cache() -> None:
+async def test_cached_graph_change_announced_during_previous_change_waits_and_keeps_the_cache() -> None:
     store, versions, one, _ = await two_processes()
     versions.seconds = 0.02
     for time, member in enumerate((ANN, CYD, ANN + 1), 1):
@@ -252,7 +252,7 @@ async def test_announced_change_of_cached_object_waits_for_previous_change_and_k
 
 
 @in_loop
-async def test_announced_change_of_cached_object_delays_reads_of_its_request_until_change_mark_is_set() -> None:
+async def test_cached_graph_change_announced_before_read_delays_reads_until_its_change_mark_is_set() -> None:
     store, versions, one, _ = await two_processes()
     versions.late = 0.01
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -264,7 +264,7 @@ async def test_announced_change_of_cached_object_delays_reads_of_its_request_unt
 
 
 @in_loop
-async def test_announced_change_of_cached_object_in_single_process_network_sets_no_change_mark() -> None:
+async def test_cached_graph_change_announced_in_single_process_network_sets_no_change_mark() -> None:
     store = MemoryGraph()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))

@@ -162,7 +162,7 @@ def test_commit_group_later_batches_see_changes_of_earlier_ones() -> None:
         decide(taken, known, changes, owns=everywhere, now=NOW)
 
 
-def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_time() -> None:
+def test_cross_store_inverse_of_association_older_than_stored_one_gets_later_time() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
@@ -180,7 +180,7 @@ def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_
     assert {triple[0] for triple in changes.links} == {ANN}
 
 
-def test_public_list_change_for_another_store_becomes_pending_without_changes() -> None:
+def test_public_post_list_change_for_another_store_becomes_pending_without_local_change() -> None:
     known, changes = Known(), Resolution()
     batch = Batch(shard_of(ANN))
     public = public_list(shard_of(CYD))
@@ -225,7 +225,7 @@ def test_association_delete_of_inactive_association_has_no_pending_inverse() -> 
     assert written(changes) == written(Resolution())
 
 
-def test_association_inverse_operation_is_applied_at_its_time_and_creates_no_inverse() -> None:
+def test_association_inverse_operation_keeps_its_time_and_creates_no_further_inverse() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.put(AssocOp(ANN, BLOCKS.number, BEN, moment(4), alive=False, plain=True))

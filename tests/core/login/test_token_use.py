@@ -69,7 +69,7 @@ def test_token_use_keeps_first_address_and_updates_last_use() -> None:
 
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400), st.integers(0, 2_000))
-def test_token_lifetime_ends_only_after_idle_days_without_use(idle: int, since: int, used: int, now: int) -> None:
+def test_access_token_expires_only_after_idle_days_without_use(idle: int, since: int, used: int, now: int) -> None:
     lifetime = TokenLifetime(idle * _DAY, since * _DAY)
     over = lifetime.is_over(TokenUse(used * _DAY), now * _DAY)
     # The latest use may be almost a day later than the stored one.

@@ -69,7 +69,9 @@ async def links(shoal: Shoal, post: Post) -> int:
 
 
 @in_loop
-async def test_nearby_timeline_follows_create_edit_and_delete_on_every_backend(url: str | dict[str, str]) -> None:
+async def test_nearby_timeline_reflects_created_edited_and_deleted_posts_on_every_backend(
+    url: str | dict[str, str],
+) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         for who in (ann, ben):
@@ -185,7 +187,7 @@ async def test_nearby_timeline_read_count_is_independent_of_post_count(backend: 
 
 
 @in_loop
-async def test_post_without_location_writes_no_extra_rows() -> None:
+async def test_post_without_location_writes_no_location_rows() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         rows = []

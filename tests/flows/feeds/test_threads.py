@@ -276,7 +276,7 @@ async def unlist(shoal: Shoal, posts: Collection[Post]) -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "two stores"])
 @in_loop
-async def test_consistency_check_repairs_thread_list_and_unlisted_comments_are_shown(
+async def test_thread_shows_comments_missing_from_its_list_and_consistency_check_restores_them(
     backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("threads")
