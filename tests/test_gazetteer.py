@@ -64,7 +64,9 @@ def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record
 
 
 @given(st.integers(0, len(TOWNS) - 1), st.floats(-1, 1), st.floats(-1, 1))
-def test_gazetteer_search_by_latitude_finds_nearest_town_area(row: int, north: float, east: float) -> None:
+def test_gazetteer_town_of_any_coordinates_equals_result_of_search_over_all_towns(
+    row: int, north: float, east: float
+) -> None:
     """The search reads the towns of a few latitudes. The definition compares all of them."""
     latitude, longitude = TOWNS._latitudes[row] + north, TOWNS._longitudes[row] + east
     away = [
@@ -138,7 +140,7 @@ def test_gazetteer_name_that_is_too_long_is_refused() -> None:
         ("Großbritannien", "GB", ""),
     ],
 )
-def test_gazetteer_location_is_country_or_town(typed: str, country: str, town: str) -> None:
+def test_gazetteer_typed_location_is_recognized_as_country_or_town(typed: str, country: str, town: str) -> None:
     found = TOWNS.location(typed, "en")
     assert (found.country, found.town, found.place is not None) == (country, town, bool(town))
 
@@ -213,7 +215,7 @@ def test_stored_place_without_gazetteer_is_rounded() -> None:
 
 
 @needs_data
-def test_gazetteer_installed_data_names_places_and_finds_names() -> None:
+def test_gazetteer_installed_data_finds_towns_by_typed_name_in_several_languages() -> None:
     towns = real()
     assert towns is not None, f"{gazetteer.PACKAGE} is missing: CI installs it with the extra dev"
     assert len(towns) > 50_000

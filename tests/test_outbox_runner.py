@@ -108,7 +108,7 @@ async def test_outbox_event_without_consequences_is_acknowledged() -> None:
 
 
 @in_loop
-async def test_outbox_job_with_pages_resumes_from_checkpoint_of_each_consequence() -> None:
+async def test_outbox_job_processed_in_pages_resumes_each_consequence_from_its_checkpoint() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3), paging("b", 2))})
     await fixture.emit(BIG)
     await fixture.runner.drain()
@@ -385,7 +385,7 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
 
 
 @in_loop
-async def test_outbox_job_that_must_wait_is_retried_without_attempt_limit_or_log(
+async def test_outbox_job_postponed_by_its_consumer_is_retried_without_attempt_limit_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = 0
@@ -582,7 +582,7 @@ async def test_outbox_stop_with_unresolved_future_times_out() -> None:
 
 
 @in_loop
-async def test_outbox_job_finished_during_acknowledgment_is_acknowledged() -> None:
+async def test_outbox_job_finished_while_another_is_acknowledged_is_acknowledged_too() -> None:
     acknowledging = asyncio.Event()
 
     class Slow(MemoryGraph):
@@ -618,7 +618,7 @@ def promising(futures: list[asyncio.Future[None]]) -> Consequence[list[str]]:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 @in_loop
-async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and_blocks_no_others(
+async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and_blocks_no_other_jobs(
     concurrency: int,
 ) -> None:
     futures: list[asyncio.Future[None]] = []

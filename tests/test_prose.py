@@ -28,7 +28,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_prose_check_reports_module_phrases_with_kind_and_line(module: Path) -> None:
+def test_prose_check_reports_banned_phrases_of_module_with_kind_and_line(module: Path) -> None:
     found = [(text.kind, phrase) for text in prose.of_module(module) for phrase in prose.phrases_in(text)]
     assert sorted(found) == [
         ("comments", "module.py:3: The same"),

@@ -77,7 +77,7 @@ def test_image_renderer_creates_smaller_sizes_in_the_format_of_the_copy() -> Non
 
 
 @pytest.mark.parametrize(("edge", "sizes"), [(1800, [1280]), (1280, []), (420, [])])
-def test_image_renderer_leaves_out_sizes_that_are_hardly_smaller(edge: int, sizes: list[int]) -> None:
+def test_image_renderer_omits_sizes_hardly_smaller_than_the_picture(edge: int, sizes: list[int]) -> None:
     made = render(saved(photo(edge, edge // 2), "JPEG"), LIMITS)
     assert [*made.feed.sizes] == sizes
     assert [*made.preview.sizes] == ([160] if edge == 420 else [320, 160])
@@ -91,7 +91,7 @@ def test_image_renderer_keeps_no_size_with_more_bytes_than_the_picture() -> None
     assert 320 not in made.preview.sizes or len(made.preview.sizes[320]) < len(made.preview.data)
 
 
-def test_image_renderer_crop_has_smaller_size() -> None:
+def test_image_crop_with_additional_small_size_includes_copy_of_that_size() -> None:
     made = crop(saved(photo(900, 600), "JPEG"), LIMITS, (400, 400), 128)
     assert [Image.open(io.BytesIO(data)).size for data in made.picture.sizes.values()] == [(128, 128)]
 
@@ -390,7 +390,7 @@ def test_image_renderer_still_option_uses_first_animation_frame() -> None:
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_image_crop_of_animation_includes_still_first_frame(kind: str) -> None:
+def test_image_crop_of_animation_keeps_frames_and_adds_still_of_first_frame(kind: str) -> None:
     made = crop(animation(kind), LIMITS, (40, 40))
     assert len(frames_of(made.picture)) == 3
     assert made.still is not None

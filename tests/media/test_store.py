@@ -85,7 +85,7 @@ def test_media_store_listing_contains_size_and_modification_time(store: MediaSto
     asyncio.run(story())
 
 
-def test_media_store_prefix_matches_whole_path_segments(store: MediaStore) -> None:
+def test_media_store_listing_by_prefix_matches_whole_path_segments(store: MediaStore) -> None:
     async def story() -> None:
         for key in ("1/eve/a.jpg", "1/eve/b.jpg", "1/evelyn/c.jpg"):
             await store.put(key, b"x", JPEG)

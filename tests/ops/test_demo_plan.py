@@ -156,7 +156,7 @@ def test_demo_main_member_has_messages_saved_posts_a_list_and_followed_tags(netw
 
 
 @pytest.mark.parametrize("members", [1, 2, 9])
-def test_demo_network_of_few_members_writes_to_members_who_exist(members: int) -> None:
+def test_demo_network_of_few_members_sends_messages_only_between_existing_members(members: int) -> None:
     made = plan(1, members, 3, now_ms=NOW)
     assert all(max(one.author, one.recipient) < members for one in made.messages)
 

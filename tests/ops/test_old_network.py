@@ -137,7 +137,7 @@ async def test_network_of_old_version_links_media_to_posts_and_expires_unused_me
 
 
 @in_loop
-async def test_network_of_old_version_finds_picture_descriptions_without_repair(folder: Path) -> None:
+async def test_network_of_old_version_search_finds_picture_descriptions_without_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         async with asyncio.timeout(60):
             while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # there is no event to await

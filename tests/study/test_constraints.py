@@ -201,7 +201,7 @@ def test_placement_study_one_to_one_constraint_fails_if_path_omits_the_name(monk
 
 
 @pytest.mark.parametrize(("servers", "even"), [(16, True), (20, False)])
-def test_placement_study_evenness_of_shoal_scheme_is_evaluated_by_store(
+def test_placement_study_even_constraint_of_shoal_scheme_holds_only_if_store_count_divides_64(
     result: StudyResult, servers: int, even: bool
 ) -> None:
     assert result.constraints[7].name == "Even"

@@ -45,7 +45,7 @@ def test_placement_directory_level_statistics_include_label_and_member_count_of_
     assert level_figures("level", loads([1, 2])).hottest == 0
 
 
-def test_placement_directory_level_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
+def test_placement_directory_level_load_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
     equal = level_figures("level", loads([7] * 10)).curve
     assert equal == pytest.approx([step / CURVE_STEPS for step in range(CURVE_STEPS + 1)])
     unequal = level_figures("level", loads([90, 0, 10, 0])).curve
@@ -53,7 +53,7 @@ def test_placement_directory_level_curve_accumulates_members_from_fullest_to_emp
     assert unequal[50:] == pytest.approx([1.0] * 51)
 
 
-def test_placement_directory_level_random_curve_equals_expectation_of_random_placement() -> None:
+def test_placement_directory_level_random_load_curve_equals_expectation_of_random_placement() -> None:
     found = level_figures("level", loads([1_000] * 500))
     # The fullest half of binomial counts holds about half of the members plus 0.4 deviations.
     assert found.random_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)

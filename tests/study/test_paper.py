@@ -65,7 +65,9 @@ def test_placement_paper_graph_interpreted_as_one_level_contradicts_its_printed_
                 assert NAMES / level.buckets > 10 * printed.mean
 
 
-def test_placement_paper_comparison_has_ratio_expected_at_random_for_both_name_counts(result: StudyResult) -> None:
+def test_placement_paper_comparison_states_random_deviation_for_name_counts_of_study_and_paper(
+    result: StudyResult,
+) -> None:
     for each in result.paper:
         assert each.buckets == BUCKETS[each.graph]
         assert each.ratio == pytest.approx(each.deviation / each.mean)
@@ -109,7 +111,7 @@ def test_placement_paper_error_with_valid_proof_is_reported_as_proved(
     assert len(result.errata) == len(PROOFS)
 
 
-def test_placement_paper_statement_without_error_is_reported_as_unproved_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_paper_error_with_failing_proof_is_reported_as_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "_PRINTED_DIGEST", "5d2ead6cb89b0b84103d8d2dd91abb0b")
     monkeypatch.setattr(paper, "NAMES", 35_651 * 37)
     monkeypatch.setattr(paper, "SHARDS_PER_SOURCE", 64)

@@ -129,7 +129,7 @@ async def test_tag_cloud_version_completed_by_concurrent_processes_is_correct() 
 
 
 @in_loop
-async def test_tag_cloud_process_that_completes_version_late_does_not_change_later_versions() -> None:
+async def test_tag_cloud_process_completing_an_old_version_late_does_not_change_later_versions() -> None:
     """The helper has read the slices of a version; later versions exist when it applies them."""
     url = new_table()
     async with opened(url) as store, opened(url) as late:

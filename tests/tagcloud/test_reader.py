@@ -191,7 +191,7 @@ async def test_tag_cloud_rule_does_not_change_completeness_time() -> None:
 
 
 @in_loop
-async def test_tag_cloud_rule_waits_for_lock() -> None:
+async def test_tag_cloud_rule_change_waits_until_tag_store_lock_is_free() -> None:
     store = MemoryCloud()
     await store.lock(b"another", 0.08)
     await TagCloud(store).rule(denying("a"))

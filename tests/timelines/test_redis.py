@@ -368,7 +368,7 @@ async def compare(memory: Timelines, packed: Timelines, member: int) -> None:
 
 @settings(deadline=None, max_examples=examples(20, full=60))
 @given(length=st.integers(1, 9), rounds=st.integers(1, 60), joined=st.integers(0, 60))
-def test_redis_timeline_with_ordered_pushes_matches_memory_timeline(length: int, rounds: int, joined: int) -> None:
+def test_redis_timeline_after_pushes_in_order_matches_memory_timeline(length: int, rounds: int, joined: int) -> None:
     async def story() -> None:
         async with nodes_at(redis.single()) as nodes:
             both = (MemoryTimelines(8, length), RedisTimelines(nodes, length, clock=long_ago))

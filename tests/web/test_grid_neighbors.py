@@ -49,7 +49,7 @@ def following(page: Page, rel: str) -> str:
     "path",
     ["/explore?order=popular", "/explore?order=new", "/tags/sea", "/@ann", "/"],
 )
-def test_post_page_links_lead_through_grid_in_its_order(here: NetworkFixture, path: str) -> None:
+def test_post_page_links_follow_order_of_photo_grid(here: NetworkFixture, path: str) -> None:
     shown, passed = walked(visitor(here), path)
     assert len(shown) >= NUMBER
     assert passed == shown
@@ -141,7 +141,7 @@ def test_post_page_links_lead_through_album(here: NetworkFixture) -> None:
     assert (len(shown), passed) == (3, shown)
 
 
-def test_post_page_previous_and_back_links_return_to_grid(here: NetworkFixture) -> None:
+def test_post_page_opened_from_tag_grid_links_to_previous_post_and_back_to_grid(here: NetworkFixture) -> None:
     browser = visitor(here)
     shown = [str(photo["href"]) for photo in browser.open("/tags/sea").photos]
     second = browser.open(following(browser.open(shown[0]), "next"))
@@ -168,7 +168,7 @@ def test_post_page_next_link_continues_on_next_page_of_grid(here: NetworkFixture
 @pytest.mark.parametrize(
     "grid", ["", "/about", "//elsewhere.example/", "//[", "/@nobody", "/@ann?show=x", "/lists/1", "/notifications"]
 )
-def test_post_page_opened_from_unknown_grid_has_no_links_to_neighbors(here: NetworkFixture, grid: str) -> None:
+def test_post_page_with_unknown_grid_parameter_has_no_previous_and_next_links(here: NetworkFixture, grid: str) -> None:
     browser = visitor(here)
     shown = str(browser.open("/tags/sea").photos[0]["href"]).partition("?")[0]
     page = browser.open(f"{shown}?grid={grid}")

@@ -194,7 +194,7 @@ def test_message_is_not_listed_on_profile_of_its_author(here: NetworkFixture) ->
         assert TEXT not in visitor(here, "ann").open(f"/@ann?show={show}").text
 
 
-def test_page_of_message_links_to_its_conversation(here: NetworkFixture) -> None:
+def test_post_page_of_direct_message_links_to_its_conversation(here: NetworkFixture) -> None:
     talk = direct(here, "ann", "@ben hello again")
     page = visitor(here, "ben").open(f"/@ann/{talk.id}").follow("Open conversation")
     assert page.path == f"/conversations/{talk.id}"

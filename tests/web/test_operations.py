@@ -33,7 +33,7 @@ def post(here: NetworkFixture, author: Member, text: str, visibility: Visibility
     here.settle()
 
 
-def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
+def test_operations_page_counts_timeline_pushes_and_reads_of_high_fan_out_sources() -> None:
     with network_fixture(high_fan_out_from=2) as here:
         star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
         for fan in (ann, *others):

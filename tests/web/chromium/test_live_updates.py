@@ -89,7 +89,7 @@ def test_dismissed_notification_passes_the_focus_on(at: LiveServer, chromium: Br
         expect(dismiss).to_be_focused()
 
 
-def test_dismissed_suggestions_never_lose_the_keyboard_focus(at: LiveServer, chromium: Browser) -> None:
+def test_suggestion_dismissed_by_keyboard_moves_focus_to_another_element(at: LiveServer, chromium: Browser) -> None:
     for name in ("hal", "ida", "jon"):
         at.run(posts.create(at.network.writes, at.join(name).id, Draft(text="Hello")))
     at.settle()

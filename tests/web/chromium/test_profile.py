@@ -138,7 +138,9 @@ def test_portfolio_page_needs_no_scripts_and_fills_the_window(at: LiveServer, ch
         assert overflowing(page) == []
 
 
-def test_compose_script_details_choice_survives_reload_and_download_is_saved(at: LiveServer, chromium: Browser) -> None:
+def test_compose_script_photo_details_choice_survives_reload_and_download_setting_is_saved(
+    at: LiveServer, chromium: Browser
+) -> None:
     at.join("dee")
     upload: FilePayload = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": taken(size=(900, 600))}
     with screen(at, chromium) as ours:
