@@ -18,7 +18,7 @@ from scripts.commit_message import problems
         "Fix a leak\n\n# Please enter the commit message for your changes. Lines starting with '#' will be ignored.\n",
     ],
 )
-def test_commit_message_that_follows_the_rule_has_no_problems(message: str) -> None:
+def test_commit_message_with_valid_format_is_accepted(message: str) -> None:
     assert list(problems(message)) == []
 
 

@@ -53,7 +53,7 @@ def test_gazetteer_finds_town_whose_area_is_nearest_to_place(place: Place, name:
         max_size=12,
     )
 )
-def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record]) -> None:
+def test_gazetteer_town_found_for_any_coordinates_is_found_again_for_its_own_coordinates(records: list[Record]) -> None:
     towns = Gazetteer(records)
     for record in records:
         town = towns.town_near(Place(record.latitude, record.longitude))

@@ -116,7 +116,7 @@ async def test_outbox_job_processed_in_pages_resumes_each_consequence_from_its_c
 
 
 @in_loop
-async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
+async def test_outbox_job_processed_in_many_pages_does_not_delay_small_job() -> None:
     fixture = RunnerFixture({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
     await fixture.emit(BIG)
     await fixture.runner.run_once()
@@ -128,7 +128,7 @@ async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
 
 
 @in_loop
-async def test_outbox_jobs_with_several_pages_take_turns_after_each_page() -> None:
+async def test_outbox_jobs_processed_in_pages_alternate_after_each_page() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
     await fixture.emit(BIG, SMALL)
     await fixture.runner.drain()

@@ -65,7 +65,7 @@ def test_image_renderer_creates_feed_size_preview_and_blurhash(kind: str) -> Non
     assert near(color(made.preview, (0.9, 0.5)), BLUE, 30)
 
 
-def test_image_renderer_creates_smaller_sizes_in_the_format_of_the_copy() -> None:
+def test_image_renderer_smaller_sizes_have_format_of_compressed_copy() -> None:
     made = render(saved(photo(2600, 1300), "JPEG"), LIMITS)
     sizes = {
         edge: Image.open(io.BytesIO(data)) for each in (made.feed, made.preview) for edge, data in each.sizes.items()
@@ -83,7 +83,7 @@ def test_image_renderer_omits_sizes_hardly_smaller_than_the_picture(edge: int, s
     assert [*made.preview.sizes] == ([160] if edge == 420 else [320, 160])
 
 
-def test_image_renderer_keeps_no_size_with_more_bytes_than_the_picture() -> None:
+def test_image_renderer_omits_sizes_with_more_bytes_than_the_picture() -> None:
     # Two colors compress well, and a reduced picture has gray levels between them.
     pattern = Image.frombytes("1", (640, 640), b"\x55" * (640 * 80)).convert("RGB")
     made = render(saved(pattern), LIMITS)
@@ -496,7 +496,7 @@ def png(width: int, height: int, rows: bytes, *, depth: int = 8, kind: int = 2) 
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def test_image_crop_takes_the_center() -> None:
+def test_image_crop_to_another_aspect_ratio_keeps_the_center() -> None:
     made = crop(saved(photo(1500, 600)), LIMITS, (400, 400))
     assert (made.picture.width, made.picture.height) == (400, 400)
     wide = crop(saved(photo(3000, 3000), "JPEG"), LIMITS, (1500, 500))

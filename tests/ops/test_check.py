@@ -210,7 +210,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("damage", BREAKS)
 @in_loop
-async def test_shoal_check_detects_and_repairs_each_damage(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_detects_and_repairs_each_kind_of_damage(tmp_path: Path, damage: str) -> None:
     statement, expected = BREAKS[damage]
     checked_network = await network_in(tmp_path)
     checked_network.sql(statement)
@@ -255,7 +255,7 @@ async def test_shoal_check_repair_of_follow_history_without_end_adds_end_just_af
 
 
 @in_loop
-async def test_shoal_check_repair_restores_the_original_association(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_deleted_inverse_association_restores_followers_and_count(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     async with Shoal.open(checked_network.url) as shoal:
         before = await (await shoal.member("ann")).followers()
@@ -514,7 +514,9 @@ async def test_shoal_check_repair_covers_every_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["n = n + 1", "upto = upto + (40000 << 23)"])
 @in_loop
-async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_wrong_block_of_list_position_index_is_reported_and_rebuilt(
+    tmp_path: Path, damage: str
+) -> None:
     checked_network = await network_in(tmp_path)
     with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=5):
         async with Shoal.open(checked_network.url) as shoal:

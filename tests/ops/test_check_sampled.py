@@ -29,7 +29,7 @@ async def filled(shoal: Shoal) -> dict[str, int]:
 
 @pytest.mark.parametrize("fault", ["", "I2", "I3", "keys", "lists", "search"])
 @in_loop
-async def test_sampled_consistency_check_detects_each_fault(fault: str) -> None:
+async def test_sampled_consistency_check_detects_each_kind_of_inconsistency(fault: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ids = await filled(shoal)
         ann, ben, store = ids["ann"], ids["ben"], shoal.network.store

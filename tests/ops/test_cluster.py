@@ -135,7 +135,7 @@ def test_cluster_folder_lock_kills_processes_left_by_dead_holder(folder: Path) -
         assert left.wait(60) == -signal.SIGKILL
 
 
-def test_cluster_folder_lock_leaves_foreign_processes_running(folder: Path) -> None:
+def test_cluster_folder_lock_does_not_kill_processes_of_other_programs(folder: Path) -> None:
     home = folder / "engine"
     home.mkdir()
     with subprocess.Popen(["sleep", "600"], cwd=home) as mine:

@@ -152,7 +152,7 @@ async def all_media(shoal: Shoal) -> list[Media]:
 
 
 @in_loop
-async def test_network_of_old_version_has_readable_pictures_after_repair(folder: Path) -> None:
+async def test_network_of_old_version_post_pictures_avatars_and_headers_are_readable_after_repair(folder: Path) -> None:
     async with repaired(folder) as shoal:
         cyd = await shoal.member("cyd")
         shown = {entry.post.text: entry for entry in (await cyd.home(limit=40)).entries if entry.media}

@@ -446,7 +446,7 @@ async def test_streaming_hub_message_of_another_shoal_version_is_skipped_and_log
 
 
 @in_loop
-async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_reads_update_log() -> None:
+async def test_streaming_hub_without_viewers_reports_tag_cloud_versions_after_it_starts_reading_update_log() -> None:
     async with hub_fixture() as fixture:
         await fixture.tell(updates.TagCloudMerged(1))
         assert fixture.merged == []

@@ -66,7 +66,7 @@ def test_placement_study_constraint_is_evaluated_for_each_scheme(
 
 
 @pytest.mark.parametrize("names", [["x"], ["ann", "bob"]])
-def test_placement_study_constraints_of_very_short_list_have_results_of_long_list(names: list[str]) -> None:
+def test_placement_study_constraint_results_of_very_short_list_equal_those_of_long_list(names: list[str]) -> None:
     study = Study(StudyOptions(schemes=FIVE))
     study.add(batch_of(names))
     found = study.result("a test")

@@ -59,7 +59,7 @@ def test_placement_directory_level_random_load_curve_equals_expectation_of_rando
     assert found.random_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
-def test_placement_directory_level_statistics_of_many_buckets_contain_minimum_and_maximum_of_each_run() -> None:
+def test_placement_directory_level_of_many_buckets_states_minimum_and_maximum_of_each_bucket_run() -> None:
     found = level_figures("level", loads([3] * 1_000))
     assert (found.counts, len(found.labels), len(found.curve)) == ([], GROUPS, CURVE_STEPS + 1)
     assert found.extremes == [(3, 3)] * GROUPS

@@ -50,13 +50,15 @@ def test_placement_paper_graph_figures_are_shown_as_printed(
 
 
 @pytest.mark.parametrize("graph", ["N1", "N2", "M2", "M3"])
-def test_placement_paper_graph_mean_equals_names_divided_by_cumulative_buckets(result: StudyResult, graph: str) -> None:
+def test_placement_paper_printed_mean_of_graph_equals_names_divided_by_cumulative_bucket_count(
+    result: StudyResult, graph: str
+) -> None:
     compared = next(each for each in result.paper if each.graph == graph)
     assert compared.buckets == BUCKETS[graph]
     assert compared.paper_mean == pytest.approx(NAMES / BUCKETS[graph], abs=0.01)
 
 
-def test_placement_paper_graph_interpreted_as_one_level_contradicts_its_printed_mean() -> None:
+def test_placement_paper_printed_mean_of_inner_level_graph_cannot_be_mean_of_one_level() -> None:
     for key, made in LEVEL_SCHEMES.items():
         for at, level in enumerate(made().levels):
             printed = GRAPHS[level.graph].printed

@@ -61,7 +61,7 @@ def test_placement_study_hash_of_name_equals_xxh3_of_lower_cased_name() -> None:
 
 
 @pytest.mark.parametrize("scheme", [Modulo(), Jump(), Rendezvous()])
-def test_server_placement_for_several_sizes_equals_placement_for_each_size(scheme: HashedScheme) -> None:
+def test_server_placement_for_several_server_counts_equals_placement_for_each_count(scheme: HashedScheme) -> None:
     hashes = some_hashes(500)
     together = scheme.place(hashes, [7, 20, 1, 8])
     for size, found in zip((7, 20, 1, 8), together, strict=True):

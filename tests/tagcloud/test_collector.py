@@ -52,7 +52,7 @@ async def test_tag_collector_merges_backlog_in_several_small_versions() -> None:
 
 
 @in_loop
-async def test_tag_cloud_completeness_advances_with_each_merge() -> None:
+async def test_tag_cloud_completeness_time_advances_with_each_merge() -> None:
     store = MemoryCloud()
     collector = collector_of(store, changes=10)
     collector.take([Parcel(increment_id(number), encode(increment(number))) for number in range(5)])

@@ -146,7 +146,7 @@ async def test_tag_cloud_process_completing_an_old_version_late_does_not_change_
 
 
 @in_loop
-async def test_tag_cloud_dynamodb_store_leaves_no_stale_slices_days_or_clouds() -> None:
+async def test_tag_cloud_dynamodb_store_deletes_stale_slices_days_and_clouds() -> None:
     url = new_table()
     async with opened(url) as store:
         version = 0

@@ -334,7 +334,7 @@ async def test_tag_cloud_updates_in_quick_succession_cause_two_reads_per_second(
 
 
 @in_loop
-async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
+async def test_tag_cloud_without_version_update_is_polled_every_ten_seconds() -> None:
     here = Updated()
     await here.connect()
     await count_into(here.store, uses("a", 1))
@@ -348,7 +348,7 @@ async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @in_loop
-async def test_tag_cloud_repeated_or_late_update_checks_version_only(version: int) -> None:
+async def test_tag_cloud_repeated_or_late_update_reads_only_the_version_number(version: int) -> None:
     here = Updated()
     await here.connect()
     await here.merge("a")

@@ -334,7 +334,7 @@ async def test_dynamodb_timelines_timeline_with_missing_tail_item_is_cold_and_ca
 
 
 @in_loop
-async def test_dynamodb_timelines_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() -> None:
+async def test_dynamodb_timelines_drop_idle_drops_exactly_the_timelines_unread_for_the_given_time() -> None:
     clock = Clock()
     async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
         await warm_up(timelines, ANN, BEN)

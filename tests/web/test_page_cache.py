@@ -129,7 +129,7 @@ def test_cached_page_equals_fresh_page_after_change_in_another_process() -> None
         (ChangeLog, "unchanged"),
     ],
 )
-def test_cached_page_differs_from_fresh_page_without_dependency_tracking(
+def test_page_cache_test_without_dependency_tracking_detects_stale_page(
     monkeypatch: pytest.MonkeyPatch, where: object, what: str
 ) -> None:
     monkeypatch.setattr(where, what, unnoted if what == "compared" else lambda *_: what == "unchanged")

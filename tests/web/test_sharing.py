@@ -177,7 +177,7 @@ def test_share_to_app_target_in_manifest_accepts_what_the_compose_form_accepts(h
     assert taken["name"] == "files[]"
 
 
-def test_manifest_has_screenshots_and_shortcuts_of_the_stated_sizes(here: NetworkFixture) -> None:
+def test_web_manifest_lists_shortcuts_and_screenshots_of_the_stated_sizes(here: NetworkFixture) -> None:
     manifest = here.ask("GET", "/manifest.webmanifest").json()
     assert {one["form_factor"] for one in manifest["screenshots"]} == {"narrow", "wide"}
     assert {one["purpose"] for one in manifest["icons"]} == {"any", "maskable"}

@@ -285,7 +285,7 @@ def test_offline_home_page_is_deleted_when_its_session_is_over(
         until(page, "caches.has('home').then((has) => !has)")
 
 
-def test_install_offer_is_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
+def test_install_offer_is_shown_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         page = ours.open("/settings")
