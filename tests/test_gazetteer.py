@@ -195,7 +195,7 @@ def test_gazetteer_country_has_at_most_forty_cells_that_contain_its_towns() -> N
         (Place(-45.01, 170.02), Place(-45.0, 170.057561)),
     ],
 )
-def test_stored_place_with_city_precision_is_town_or_ten_kilometers(
+def test_stored_place_with_city_precision_is_rounded_to_town_or_ten_kilometers(
     towns: Gazetteer, place: Place, stored: Place
 ) -> None:
     assert len(towns) == len(TOWNS)

@@ -407,7 +407,7 @@ async def test_outbox_job_postponed_by_its_consumer_is_retried_without_attempt_l
 
 
 @in_loop
-async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outbox_jobs_delayed_by_unavailable_engine_log_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(done: list[str], event: object, mark: int) -> None:
         raise Unavailable("the store cannot be reached")
 

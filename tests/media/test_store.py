@@ -255,7 +255,7 @@ def test_media_store_large_file_is_streamed_without_loading_into_memory(tmp_path
     "url",
     ["", "media", "/var/media", "file://", "file://host/dir", "s3://", "http://x/y", "s3://bucket?endpoin=http://x"],
 )
-def test_media_store_url_with_unknown_form_is_refused(url: str) -> None:
+def test_media_store_url_of_unsupported_kind_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="media store"):
         MediaStore.open(url)
 

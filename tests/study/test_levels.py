@@ -22,7 +22,7 @@ def loads(members: list[int], activity: list[float] | None = None) -> Loads:
 
 
 @given(st.lists(st.integers(0, 5_000), min_size=2, max_size=60))
-def test_placement_directory_level_statistics_match_definitions(counts: list[int]) -> None:
+def test_placement_directory_level_statistics_equal_values_of_textbook_formulas(counts: list[int]) -> None:
     found = level_figures("level", loads(counts))
     assert (found.members, found.buckets, found.counts) == (sum(counts), len(counts), counts)
     assert found.mean == pytest.approx(fmean(counts))

@@ -187,7 +187,7 @@ async def test_tag_cloud_write_with_lost_responses_and_conflicts_succeeds() -> N
 
 
 @in_loop
-async def test_tag_cloud_write_overtaken_at_commit_leaves_no_slices() -> None:
+async def test_tag_cloud_write_that_loses_commit_race_leaves_no_slices_in_dynamodb() -> None:
     url = new_table()
     async with moody() as moods, opened(url) as other, opened(_at(url, moods.url)) as store:
 

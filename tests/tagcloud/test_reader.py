@@ -67,7 +67,7 @@ async def test_tag_cloud_levels_follow_logarithm_of_weight() -> None:
 
 
 @in_loop
-async def test_tag_cloud_tag_details_contain_last_seven_days_and_reasons() -> None:
+async def test_tag_cloud_tag_details_contain_uses_of_last_seven_days_and_reasons_for_its_rank() -> None:
     clouds = await a_cloud(
         [*uses("LowTide", 3), use("lowtide", author=7, ago=DAY_MS), *uses("lowtide", 2, ago=9 * DAY_MS)]
     )

@@ -56,7 +56,7 @@ def test_operations_page_counts_timeline_pushes_and_reads_of_high_fan_out_source
         assert tile(operator, POPULAR) == ["1", "reads of their posts for Home: 1"]
 
 
-def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_page_of_shards_scans_network_once_for_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     with network_fixture() as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))

@@ -36,7 +36,7 @@ def overflowing(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_profile_tabs_portfolio_and_photo_notes_are_accessible(at: LiveServer, chromium: Browser, width: int) -> None:
+def test_profile_tabs_portfolio_and_photo_pages_are_accessible(at: LiveServer, chromium: Browser, width: int) -> None:
     name = f"ann{width}"
     ann = at.join(name, display_name="Ann Marie of the Long Pier and Harbour", note="Walks before breakfast. " * 12)
     at.run(members.update_profile(at.network.writes, ann.id, ProfileChange(header=picture(1500, 500))))
