@@ -53,7 +53,7 @@ async def test_shard_contents_are_counted_equally_on_every_store_backend(name: s
         assert await spread_of(Blind(graph), nothing) == by_shard  # type: ignore[arg-type]
 
 
-def test_shard_evenness_returns_mean_deviation_minimum_and_maximum() -> None:
+def test_shard_evenness_returns_mean_standard_deviation_minimum_and_maximum() -> None:
     assert Evenness.of([2, 4, 4, 4, 5, 5, 7, 9]) == (5, 2, 2, 9)
     found = evenness([Spread(1, 10, 100), Spread(3, 10, 300)])
     assert found == {"members": (2, 1, 1, 3), "posts": (10, 0, 10, 10), "bytes": (200, 100, 100, 300)}
@@ -106,7 +106,7 @@ def test_shard_map_written_as_settings_names_each_shard_once(owners: list[int]) 
 @given(
     st.sets(st.integers(0, SHARDS - 1) | st.integers(0, 63).map(lambda source: source * 128), min_size=1), st.booleans()
 )
-def test_shard_ranges_of_any_shards_are_parsed_back(shards: set[int], whole: bool) -> None:
+def test_shard_ranges_of_random_shards_round_trip_through_text(shards: set[int], whole: bool) -> None:
     chosen = {shard // 128 * 128 + c for shard in shards for c in range(128)} if whole else shards
     assert parse_shards(ranges_of(chosen)) == sorted(chosen)
 

@@ -113,7 +113,7 @@ def test_plan_sensitivities_are_sorted_by_cost_range_and_match_separate_plans() 
         assert swing.low <= getattr(of, swing.assumption) <= swing.high
 
 
-def test_plan_cost_is_sum_of_its_parts() -> None:
+def test_plan_cost_is_sum_of_part_costs_and_zero_at_zero_prices() -> None:
     found = plan(Assumptions(members=30_000_000), Prices(), COSTS)
     assert found.money == pytest.approx(sum(part.money(found.prices) for part in found.shape.parts))
     free = plan(found.assumptions, Prices(core=0, memory_gib=0, disk_gib=0, object_gib=0, traffic_gib=0), COSTS)

@@ -77,7 +77,7 @@ async def test_reader_process_without_owner_is_not_alive_and_reconnects(tmp_path
 
 
 @in_loop
-async def test_reader_process_reports_token_use_to_owner(tmp_path: Path) -> None:
+async def test_reader_process_reports_access_token_use_to_owner(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, _):
         reader.used(12, Origin("192.0.2.1", "Tide"))
         await eventually(lambda: _length(asked), 1)

@@ -61,7 +61,7 @@ def test_placement_study_hash_of_name_equals_xxh3_of_lower_cased_name() -> None:
 
 
 @pytest.mark.parametrize("scheme", [Modulo(), Jump(), Rendezvous()])
-def test_server_placement_for_several_sizes_equals_placement_for_each_size(scheme: HashedScheme) -> None:
+def test_server_placement_for_several_server_counts_equals_placement_for_each_count(scheme: HashedScheme) -> None:
     hashes = some_hashes(500)
     together = scheme.place(hashes, [7, 20, 1, 8])
     for size, found in zip((7, 20, 1, 8), together, strict=True):
@@ -119,7 +119,7 @@ def one_by_one(ring: Ring, hashes: list[int], servers: int, bound: float) -> lis
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(2, 6), st.sampled_from([1.0, 1.1, 1.5]))
-def test_placement_study_bounded_hashing_by_arcs_gives_same_loads_as_by_single_members(
+def test_placement_study_bounded_hashing_loads_computed_by_arc_equal_loads_computed_by_member(
     seed: int, few: int, many: int, bound: float
 ) -> None:
     ring = Ring(6, 5)

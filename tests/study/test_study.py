@@ -121,7 +121,7 @@ def rounded(value: object) -> object:
     return [rounded(each) for each in value] if isinstance(value, list) else value
 
 
-def test_placement_study_hash_schemes_spread_and_move_as_specified(made_up: StudyResult) -> None:
+def test_placement_study_hash_schemes_have_specified_evenness_and_moved_member_counts(made_up: StudyResult) -> None:
     moved = {each.key: {change.after: change for change in each.changes} for each in made_up.servers}
     assert list(moved) == ["shoal", "modulo", "jump", "rendezvous", "ring", "bounded"]
     assert {tuple(changes) for changes in moved.values()} == {(21, 19, 24)}
@@ -243,7 +243,7 @@ def test_placement_study_without_activity_has_no_hot_buckets() -> None:
     assert (result.mapping.heat, result.mapping.lookups, result.mapping.moved_ranges) == ([], 1, 0)
 
 
-def test_placement_study_source_activity_overrides_zipf_law() -> None:
+def test_placement_study_activity_given_with_names_overrides_zipf_law() -> None:
     batch = batch_of(["ann", "bob", "cyd"])
     result = studied([batch._replace(activity=batch.lengths * 0.0 + [0.0, 5.0, 1.0])], schemes=("letters",))
     level = result.schemes[0].levels[0]

@@ -84,7 +84,7 @@ def test_placement_study_rebalancing_by_activity_without_activity_moves_no_bucke
 
 
 @given(st.integers(1, 3_000), st.integers(1, 500), st.integers(1, 400), st.integers(1, 40))
-def test_placement_study_mapping_ranges_sum_members_and_activity_of_their_member_numbers(
+def test_placement_study_mapping_range_totals_equal_sums_over_their_member_numbers(
     count: int, batch: int, size: int, servers: int
 ) -> None:
     activity = zipf_activity(np.arange(count), 0.9, 3)

@@ -227,7 +227,7 @@ def test_comment_on_invisible_post_returns_404(here: NetworkFixture) -> None:
     assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
 
 
-def test_comment_form_of_anonymous_visitor_asks_for_text_only(here: NetworkFixture) -> None:
+def test_comment_form_submitted_empty_by_anonymous_visitor_redirects_to_login(here: NetworkFixture) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
     assert page.one("textarea").text == ""

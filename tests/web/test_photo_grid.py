@@ -66,7 +66,7 @@ def test_photo_grid_of_many_authors_shows_at_most_two_photos_per_author_on_a_scr
     assert all(shown[at : at + 9].count(1) <= 2 for at in range(len(shown) - 9))
 
 
-def test_photo_grid_of_one_author_shows_every_photo_in_order() -> None:
+def test_photo_grid_of_one_author_shows_every_photo_in_given_order() -> None:
     photos = [photo(1, ratio) for ratio in (1.0, 1.5, 0.75)]
     assert spread(photos) == photos
 

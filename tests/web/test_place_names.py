@@ -173,7 +173,7 @@ def test_profile_settings_save_where_member_lives_and_profile_shows_it_if_chosen
     assert found.location is None
 
 
-def test_profile_settings_keep_stored_location_without_names_of_places(
+def test_profile_settings_without_installed_gazetteer_keep_stored_location_and_refuse_new_one(
     here: NetworkFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ian = joined(here, "ian")

@@ -127,7 +127,7 @@ def test_share_to_app_of_long_text_opens_compose_form_with_all_of_it(here: Netwo
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", ""])
-def test_share_to_app_sent_by_a_page_is_refused_before_files_are_stored(here: NetworkFixture, site: str) -> None:
+def test_share_to_app_request_of_a_web_page_is_refused_before_files_are_stored(here: NetworkFixture, site: str) -> None:
     name = f"fay{site.replace('-', '')}"
     fay = member(here, name)
     page = shared(visitor(here, name), files("one.png"), {"Sec-Fetch-Site": site})
@@ -153,7 +153,9 @@ def test_share_to_app_by_visitor_keeps_text_until_after_the_login(here: NetworkF
         ("High tide " * 400, "Log in, then share again: what you shared was not kept."),
     ],
 )
-def test_share_to_app_by_visitor_names_what_is_not_kept(here: NetworkFixture, text: str, told: str) -> None:
+def test_share_to_app_by_visitor_says_that_photos_or_long_texts_are_not_kept_until_login(
+    here: NetworkFixture, text: str, told: str
+) -> None:
     assert told in shared(visitor(here), files("one.png"), text=text).text
 
 
@@ -175,7 +177,7 @@ def test_share_to_app_target_in_manifest_accepts_what_the_compose_form_accepts(h
     assert taken["name"] == "files[]"
 
 
-def test_manifest_has_screenshots_and_shortcuts_of_the_stated_sizes(here: NetworkFixture) -> None:
+def test_web_manifest_lists_shortcuts_and_screenshots_of_the_stated_sizes(here: NetworkFixture) -> None:
     manifest = here.ask("GET", "/manifest.webmanifest").json()
     assert {one["form_factor"] for one in manifest["screenshots"]} == {"narrow", "wide"}
     assert {one["purpose"] for one in manifest["icons"]} == {"any", "maskable"}

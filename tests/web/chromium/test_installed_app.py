@@ -167,7 +167,9 @@ def copied(ours: Screen) -> Page:
     return page
 
 
-def test_home_without_connection_shows_last_posts_and_no_private_ones(here: LiveServer, chromium: Browser) -> None:
+def test_offline_home_page_shows_last_posts_and_no_restricted_posts_or_form_tokens(
+    here: LiveServer, chromium: Browser
+) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         share(ours.page, here, picture(600, 400), text="By the sea")
@@ -283,7 +285,7 @@ def test_offline_home_page_is_deleted_when_its_session_is_over(
         until(page, "caches.has('home').then((has) => !has)")
 
 
-def test_install_offer_is_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
+def test_install_offer_is_shown_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         page = ours.open("/settings")

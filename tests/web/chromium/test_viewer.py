@@ -289,7 +289,9 @@ def test_photo_viewer_is_accessible_and_fits_window(
         assert [*hindrances(page), *too_wide(page), *pale(page, dark=not dark)] == []
 
 
-def test_post_page_without_scripts_links_to_neighbors(at: LiveServer, chromium: Browser, tides: Sequence[Post]) -> None:
+def test_post_page_without_scripts_links_to_previous_and_next_post(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
     with screen(at, chromium, scripts=False) as ours:
         page = ours.open("/tags/tide")
         order = [f"{at.url}{link.get_attribute('href')}" for link in page.locator("main a.photo").all()]
