@@ -129,7 +129,7 @@ def test_search_for_local_url_without_resolve_searches_text(w: NetworkFixture) -
     assert [one["username"] for one in found] == ["pointed"]
 
 
-def test_search_with_empty_or_meaningless_query_returns_nothing(w: NetworkFixture) -> None:
+def test_search_with_empty_or_unmatched_query_returns_empty_results(w: NetworkFixture) -> None:
     ann = w.join("vague")
     post(w, ann, "some words")
     for question in (

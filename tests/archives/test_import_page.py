@@ -117,7 +117,7 @@ def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: Netw
     assert "Choose a file." in page.press("Upload").text
 
 
-def test_import_page_allows_one_archive_per_member_and_hides_others(
+def test_import_page_allows_one_archive_per_member_and_hides_archives_of_other_members(
     here: NetworkFixture, ann: Visitor, tmp_path: Path
 ) -> None:
     data = of_mastodon(tmp_path).read_bytes()

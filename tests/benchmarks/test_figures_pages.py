@@ -83,7 +83,7 @@ def test_benchmark_page_of_long_run_shows_machine_day_and_commit() -> None:
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page, "not yet in the run of all benchmarks"
 
 
-def test_benchmark_figures_are_of_passed_checks_and_contain_no_file_paths() -> None:
+def test_benchmark_stored_figures_have_no_failed_checks_and_contain_no_file_paths() -> None:
     kept = load(FIGURES)
     assert [check for held in kept.results for check in held.checks if not check.right] == []
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
@@ -107,7 +107,7 @@ def test_benchmark_page_marks_quick_busy_and_missing_runs() -> None:
     assert "`shoal bench one` was not measured." in rendered(PROSE_OF_ONE, results())
 
 
-def test_benchmark_figures_of_other_day_are_not_merged(tmp_path: Path) -> None:
+def test_benchmark_figures_merge_with_results_of_other_day_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     keep(path, results(result("one"), result("two")), whole=True)
     keep(path, results(result("two", "quick"), result("three")), whole=False)

@@ -75,7 +75,7 @@ async def test_liveness_query_restarts_silence_period_of_process_that_answered_i
 
 
 @in_loop
-async def test_liveness_query_counts_process_silent_again_after_an_hour_as_silent(
+async def test_liveness_query_repeated_after_an_hour_still_counts_silent_process_as_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):

@@ -179,7 +179,7 @@ for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     )
 
 
-def test_cli_member_add_list_and_password_work(store: Path) -> None:
+def test_cli_member_list_shows_members_and_password_command_changes_password(store: Path) -> None:
     header, line = shoal(store, "member", "list").output.splitlines()
     assert header.split("\t") == ["name", "id", "joined", "display name"]
     assert re.fullmatch(r"ann\t\d+\t\d{4}-\d\d-\d\d\tAnn", line)

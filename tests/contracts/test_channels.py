@@ -231,7 +231,7 @@ async def test_update_log_created_again_rejects_old_positions_with_gap(backend: 
 @on_redis_of_each_kind
 @pytest.mark.parametrize("meanwhile", [0, 2, 5, 9])
 @in_loop
-async def test_redis_update_log_readers_get_gap_after_flush_regardless_of_messages_since(
+async def test_redis_update_log_readers_get_gap_after_redis_flush_with_or_without_new_messages(
     backend: str, meanwhile: int
 ) -> None:
     async with BACKENDS[backend](100) as channel:

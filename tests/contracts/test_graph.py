@@ -263,7 +263,7 @@ async def test_graph_new_id_that_has_deleted_association_is_refused(backend: Bac
 
 
 @in_loop
-async def test_graph_new_id_added_concurrently_is_stored_once(backend: Backend) -> None:
+async def test_graph_concurrent_batches_with_equal_new_id_succeed_once(backend: Backend) -> None:
     async with backend.open() as graph:
         adding = [add_ticket(graph, ANN, id_on(0, n)) for n in range(1, 21)]
         answers = await asyncio.gather(*adding, return_exceptions=True)
@@ -317,7 +317,7 @@ async def test_graph_key_get_reads_a_thousand_keys(backend: Backend) -> None:
 
 
 @in_loop
-async def test_graph_key_owned_by_other_id_is_refused_with_owner(backend: Backend) -> None:
+async def test_graph_key_add_of_taken_key_raises_key_taken_with_owner_id(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN)
         with pytest.raises(KeyTaken, match=r"^the user name is taken$") as refusal:
@@ -880,7 +880,7 @@ async def test_graph_inverse_operation_does_not_replace_row_with_later_time(back
 
 
 @in_loop
-async def test_graph_operations_at_same_time_are_resolved_by_greater_data(backend: Backend) -> None:
+async def test_graph_association_writes_with_equal_times_are_resolved_by_greater_data(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"3")

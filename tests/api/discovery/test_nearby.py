@@ -118,7 +118,7 @@ def test_location_of_account_is_private_until_shown(shoal: NetworkFixture) -> No
 @pytest.mark.parametrize(
     ("typed", "says"), [("Palrmo", "Did you mean: Palermo, Italy"), ("x" * 201, "at most 200"), ("x" * 20_000, "")]
 )
-def test_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, typed: str, says: str) -> None:
+def test_profile_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, typed: str, says: str) -> None:
     ann = shoal.join("ann")
     refusal = shoal.ask("PATCH", CREDENTIALS, ann, json={"display_name": "Annie", "shoal": {"location": typed}})
     assert refusal.status_code == 422

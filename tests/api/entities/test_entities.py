@@ -122,7 +122,7 @@ def test_credential_account_entity_has_source_and_role(shared: NetworkFixture, a
     assert (account["source"]["privacy"], account["source"]["language"]) == ("private", "fr")
 
 
-def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(shared: NetworkFixture) -> None:
+def test_status_entity_with_media_mentions_tags_and_place_has_exact_keys_and_types(shared: NetworkFixture) -> None:
     cyd, ben = shared.join("cyd"), shared.join("ben")
     photo = shared.json("POST", "/api/v2/media", cyd, files={"file": ("x", picture())}, data={"description": "sea"})
     fits(photo, ATTACHMENT)
@@ -230,7 +230,7 @@ def test_tag_entity_has_history_and_viewer_state(shared: NetworkFixture, ann: So
     fits(shared.json("GET", "/api/v1/tags/dawn"), {"id": TEXT, "name": TEXT, "url": TEXT, "history": list})
 
 
-def test_application_and_token_entities_have_expected_shape(shared: NetworkFixture) -> None:
+def test_application_and_token_entities_have_exact_keys_and_types(shared: NetworkFixture) -> None:
     body = {"client_name": "C", "redirect_uris": "urn:a\nhttps://b.example/c", "scopes": "read write:statuses"}
     app = shared.json("POST", "/api/v1/apps", json=body)
     fits(app, CREDENTIAL_APPLICATION)

@@ -129,11 +129,13 @@ def test_boolean_parameter_accepts_false_spellings(said: object) -> None:
         ("limit", True, 0),
     ],
 )
-def test_parameter_conversion_accepts_spellings_of_real_clients(name: str, said: object, meant: object) -> None:
+def test_parameter_conversion_of_form_text_or_json_value_returns_declared_type(
+    name: str, said: object, meant: object
+) -> None:
     assert field(name, said) == meant
 
 
-def test_parameter_null_or_absent_is_default_and_empty_text_clears() -> None:
+def test_parameter_null_or_absent_takes_default_and_empty_text_stays_empty() -> None:
     assert convert({}, Everything) == convert(dict.fromkeys(Everything.__struct_fields__), Everything) == Everything()
     assert (field("text", ""), field("maybe", ""), field("change", "")) == ("", "", "")
 

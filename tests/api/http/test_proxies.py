@@ -70,7 +70,7 @@ def test_forwarded_headers_of_untrusted_peer_are_ignored() -> None:
         ("nothing", "127.0.0.1"),
     ],
 )
-def test_forwarded_header_is_read_without_x_forwarded_for(value: str, found: str) -> None:
+def test_client_address_without_x_forwarded_for_header_is_read_from_forwarded_header(value: str, found: str) -> None:
     assert client("127.0.0.1", ("Forwarded", value)) == found
 
 

@@ -197,7 +197,7 @@ def test_rate_limits_setting_with_invalid_limit_raises_settings_error(given: str
         rules(build(limits={"api": given}))
 
 
-def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
+def test_rate_limits_setting_with_unknown_request_class_raises_settings_error() -> None:
     with pytest.raises(SettingsError, match=r"limits: unknown class 'apis'; choose one of api, media"):
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
@@ -213,7 +213,7 @@ def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
         ("somewhere", "somewhere"),
     ],
 )
-def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network: str) -> None:
+def test_rate_limit_address_range_is_24_prefix_for_ipv4_and_64_prefix_for_ipv6(address: str, network: str) -> None:
     assert address_prefix(address_key(address)) == network
 
 
@@ -221,5 +221,5 @@ def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network:
     ("address", "site"),
     [("192.0.2.77", "192.0.2.77"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"), ("somewhere", "somewhere")],
 )
-def test_rate_limit_site_of_ipv6_address_is_48_prefix(address: str, site: str) -> None:
+def test_rate_limit_site_of_address_is_48_prefix_for_ipv6_and_whole_address_for_ipv4(address: str, site: str) -> None:
     assert site_key(address_key(address)) == site

@@ -100,7 +100,7 @@ def test_duplicate_route_raises_value_error_at_startup() -> None:
         ("GET", "/api/v1/statuses/99999999999999999999", "", 404, "Record not found"),
     ],
 )
-def test_route_authentication_and_scopes_return_expected_status(
+def test_route_with_missing_invalid_or_insufficient_token_returns_401_403_or_422(
     method: str, path: str, token: str, status: int, text: str | None
 ) -> None:
     answer = ask(make_app(), method, path, token=token)
@@ -189,7 +189,7 @@ def test_handler_result_that_cannot_be_encoded_returns_500() -> None:
     assert ask(make_app(route(handler=handler)), "GET", "/api/v1/more/1", token="member").status_code == 500
 
 
-def test_websocket_without_handler_is_closed() -> None:
+def test_websocket_on_app_without_websocket_handler_is_closed() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -83,7 +83,9 @@ def test_login_wrong_password_limit_per_account_counts_all_addresses(guarded: Gu
         "ann\uff20{domain}\u200b",
     ],
 )
-def test_login_accepts_other_spellings_of_user_name_and_counts_them_together(guarded: Guesser, spelling: str) -> None:
+def test_login_accepts_user_name_with_domain_or_invisible_characters_and_counts_failures_together(
+    guarded: Guesser, spelling: str
+) -> None:
     register(guarded.shoal, "ann")
     typed = spelling.format(domain=guarded.shoal.network.writes.domain)
     assert guarded.ask(typed, PASSWORD, HOME).status_code == 200
@@ -112,7 +114,7 @@ def test_login_wrong_password_limit_applies_to_unknown_username(guarded: Guesser
     assert 0 < int(answers[3].headers["retry-after"]) <= 86_400
 
 
-def test_login_wrong_password_limit_per_network_counts_all_accounts(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_per_address_range_counts_all_accounts(guarded: Guesser) -> None:
     names = [f"member{number}" for number in range(6)]
     for network in ("198.51.100.{}", "2001:db8:1:2::{}"):
         one = [guarded.ask(name, "wrong", network.format(at + 1)).status_code for at, name in enumerate(names)]

@@ -31,7 +31,7 @@ def test_invitation_is_open_until_expiry_and_while_uses_remain() -> None:
     assert invitation(most=0, used=1_000).is_open(NOW)
 
 
-def test_invitation_reservations_count_as_uses_once_per_name() -> None:
+def test_invitation_reservations_of_same_user_name_count_as_one_use() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9), Hold(8, "ann", NOW + 9)))
     assert not held.is_used_up()
     full = replace(held, holds=(*held.holds, Hold(9, "ben", NOW + 9)))
