@@ -103,7 +103,7 @@ def test_notifications_types_and_exclude_types_combine(shoal: NetworkFixture, ca
     assert shoal.ask("GET", f"{V1}?account_id=nobody", ann).status_code == 404
 
 
-def test_notifications_pagination_returns_each_once_in_both_directions(shoal: NetworkFixture) -> None:
+def test_notifications_pagination_returns_each_notification_once_in_both_directions(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 7)
     every = [item["id"] for item in of(shoal, ann)]

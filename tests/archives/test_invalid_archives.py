@@ -306,7 +306,7 @@ def test_archive_zip_with_nameless_entry_is_read(tmp_path: Path) -> None:
     assert looked_at(written(path, data), tmp_path).found.posts == 1
 
 
-def test_archive_actor_with_invalid_utf8_is_refused(tmp_path: Path) -> None:
+def test_mastodon_archive_actor_file_with_invalid_utf8_is_refused(tmp_path: Path) -> None:
     files = factories.mastodon_files([]) | {"actor.json": b'{"id": "\xff"}'}
     with pytest.raises(InvalidInput, match=r"actor\.json"):
         looked_at(factories.zipped(tmp_path / "a.zip", files), tmp_path)
@@ -483,7 +483,7 @@ def _repository_of_node(node_entries: list[dict[str, Any]], record: bytes) -> by
     return factories.varint(len(head)) + head + b"".join(factories.varint(len(c) + len(b)) + c + b for c, b in blocks)
 
 
-def test_bluesky_export_with_growing_keys_is_refused(tmp_path: Path) -> None:
+def test_bluesky_export_with_tree_keys_of_growing_length_is_refused(tmp_path: Path) -> None:
     record = encode_dag_cbor({})
     cid = factories.cid_of(record)
     node = [{"p": n, "k": b"a", "v": cid, "t": None} for n in range(50_000)]

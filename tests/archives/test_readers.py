@@ -157,7 +157,7 @@ def test_mastodon_archive_cyclic_replies_are_broken_into_thread(tmp_path: Path) 
     assert (report.found.posts, report.found.comments, report.omitted) == (1, 2, [])
 
 
-def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Path) -> None:
+def test_pixelfed_archive_as_json_file_yields_posts_and_as_zip_file_also_photos(tmp_path: Path) -> None:
     url = "https://pixelfed.example/storage/m/_v2/7/0a1b2c/xyz/Qw3rTy.jpg"
     posts = [
         factories.status(

@@ -129,7 +129,9 @@ def test_archive_storage_sweep_removes_files_of_killed_process(archive_storage: 
     assert archive_storage.members() == []
 
 
-def test_archive_storage_upload_replaces_state_of_unknown_version(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_upload_replaces_archive_whose_state_file_is_unreadable(
+    archive_storage: ArchiveStorage,
+) -> None:
     put(archive_storage)
     (archive_storage.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
     assert put(archive_storage, data=b"another archive").size == 15

@@ -63,7 +63,7 @@ async def test_liveness_query_ignores_process_silent_for_longer_than_connection_
 
 
 @in_loop
-async def test_liveness_query_restarts_silence_period_of_process_that_answered_in_between(
+async def test_liveness_query_silence_period_restarts_after_each_reply_of_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):

@@ -367,7 +367,7 @@ def test_backup_command_with_invalid_arguments_or_damaged_files_reports_error(sh
     )
 
 
-def test_import_command_on_served_store_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
+def test_import_command_on_store_of_running_server_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
     with served(store):

@@ -75,7 +75,7 @@ async def test_graph_follow_history_is_recorded_at_both_ends(backend: Backend) -
 
 
 @in_loop
-async def test_graph_active_follow_row_carries_no_history(backend: Backend) -> None:
+async def test_graph_range_returns_active_follow_without_its_history_data(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in range(1, 8, 2):
             await begin(graph, ANN, FOLLOWS, BEN, moment(n))
@@ -157,7 +157,7 @@ async def test_graph_follow_history_of_tombstone_without_data_contains_only_end_
 
 
 @in_loop
-async def test_graph_assoc_ended_range_is_sorted_by_time(backend: Backend) -> None:
+async def test_graph_assoc_ended_range_is_sorted_by_end_time(backend: Backend) -> None:
     async with backend.open() as graph:
         fans = [id_on(source, n) for source in (0, 30, 63) for n in range(20, 24)]
         for n, fan in enumerate(fans):

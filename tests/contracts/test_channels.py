@@ -142,7 +142,7 @@ async def test_update_log_reader_resumes_after_any_previous_position(backend: st
 
 @on_every_backend
 @in_loop
-async def test_update_log_position_before_end_is_limited_to_start_of_log(backend: str) -> None:
+async def test_update_log_position_n_messages_before_end_never_precedes_start_of_log(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         empty = await channel.end()
         assert empty == await channel.end(9)

@@ -181,7 +181,7 @@ async def test_search_index_filters_posts_by_index_term_id_and_time(backend: Ind
 
 
 @in_loop
-async def test_search_index_requires_one_index_term_of_each_group(backend: IndexBackend) -> None:
+async def test_search_index_query_with_term_groups_requires_one_index_term_of_each_group(backend: IndexBackend) -> None:
     async with backend.open() as index:
         cells = {1: ("a",), 2: ("b", "c"), 3: ("d",), 4: ("a", "d"), 5: ()}
         rows = [post(n, "tide", ANN, PUBLIC, *map(within, some)) for n, some in cells.items()]
@@ -237,7 +237,7 @@ async def test_search_index_members_are_found_by_name_prefix_and_note_words(back
 
 
 @in_loop
-async def test_sqlite_search_index_ranks_only_newest_members_and_latest_posters_of_common_name(
+async def test_sqlite_search_index_query_for_common_name_considers_only_newest_and_last_active_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "NEWEST", 5)
@@ -282,7 +282,7 @@ async def test_search_index_profile_directory_is_sorted_by_last_post_or_join_tim
 
 
 @in_loop
-async def test_sqlite_search_index_file_of_older_version_knows_last_posters(tmp_path: Path) -> None:
+async def test_sqlite_search_index_migrated_from_older_version_sorts_members_by_last_post(tmp_path: Path) -> None:
     path = tmp_path / "old.search"
     rows = [post(70, "x", 1), post(71, "x", 2)]
     with closing(sqlite3.connect(path)) as old:

@@ -117,7 +117,7 @@ async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_lock_is_renewed_until_block_ends(
+async def test_tag_store_lock_context_manager_renews_lock_until_exit(
     backend: CloudBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "_RENEWALS", HOUR / 0.05)
@@ -179,7 +179,7 @@ async def test_tag_store_write_with_token_that_does_not_hold_lock_is_refused(bac
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR, -0.2])
 @in_loop
-async def test_tag_store_lock_of_dead_holder_expires_after_clock_step(
+async def test_tag_store_lock_of_dead_holder_expires_although_system_clock_is_changed(
     backend: CloudBackend, step: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with backend.open() as store:
@@ -225,7 +225,7 @@ async def test_dynamodb_tag_store_lock_is_kept_although_clocks_of_machines_diffe
 
 
 @in_loop
-async def test_tag_store_new_store_is_empty(backend: CloudBackend) -> None:
+async def test_tag_store_after_creation_returns_empty_results(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.version() == 0
         assert await store.head() == Head()
@@ -373,7 +373,7 @@ async def test_tag_store_tag_row_round_trips(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_stores_negative_numbers(backend: CloudBackend) -> None:
+async def test_tag_store_negative_counts_and_weights_are_stored(backend: CloudBackend) -> None:
     async with backend.open() as store:
         below = row("dawn", -(2**40), forms={"dawn": -3}, days={DAY: Day(-1, -1, 0)})
         cold = type(below)(REEF, "reef", 0, (Heat(-0.5, 3), Heat(-1.5e-5, -70_000), Heat(2.0**52, 2**40)))
@@ -383,7 +383,7 @@ async def test_tag_store_stores_negative_numbers(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_deletes_blank_tag(backend: CloudBackend) -> None:
+async def test_tag_store_deletes_tag_without_uses_or_pending_spellings(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, rows=[row("dawn", 1), row("reef", 2), row("surf", 0)]))
         assert (await store.tags([DAWN, REEF, SURF])).keys() == {DAWN, REEF}
@@ -539,7 +539,7 @@ async def test_tag_store_discarded_increments_leave_inbox(backend: CloudBackend)
 
 
 @in_loop
-async def test_tag_store_merge_removes_its_increments_from_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_merge_removes_merged_increments_from_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")

@@ -297,7 +297,7 @@ async def _places(transport: RabbitTransport) -> int:
 
 
 @in_loop
-async def test_rabbitmq_tag_transport_other_collector_takes_over_queue_of_closed_one() -> None:
+async def test_rabbitmq_tag_transport_queue_of_closed_collector_is_taken_over_by_other_collector() -> None:
     namespace = rabbitmq.namespace()
     async with closing(opened(namespace, collecting=False), opened(namespace, collecting=True)) as (emitter, first):
         async with closing(opened(namespace, collecting=True)) as (second,):

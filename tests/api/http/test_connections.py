@@ -450,7 +450,7 @@ def test_full_server_evicts_the_most_idle_connection_of_the_largest_network() ->
     assert (counted.open, counted.evicted) == (6, 3)
 
 
-def test_full_server_refuses_network_with_more_connections_than_any_idle_network() -> None:
+def test_full_server_refuses_address_range_with_more_connections_than_any_idle_address_range() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):

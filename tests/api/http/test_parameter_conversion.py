@@ -210,7 +210,7 @@ def test_required_parameter_missing_raises_malformed() -> None:
         convert({}, Needy)
 
 
-def test_parameter_conversion_accepts_requests_of_real_clients() -> None:
+def test_parameter_conversion_accepts_form_and_json_bodies_of_mastodon_clients() -> None:
     mastodon_py = params_of(b"text=hi&flag=1&ids[]=9&ids[]=10", "application/x-www-form-urlencoded")
     assert convert(mastodon_py, Everything) == Everything(text="hi", flag=True, ids=(Id(9), Id(10)))
     poll = json_params({"text": "q", "flag": "0", "poll": {"options": ["a", "b"], "kind": "many"}})

@@ -145,7 +145,7 @@ def test_request_parameters_over_8_nesting_levels_are_refused() -> None:
         form("a" + "[a]" * 8 + "=x")
 
 
-def test_body_over_size_limit_is_refused() -> None:
+def test_request_body_over_size_limit_raises_too_large() -> None:
     assert params_of(b"a=" + b"x" * 98, FORM, max_body=100)
     with pytest.raises(TooLarge, match="100 bytes"):
         params_of(b"a=" + b"x" * 99, FORM, max_body=100)

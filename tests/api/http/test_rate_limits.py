@@ -56,7 +56,7 @@ def test_rate_limiter_refuses_requests_over_limit_until_window_resets() -> None:
     assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
-def test_rate_limiter_counts_callers_and_classes_separately() -> None:
+def test_rate_limiter_counts_callers_and_request_classes_separately() -> None:
     limits = MemoryLimiter({"api": RateRule(1, 60), "media": RateRule(1, 60)}, clock=Clock())
     keys = [RateKey("api", 1), RateKey("api", "10.0.0.1"), RateKey("media", 1)]
     windows = [take(limits, key) for key in keys]
@@ -129,7 +129,7 @@ def test_rate_limiter_with_invalid_rule_raises_value_error(rule: RateRule) -> No
         MemoryLimiter({"api": rule})
 
 
-def test_rate_limit_key_of_ipv6_addresses_is_their_64_network() -> None:
+def test_rate_limit_key_of_ipv6_addresses_is_their_64_prefix() -> None:
     assert address_key("2001:db8::1") == address_key("2001:db8::ffff") == "2001:db8::/64"
     assert address_key("::ffff:10.0.0.1") == address_key("10.0.0.1") == "10.0.0.1"
     assert address_key("unix") == "unix"

@@ -99,7 +99,7 @@ def test_login_with_name_of_another_server_or_malformed_name_is_refused(guarded:
     assert guarded.ask(typed, PASSWORD, HOME).status_code == 400
 
 
-def test_login_with_email_address_on_the_own_domain_is_not_taken_as_user_name(guarded: Guesser) -> None:
+def test_login_with_email_address_on_server_domain_is_not_taken_as_user_name(guarded: Guesser) -> None:
     shoal = guarded.shoal
     register(shoal, "ann")
     address = f"ann@{shoal.network.writes.domain}"
@@ -152,7 +152,7 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 
-def test_login_known_networks_keep_last_eight_hashes_until_password_change(
+def test_login_stores_last_eight_known_address_ranges_as_hashes_until_password_change(
     guarded: Guesser,
 ) -> None:
     id_ = register(guarded.shoal, "ann")

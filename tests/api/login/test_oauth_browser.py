@@ -140,7 +140,7 @@ def who(url: str, token: str) -> str:
     return name
 
 
-def test_oauth_authorization_returns_code_and_next_app_needs_no_password(
+def test_oauth_authorization_returns_code_and_second_app_needs_no_password(
     url: str, callback: Callback, web: Page
 ) -> None:
     keys = app(url, callback.address)
