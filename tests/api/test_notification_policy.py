@@ -259,7 +259,7 @@ def test_notifications_policy_follower_and_account_age_rules_expire(
     assert heard(shoal, ann) == ["mention"]
 
 
-def test_notification_request_accept_during_filtering_delivers_notification(
+def test_notification_request_accepted_while_notification_is_filtered_delivers_notification(
     shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter")

@@ -84,7 +84,9 @@ def test_follow_notification_has_no_status_and_mention_has_one(
     assert follow["account"]["id"] == ben.id
 
 
-def test_notifications_types_and_exclude_types_combine(shoal: NetworkFixture, cast: tuple[Someone, Someone]) -> None:
+def test_notifications_list_with_types_and_exclude_types_parameters_applies_both(
+    shoal: NetworkFixture, cast: tuple[Someone, Someone]
+) -> None:
     ann, ben = cast
     cyd = shoal.join("cyd")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)

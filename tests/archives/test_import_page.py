@@ -191,7 +191,9 @@ def test_import_page_upload_above_size_limit_returns_413(tmp_path: Path) -> None
         assert "Import" not in visitor(closed, "ann").open("/settings").text
 
 
-def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: NetworkFixture, tmp_path: Path) -> None:
+def test_archive_storage_at_limit_refuses_uploads_until_abandoned_archives_are_swept(
+    here: NetworkFixture, tmp_path: Path
+) -> None:
     archive_storage = shelf_of(here)
     for owner in range(1, MOST + 1):
         archive_storage.put(owner, "a.zip", 1, lambda target: None)

@@ -100,7 +100,7 @@ async def test_rabbitmq_outbox_waiting_worker_is_woken_by_new_job() -> None:
 
 
 @in_loop
-async def test_rabbitmq_outbox_with_several_queues_delivers_each_job_once_to_some_worker() -> None:
+async def test_rabbitmq_outbox_with_several_queues_delivers_each_job_to_exactly_one_worker() -> None:
     namespace = rabbitmq.namespace()
     numbers = list(range(1, 61))
     async with outbox(namespace, taking=False, queues=3) as sending:

@@ -91,7 +91,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip()
 
 
-def test_cli_member_commands_manage_members(shoal: Shoal) -> None:
+def test_cli_member_commands_add_and_change_members_with_and_without_running_server(shoal: Shoal) -> None:
     made = told(shoal("member", "add", "cyd", "--email", "c@example.org", "--password-stdin", typed=PASSWORD))
     assert re.fullmatch(r"created cyd, id \d+\n", made)
     assert "already been taken" in refused(shoal("member", "add", "cyd", "--password-stdin", typed=PASSWORD))

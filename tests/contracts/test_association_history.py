@@ -61,7 +61,7 @@ def moments(*told: int) -> set[int]:
 
 
 @in_loop
-async def test_graph_follow_history_is_recorded_at_both_ends(backend: Backend) -> None:
+async def test_graph_follow_history_is_recorded_for_follower_and_followed_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await at_both_ends(graph) == moments(1)

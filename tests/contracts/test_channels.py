@@ -408,7 +408,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 @on_every_backend
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
-def test_update_log_reader_receives_exact_messages_or_gap(
+def test_update_log_reader_receives_every_message_in_order_or_gap(
     backend: str, length: int, acts: list[tuple[str, int]]
 ) -> None:
     async def story() -> None:

@@ -825,7 +825,7 @@ async def test_graph_every_association_has_inverse_with_same_time(backend: Backe
 
 
 @in_loop
-async def test_graph_tag_lists_its_posts(backend: Backend) -> None:
+async def test_graph_association_list_of_tag_contains_tagged_posts(backend: Backend) -> None:
     async with backend.open() as graph:
         tags = [named("tag", f"tag{n}") for n in range(20)]
         for n, tag in enumerate(tags):

@@ -195,7 +195,7 @@ async def test_search_index_query_with_term_groups_requires_one_index_term_of_ea
 
 
 @in_loop
-async def test_search_index_row_replaces_previous_row(backend: IndexBackend) -> None:
+async def test_search_index_write_of_indexed_post_replaces_its_words_and_tags(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
         await index.write(IndexChange(posts=[post(1, "dusk", tags=["dusk"])]))

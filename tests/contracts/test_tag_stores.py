@@ -73,7 +73,7 @@ async def test_tag_store_lock_has_one_holder_and_can_be_extended(backend: CloudB
 
 
 @in_loop
-async def test_tag_store_lock_released_by_holder_is_free(backend: CloudBackend) -> None:
+async def test_tag_store_lock_released_by_holder_can_be_acquired_by_other_holder(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann")
         await store.unlock(b"ann")
@@ -108,7 +108,7 @@ async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend
 
 
 @in_loop
-async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
+async def test_tag_store_lock_renewed_by_holder_does_not_expire(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         assert await store.renew(b"ann", HOUR)
@@ -529,7 +529,7 @@ async def test_tag_store_inbox_returns_oldest_increments_first(backend: CloudBac
 
 
 @in_loop
-async def test_tag_store_discarded_increments_leave_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_discarded_increments_are_deleted_from_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")

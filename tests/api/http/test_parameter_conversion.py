@@ -144,7 +144,7 @@ def test_unknown_parameters_are_ignored() -> None:
     assert convert({"oauth_info": {"a": [1]}, "text": "x"}, Everything).text == "x"
 
 
-def test_request_file_parameter_is_passed_unchanged() -> None:
+def test_request_file_parameter_is_passed_to_handler_unchanged() -> None:
     file = Upload("cat.jpg", b"\xff")
     assert field("file", file) is file
 

@@ -42,7 +42,7 @@ def test_forwarded_client_is_rightmost_untrusted_address(value: str, found: str)
     assert client("127.0.0.1", ("X-Forwarded-For", value)) == found
 
 
-def test_forwarded_headers_are_joined_into_one_list() -> None:
+def test_x_forwarded_for_headers_sent_repeatedly_are_joined_into_one_address_list() -> None:
     assert client("::1", ("X-Forwarded-For", "10.9.9.9"), ("X-Forwarded-For", CLIENT)) == CLIENT
 
 

@@ -172,7 +172,7 @@ def test_rate_limits_disabled_send_no_headers() -> None:
     assert "x-ratelimit-limit" not in ask(make_app(), "GET", "/api/v1/instance").headers
 
 
-def test_rate_limits_setting_overrides_single_classes() -> None:
+def test_rate_limits_setting_for_some_request_classes_keeps_defaults_of_unnamed_classes() -> None:
     chosen = rules(build(limits={"api": "600/5m", "signup": "off", "login": "7/90", "media": "5/1h", "pages": "1/1s"}))
     assert chosen["api"] == RateRule(600, 300)
     assert chosen["signup"].limit == 0

@@ -70,7 +70,7 @@ def test_route_with_missing_declaration_raises_type_error_at_startup(changes: di
         make_app(route(**changes))
 
 
-def test_route_with_all_declarations_is_accepted() -> None:
+def test_route_with_all_supported_parameter_types_is_accepted() -> None:
     kinds = (bool, Id, Annotated[str, Meta(max_length=5)] | None, Annotated[float, Meta(ge=0, lt=1)])
     for kind in kinds:
         make_app(route(params=struct_with(kind)))
@@ -125,7 +125,7 @@ def test_uploaded_file_is_passed_to_handler() -> None:
     assert ask(make_app(), "POST", "/api/v1/media", token="member", files=sent).json()["avatar"] == ["cat.png", 900_000]
 
 
-def test_body_size_limit_is_set_per_route() -> None:
+def test_request_body_size_limit_is_set_per_route() -> None:
     app = make_app()
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 100).status_code == 200
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 101).status_code == 413
