@@ -167,7 +167,7 @@ def test_image_original_is_only_served_while_a_status_allows_downloads() -> None
         shoal.settle()
 
 
-def test_photo_download_without_kept_original_is_the_largest_file_itself(shared: NetworkFixture) -> None:
+def test_photo_download_without_stored_original_serves_largest_stored_size(shared: NetworkFixture) -> None:
     ann = shared.join("load_ann")
     media = upload(shared, ann, taken(size=(900, 600)))
     status = post(shared, ann, media, shoal={"downloads": True})

@@ -70,7 +70,9 @@ async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: 
 
 
 @in_loop
-async def test_archive_worker_counts_attempts_without_progress(tmp_path: Path) -> None:
+async def test_archive_worker_attempt_counter_is_reset_by_progress_and_incremented_without_progress(
+    tmp_path: Path,
+) -> None:
     notes = [factories.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     async with opened() as shoal:
         ann = await shoal.register("ann")

@@ -58,7 +58,7 @@ def test_benchmark_targets_apply_only_to_runs_of_full_size() -> None:
         assert report.figures[0].verdict == verdict
 
 
-def test_benchmark_target_relative_to_raw_engine_is_computed() -> None:
+def test_benchmark_target_relative_to_raw_engine_is_judged_by_ratio_to_raw_rate() -> None:
     report = Report("redis_structures")
     report.add("fan-out of one worker, compared with ZADD and trim", 180, raw=100)
     report.add("fan-out of one worker, compared with ZADD and trim", 160, raw=100)

@@ -20,7 +20,7 @@ SIZES = (100, 1_000)
 
 @pytest.mark.parametrize(("lists", "entries", "k"), [(1, 3, 10), (7, 10, 10), (2 * BATCH + 1, 4, 10), (40, 30, 25)])
 @in_loop
-async def test_benchmark_of_list_merges_finds_equal_entries_with_all_three_algorithms(
+async def test_benchmark_list_merge_returns_equal_entries_with_all_three_algorithms(
     lists: int, entries: int, k: int
 ) -> None:
     made = Lists(lists, entries)
@@ -29,7 +29,7 @@ async def test_benchmark_of_list_merges_finds_equal_entries_with_all_three_algor
 
 
 @in_loop
-async def test_benchmark_of_list_merges_takes_few_reads_of_each_list() -> None:
+async def test_benchmark_list_merge_reads_few_entries_of_each_list() -> None:
     made = Lists(3 * BATCH, 10)
     await ours(made, 10)
     ours_read, made.read = made.read, 0
@@ -38,7 +38,7 @@ async def test_benchmark_of_list_merges_takes_few_reads_of_each_list() -> None:
     assert made.read == 10 * len(made)
 
 
-def test_benchmark_bucket_sort_preselects_newest_entries_and_few_others() -> None:
+def test_benchmark_bucket_sort_candidates_include_all_newest_entries_and_few_older() -> None:
     times = list(range(1_000))
     found = top_buckets(times, 10)
     assert set(range(990, 1_000)) <= set(found)
@@ -46,7 +46,7 @@ def test_benchmark_bucket_sort_preselects_newest_entries_and_few_others() -> Non
     assert top_buckets([5, 5, 5], 10) == [5, 5, 5]
 
 
-def test_sqlite_work_meter_depends_on_rows_and_not_on_time() -> None:
+def test_benchmark_sqlite_work_meter_counts_rows_and_steps_independent_of_time() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as store:
         store.execute("CREATE TABLE number (n)")
         meter = Meter()

@@ -83,13 +83,13 @@ def test_benchmark_page_of_long_run_shows_machine_day_and_commit() -> None:
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page, "not yet in the run of all benchmarks"
 
 
-def test_benchmark_figures_are_of_passed_checks_and_contain_no_file_paths() -> None:
+def test_benchmark_stored_figures_have_no_failed_checks_and_contain_no_file_paths() -> None:
     kept = load(FIGURES)
     assert [check for held in kept.results for check in held.checks if not check.right] == []
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
 
 
-def test_benchmark_page_table_has_given_order_and_verdict_of_each_target() -> None:
+def test_benchmark_page_table_keeps_order_of_figures_and_shows_verdict_of_each_target() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one")))
     assert "2026-11-22, commit 0123456789, a processor, 2 cores, 24 GiB" in page
     assert "1 of 2 targets are met; missed are:\n\n- one, lag: 1,200 ms, <= 1,000: missed by 20%" in page
@@ -101,13 +101,13 @@ def test_benchmark_page_table_has_given_order_and_verdict_of_each_target() -> No
     ]
 
 
-def test_benchmark_page_marks_quick_busy_and_missing_runs() -> None:
+def test_benchmark_page_states_quick_runs_busy_machine_and_missing_results() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one", "quick", 0.5)))
     assert "a quick run: small sizes, no targets; others had 50% of the machine: times say little" in page
     assert "`shoal bench one` was not measured." in rendered(PROSE_OF_ONE, results())
 
 
-def test_benchmark_figures_of_other_day_are_not_merged(tmp_path: Path) -> None:
+def test_benchmark_figures_merge_with_results_of_other_day_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     keep(path, results(result("one"), result("two")), whole=True)
     keep(path, results(result("two", "quick"), result("three")), whole=False)

@@ -63,7 +63,7 @@ async def test_liveness_query_ignores_process_silent_for_longer_than_connection_
 
 
 @in_loop
-async def test_liveness_query_restarts_silence_period_of_process_that_answered_in_between(
+async def test_liveness_query_silence_period_restarts_after_each_reply_of_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
@@ -75,7 +75,7 @@ async def test_liveness_query_restarts_silence_period_of_process_that_answered_i
 
 
 @in_loop
-async def test_liveness_query_counts_process_silent_again_after_an_hour_as_silent(
+async def test_liveness_query_repeated_after_an_hour_still_counts_silent_process_as_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):

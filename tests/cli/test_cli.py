@@ -66,7 +66,7 @@ def test_cli_member_role_grants_and_revokes_roles(store: Path) -> None:
     assert "none" in shoal(store, "member", "role", "ann", "king").output
 
 
-def test_cli_member_suspend_and_post_hide_report_their_outcome(store: Path) -> None:
+def test_cli_member_suspend_and_post_hide_print_success_or_error(store: Path) -> None:
     for verb, told in (("suspend", "suspended ann"), ("restore", "unsuspended ann")):
         assert shoal(store, "member", verb, "ann").output == f"{told}\n"
     done = shoal(store, "member", "suspend", "nobody")
@@ -179,7 +179,7 @@ for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     )
 
 
-def test_cli_member_add_list_and_password_work(store: Path) -> None:
+def test_cli_member_list_shows_members_and_password_command_changes_password(store: Path) -> None:
     header, line = shoal(store, "member", "list").output.splitlines()
     assert header.split("\t") == ["name", "id", "joined", "display name"]
     assert re.fullmatch(r"ann\t\d+\t\d{4}-\d\d-\d\d\tAnn", line)
@@ -447,7 +447,9 @@ def test_cli_import_interrupted_by_ctrl_c_exits_130_with_one_line(tmp_path: Path
 
 
 @in_loop
-async def test_shoal_check_on_store_locked_without_control_socket_reads_and_refuses_repair(store: Path) -> None:
+async def test_shoal_check_on_store_locked_without_control_socket_runs_read_only_and_refuses_repair(
+    store: Path,
+) -> None:
     async with Shoal.open(f"sqlite:///{store}"):
         done = await asyncio.to_thread(program, store, "check")
         assert (done.returncode, "not checked" in done.stdout) == (0, True)

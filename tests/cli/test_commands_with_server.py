@@ -91,7 +91,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip()
 
 
-def test_cli_member_commands_manage_members(shoal: Shoal) -> None:
+def test_cli_member_commands_add_and_change_members_with_and_without_running_server(shoal: Shoal) -> None:
     made = told(shoal("member", "add", "cyd", "--email", "c@example.org", "--password-stdin", typed=PASSWORD))
     assert re.fullmatch(r"created cyd, id \d+\n", made)
     assert "already been taken" in refused(shoal("member", "add", "cyd", "--password-stdin", typed=PASSWORD))
@@ -174,7 +174,7 @@ def test_cli_member_invite_prints_invitation_link(tmp_path: Path, monkeypatch: p
     assert told(run(store, "member", "invite", "ann")).startswith("https://shoal.example/invite/")
 
 
-def test_cli_member_sessions_lists_and_ends_logins(tmp_path: Path) -> None:
+def test_cli_member_sessions_command_lists_sessions_and_logs_them_out(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     asyncio.run(_with_logins(store, 3))
     with served(store):
@@ -266,7 +266,9 @@ def test_import_command_resumes_and_reports_refused_rows(shoal: Shoal, tmp_path:
     assert "no column 'title'" in refused(shoal(*unfit))
 
 
-def test_cli_read_and_maintenance_commands_work_with_and_without_server(shoal: Shoal, tmp_path: Path) -> None:
+def test_cli_read_and_maintenance_commands_succeed_with_and_without_running_server(
+    shoal: Shoal, tmp_path: Path
+) -> None:
     assert told(shoal("feed", "ann", "--for-you", "--json")).startswith('{"lines":[')
     assert told(shoal("suggestions", "ben")) == "no suggestions\n"
     assert told(shoal("rank", "replay", "--preset", "fresh", "--json")).startswith('{"options":{')
@@ -299,7 +301,7 @@ def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
     assert (first["hottest_bucket"], first["hottest_members"]) == (str(place("ann").a), 1)
 
 
-def test_cli_command_on_served_store_takes_effect_immediately(tmp_path: Path) -> None:
+def test_cli_command_on_store_of_running_server_takes_effect_immediately(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with served(store) as server:
         door = store.with_name("shoal.db.sock")
@@ -365,7 +367,7 @@ def test_backup_command_with_invalid_arguments_or_damaged_files_reports_error(sh
     )
 
 
-def test_import_command_on_served_store_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
+def test_import_command_on_store_of_running_server_is_cancelled_by_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
     with served(store):

@@ -43,7 +43,7 @@ def laid_out(folder: Path, memory: str = "{}") -> Path:
     return folder
 
 
-def test_demo_with_fresh_option_on_served_network_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+def test_demo_with_fresh_option_on_network_of_running_server_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "demo")
 
     async def clear() -> Result:

@@ -41,7 +41,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_placement_command_shows_placement_of_name_without_store() -> None:
+def test_placement_command_shows_shard_and_media_path_of_user_name_without_store() -> None:
     a, b, c = place("frank")
     shown = [
         *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
@@ -76,7 +76,7 @@ def test_name_placement_study_output_fits_in_eighty_columns(names: Path) -> None
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
-def test_placement_study_json_has_every_number_and_no_other_output(names: Path) -> None:
+def test_placement_study_json_option_prints_all_figures_as_one_json_object(names: Path) -> None:
     shown = json.loads(told("study", str(names), "--json"))
     assert shown["names"] == 20_000
     assert [scheme["key"] for scheme in shown["schemes"]] == ["letters", "ascii-sum", "md5"]
@@ -151,7 +151,7 @@ def test_placement_command_invalid_arguments_are_reported_in_one_line(
     assert words in done.stderr
 
 
-def test_placement_study_of_empty_list_is_refused(tmp_path: Path) -> None:
+def test_placement_study_of_file_without_names_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))

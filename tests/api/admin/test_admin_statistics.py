@@ -104,7 +104,7 @@ def test_admin_measures_of_tag_accept_id_or_name(w: NetworkFixture, mod: Someone
     }
 
 
-def test_admin_measures_and_dimensions_of_other_server_are_empty(w: NetworkFixture, mod: Someone) -> None:
+def test_admin_measures_and_dimensions_of_remote_domain_are_empty(w: NetworkFixture, mod: Someone) -> None:
     kinds = ("accounts", "media_attachments", "reports", "statuses", "follows", "followers")
     asked = {f"instance_{kind}": ELSEWHERE for kind in kinds}
     found = measured(w, mod, *asked, **asked)

@@ -54,7 +54,7 @@ def test_server_on_sigterm_or_sigint_closes_stores_and_exits(tmp_path: Path, num
     assert (child.returncode, said.strip(), complaints) == (0, "closed", "")
 
 
-def test_server_address_comes_from_base_url_setting() -> None:
+def test_server_reported_address_equals_base_url_setting() -> None:
     with served(base_url="https://example.org/") as address:
         assert address == "https://example.org"
 
