@@ -155,7 +155,7 @@ def test_placement_study_of_empty_list_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))
-    assert (done.exit_code, done.stderr) == (1, "shoal: no names to study\n")
+    assert (done.exit_code, done.stderr) == (1, "shoal: no names found\n")
 
 
 def without_xxhash(*arguments: str) -> str:
