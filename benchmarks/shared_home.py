@@ -284,7 +284,7 @@ def main() -> None:
         "--readers",
         type=int,
         default=20,
-        help="number of readers with about 200 followees, and of others with about 404",
+        help="number of readers in each of two groups, with about 200 and about 404 followees",
     )
     options.add_argument(
         "--rounds",

@@ -381,7 +381,7 @@ class RabbitTransport:
         }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
-            _log.warning("no collector of the tag cloud consumes %s: reconnecting this one", ", ".join(still))
+            _log.warning("no collector of the tag cloud reads the queues %s: reconnecting this one", ", ".join(still))
             self._stuck_since = {}
         return bool(still)
 

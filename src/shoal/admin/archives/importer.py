@@ -69,7 +69,7 @@ class Slots:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position` in the plan. `parts` is `self.parts` for that post."""
+        """Return the id of photo `number` of the post at `position` in the plan. `parts` is the result of `parts()` for it."""
         return self._ids[self._first[position] + parts + number]
 
 
