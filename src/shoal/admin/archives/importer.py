@@ -62,7 +62,7 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return the number of posts that store a post with `photos` photos: the post itself and comments for further photos."""
+        """Return into how many posts a post with `photos` photos is split: the post itself, and comments with further photos."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:

@@ -150,7 +150,7 @@ async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
             owned, moving = await connection.fetchrow(_ALLOWED, owned_by)
             if moving or not owned:
                 raise Unavailable(
-                    "data sources are being moved or other processes have the store open: stop these first"
+                    "data sources are being moved (wait for the end) or other processes have the store open (stop them)"
                 )
             await _copy(connection, part)
 
