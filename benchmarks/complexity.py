@@ -272,7 +272,7 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[10**power for power in range(2, 7)],
-        help="sizes to measure: numbers of posts, followers or followees",
+        help="numbers of posts, followers or followees to measure",
     )
     options.add_argument(
         "--times", type=int, default=15, help="number of calls per measurement; the median is reported"

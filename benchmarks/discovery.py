@@ -181,7 +181,7 @@ def main() -> None:
         smallest={"readers": 10, "members": 500, "posts": 2_000, "calls": 20},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real data set"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real follow graph"
     )
     options.add_argument("--posts", type=int, default=200_000, help="number of posts")
     options.add_argument("--readers", type=int, default=400, help="number of members who read the feed")

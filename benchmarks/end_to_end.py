@@ -153,7 +153,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=60, help="seconds for which posts are submitted at --rate")
     options.add_argument("--flat-out", type=float, default=15, help="duration in seconds of each run at full speed")
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real data set"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     chosen = options.parse_args()
     made_up = chosen.members

@@ -163,7 +163,9 @@ def main() -> None:
     options.add_argument(
         "--posts", type=int, default=4_000, help="number of posts per round, each with its own random set of followers"
     )
-    options.add_argument("--rounds", type=int, default=5, help="number of rounds for Shoal and for the bare ring")
+    options.add_argument(
+        "--rounds", type=int, default=5, help="number of rounds, each with Shoal and with the bare NumPy array"
+    )
     chosen = options.parse_args()
     report = Report("fanout_memory", chosen.size)
     asyncio.run(run(chosen.members, chosen.length, chosen.posts, chosen.followers, chosen.rounds, report))

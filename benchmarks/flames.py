@@ -229,7 +229,7 @@ async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]
             sys.executable, "-c", _BUILD, folder, cwd=checkout, env={**os.environ, **path}
         )
         if await building.wait():
-            raise SystemExit("the network could not be built")
+            raise SystemExit("building the measured network failed")
         keys = msgspec.json.decode((place / "keys.json").read_bytes(), type=Keys)
         port = free_port()
         command = [
@@ -290,7 +290,7 @@ def main() -> None:
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")
     recording = acts.add_parser("record")
-    recording.add_argument("name", choices=_UNITS, help="load to profile, after which the output file is named")
+    recording.add_argument("name", choices=_UNITS, help="load to profile; the output file gets its name")
     recording.add_argument(
         "--checkout", type=Path, default=REPOSITORY, help="checkout of Shoal whose server is profiled"
     )

@@ -130,7 +130,7 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real data set"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     options.add_argument("--acts", type=int, default=10_000, help="number of follows")
     options.add_argument("--runs", type=int, default=5, help="number of repetitions of the whole measurement")

@@ -158,7 +158,7 @@ def main() -> None:
         "--cold-members",
         type=int,
         default=0,
-        help="number of members of the generated network in which cold pages are read; 0: use the real data set",
+        help="number of members of the generated network in which cold pages are read; 0: use the network in --data",
     )
     options.add_argument(
         "--only",

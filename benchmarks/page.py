@@ -262,7 +262,7 @@ def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--long", type=Path, metavar="FILE", help="file with the output of a long benchmark run")
-    options.add_argument("--command", default="", help="command to show for the long benchmark run")
+    options.add_argument("--command", default="", help="command of the long benchmark run, shown with its figures")
     options.add_argument("--commit", default=commit(), help="the commit that was measured")
     options.add_argument("--day", default=today(), help="the day of the measured run")
     chosen = options.parse_args()

@@ -272,7 +272,7 @@ def main() -> None:
         smallest={"members": 500, "readers": 2, "rounds": 2, "cold": 1},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real data set"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     options.add_argument(
         "--cold", type=int, default=15, help="number of readers who read a page in a process that has just started"
@@ -281,7 +281,10 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument(
-        "--readers", type=int, default=20, help="number of readers with about 200 followees, and with 404"
+        "--readers",
+        type=int,
+        default=20,
+        help="number of readers in each of two groups, with about 200 and about 404 followees",
     )
     options.add_argument(
         "--rounds",

@@ -165,8 +165,12 @@ def main() -> None:
     )
     options.add_argument("--processes", type=int, default=4, help="number of processes that read the tag cloud")
     options.add_argument("--versions", type=int, default=60, help="number of versions of the tag cloud to write")
-    options.add_argument("--pause", type=float, default=1.0, help="minimum seconds between two new versions")
-    options.add_argument("--quiet", type=float, default=60.0, help="seconds of the measurement without new versions")
+    options.add_argument(
+        "--pause", type=float, default=1.0, help="minimum seconds between two versions of the tag cloud"
+    )
+    options.add_argument(
+        "--quiet", type=float, default=60.0, help="seconds of the measurement in which no version is written"
+    )
     chosen = options.parse_args()
     report = Report("tag_updates", chosen.size)
     report.add(BUSY_FIGURE, busy_share())

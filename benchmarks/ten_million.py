@@ -63,7 +63,7 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("the process of a measured network exited without an answer")
+            raise SystemExit("a process that runs a measured network exited without a result")
         return line
 
     def do(self, told: Told) -> Answer:

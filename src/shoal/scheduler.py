@@ -79,7 +79,7 @@ class Agenda(BackgroundWorker):
             try:
                 await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
-                _log.exception("reading the agenda failed")
+                _log.exception("reading the schedule failed")
             await asyncio.sleep(self._every)
 
     async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
@@ -94,7 +94,10 @@ class Agenda(BackgroundWorker):
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)
             _log.warning(
-                "processing due %s %d failed; it will be retried", type(node).__name__, ticket.id2, exc_info=error
+                "processing %s %d, which is due, failed; it will be retried",
+                type(node).__name__,
+                ticket.id2,
+                exc_info=error,
             )
             return False
         self._failed.reset(ticket.id2)

@@ -64,7 +64,7 @@ def recall(folder: Path) -> Demo | None:
     except msgspec.DecodeError as error:
         raise InvalidInput(f"cannot read {path}: create a new network with --fresh") from error
     if state.plan != _PLAN:
-        raise InvalidInput(f"{folder} is a demo of another version: create a new network with --fresh")
+        raise InvalidInput(f"{folder} has the demo of another version of Shoal: create a new network with --fresh")
     return state
 
 

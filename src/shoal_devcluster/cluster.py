@@ -117,7 +117,7 @@ class Ports:
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
             except msgspec.DecodeError as error:
-                raise InvalidInput(f"cannot read {self._path}: delete it to choose new ports") from error
+                raise InvalidInput(f"cannot read {self._path}: delete it, and the cluster gets new ports") from error
 
     def get(self, name: str) -> int:
         others = {port for other, port in self.known.items() if other != name}
@@ -143,7 +143,7 @@ def _check_reachable(folder: Path) -> None:
         return
     for path in (folder, *folder.parents):
         if not path.stat().st_mode & 0o001:
-            raise InvalidInput(f"other users, which run the engines, cannot access {path}: name another --folder")
+            raise InvalidInput(f"the users who run the database servers cannot access {path}: name another --folder")
 
 
 def _running_in(folder: Path) -> set[int]:
@@ -162,7 +162,7 @@ def _not_buried(pid: int) -> bool:
     """Return whether a killed process still exists. PostgreSQL cannot start again until it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # A child of this process does not count: it is reaped when this process polls it.
+        # Ignore children of this process, which remain zombies until `poll` reaps them.
         return int(fields[1]) != os.getpid()
     return False
 

@@ -93,7 +93,7 @@ class Evidence(NamedTuple):
         Raises `LookupError` if that scheme was not studied.
         """
         if self.mapping is None:
-            raise LookupError("the studied schemes do not include the mapping scheme")
+            raise LookupError("the measured schemes do not include the mapping scheme")
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:

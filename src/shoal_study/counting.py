@@ -72,7 +72,7 @@ class StudyOptions(NamedTuple):
         """Raise `InvalidInput` for options that contradict each other. The value of a single option is checked where it is read."""
         if self.grown <= self.servers:
             raise InvalidInput(
-                f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
+                f"--grown: must be more than --servers ({self.servers}) and at most {MOST_SERVERS}",
                 field="grown",
             )
 

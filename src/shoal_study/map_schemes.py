@@ -149,8 +149,8 @@ class Ranges:
         first, last = int(ranges.min()), int(ranges.max())
         if last >= MOST_RANGES:
             raise InvalidInput(
-                f"--range: must make at most {MOST_RANGES:,} ranges (got {self.size:,} members per range for more than "
-                f"{MOST_RANGES * self.size:,} names)",
+                f"--range: too small for more than {MOST_RANGES * self.size:,} names (got {self.size:,} members per range; "
+                f"at most {MOST_RANGES:,} ranges)",
                 field="range",
             )
         while last >= len(self._members):

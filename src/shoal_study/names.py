@@ -105,7 +105,7 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
     `InvalidInput` for a line that is not a name.
     """
     if b"\0" in raw:
-        raise InvalidInput(f"near name {first + 1:,}: zero bytes found; expected a text file of names")
+        raise InvalidInput(f"near name number {first + 1:,}: zero bytes found; expected a text file of names")
     if any(space in raw for space in (b"\r", b"\t", b" ")):
         raw = b"".join(line.strip() + b"\n" for line in raw.split(b"\n"))
     starts, lengths = _lines_of(raw)
@@ -113,7 +113,7 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
     starts, lengths = starts[chosen], lengths[chosen]
     if len(lengths) and lengths.max() > MOST_BYTES:
         at = first + int(lengths.argmax()) + 1
-        raise InvalidInput(f"name {at:,} has {lengths.max():,} bytes: a name has at most {MOST_BYTES:,}")
+        raise InvalidInput(f"name number {at:,} has {lengths.max():,} bytes: a name has at most {MOST_BYTES:,}")
     ordinals = np.arange(first, first + len(lengths), dtype=np.int64)
     short = lengths <= SHORT_BYTES
     for some in (short, ~short):

@@ -128,13 +128,13 @@ class Study:
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
             if tuple(map(int, levels)) != place(name.decode()):
-                raise AssertionError("the study and the server compute different MD5 buckets for a name")
+                raise AssertionError("`shoal placement study` and the server compute different MD5 buckets for a name")
         self._checked += few.size
 
     def result(self, source: str) -> StudyResult:
         """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
         if not self.names:
-            raise InvalidInput("no names to study")
+            raise InvalidInput("no names found")
         figures = {key: count.figures() for key, count in self._levels.items()}
         cooled = list(self._cooled())
         mapping = self._mapping(cooled)

@@ -65,7 +65,7 @@ def test_demo_folder_made_by_another_shoal_version_is_refused(tmp_path: Path) ->
     memory = '{"seed": 1, "members": 10, "days": 1, "now_ms": 1790000000000, "done": true}'
     done = demo(laid_out(tmp_path / "demo", memory), "--no-serve")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "is a demo of another version: create a new network with --fresh" in done.stderr
+    assert "has the demo of another version of Shoal: create a new network with --fresh" in done.stderr
 
 
 def test_demo_with_fresh_option_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:

@@ -131,13 +131,13 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
         (
             ("study", "--servers", "30", "--grown", "30", "--generated", "5"),
             1,
-            "must be more than the 30 servers before",
+            "must be more than --servers (30)",
         ),
         (("study", "--zipf", "9"), 2, "--zipf"),
         (("study", "--range", "0"), 2, "--range"),
         (("study", "--generated", "1100000", "--only", "mapping", "--range", "1"), 1, "at most 1,048,576 ranges"),
         (("study", "sqlite:///nowhere.db"), 1, "no store at"),
-        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or none"),
+        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or omit --weight"),
         (("show",), 2, "NAME"),
         (("no such name",), 1, "a user name must have 1 to 30"),
     ],
@@ -155,7 +155,7 @@ def test_placement_study_of_file_without_names_is_refused(tmp_path: Path) -> Non
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))
-    assert (done.exit_code, done.stderr) == (1, "shoal: no names to study\n")
+    assert (done.exit_code, done.stderr) == (1, "shoal: no names found\n")
 
 
 def without_xxhash(*arguments: str) -> str:

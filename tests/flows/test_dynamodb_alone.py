@@ -137,7 +137,7 @@ async def test_home_page_reads_timeline_again_if_high_fan_out_marks_were_read_mu
         (
             "dynamodb://shoal?region=local",
             "dynamodb://timelines?region=local&spread=8",
-            "timelines: the option spread is only for the table of the store: remove it",
+            "timelines: the URL option spread is only for the table of the store: remove it",
         ),
         (
             "dynamodb://shoal?region=local",

@@ -410,5 +410,5 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
             assert len(versions._pending_shards) == 45
             warnings = [record for record in caplog.records if record.levelname == "WARNING"]
             assert [record.getMessage() for record in warnings] == [
-                "the version tokens are unreachable: changes are reported after reconnecting"
+                "Redis is unreachable: this process will replace the version tokens of changed objects after reconnecting"
             ]

@@ -151,7 +151,7 @@ def test_cluster_ports_are_stable_and_damaged_file_is_refused(folder: Path) -> N
     again = Ports(folder)
     assert [again.get(name) for name in ("one", "two")] == ports
     (folder / "cluster.json").write_text("[")
-    with pytest.raises(InvalidInput, match="to choose new ports"):
+    with pytest.raises(InvalidInput, match="gets new ports"):
         Ports(folder)
 
 

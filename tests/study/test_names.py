@@ -78,7 +78,7 @@ def test_placement_study_name_batches_separate_long_names_from_single_block_name
 
 @pytest.mark.parametrize(
     ("lines", "words"),
-    [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
+    [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name number 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
 )
 def test_placement_study_name_line_too_long_or_with_zero_byte_is_refused(lines: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

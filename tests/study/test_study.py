@@ -276,7 +276,7 @@ def test_placement_study_memory_is_independent_of_name_count() -> None:
 
 
 def test_placement_study_growth_to_fewer_servers_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="more than the 20 servers before"):
+    with pytest.raises(InvalidInput, match=r"more than --servers \(20\)"):
         Study(StudyOptions(servers=20, grown=20))
 
 

@@ -106,7 +106,7 @@ def test_placement_study_mapping_ranges_beyond_limit_are_refused(monkeypatch: py
     found = Ranges(7)
     found.add(np.arange(700), None)
     with pytest.raises(
-        InvalidInput, match=r"--range: must make at most 100 ranges \(got 7 members per range for more than 700"
+        InvalidInput, match=r"--range: too small for more than 700 names \(got 7 members per range; at most 100 ranges"
     ):
         found.add(np.array([700]), None)
 

@@ -397,7 +397,10 @@ async def test_dynamodb_timelines_in_table_of_the_graph_are_refused() -> None:
     [
         ("dynamodb://", "expected dynamodb://table"),
         ("dynamodb://table?regions=x", "expected dynamodb://table"),
-        ("dynamodb://table?region=local&spread=8", "the option spread is only for the table of the store: remove it"),
+        (
+            "dynamodb://table?region=local&spread=8",
+            "the URL option spread is only for the table of the store: remove it",
+        ),
     ],
 )
 @in_loop

@@ -64,7 +64,7 @@ async def claimed(store: Store) -> list[Job]:
         jobs.update({(job.store, job.seq): job for job in page})
         if not page:
             if loop.time() > deadline:
-                raise Unavailable("some events are leased by a worker: stop it first")
+                raise Unavailable("a worker has claimed events of this store: stop it first")
             await asyncio.sleep(_POLL_SECONDS)
     return [jobs[at] for at in sorted(jobs)]
 

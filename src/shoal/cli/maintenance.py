@@ -148,7 +148,7 @@ def move(settings: Settings, source: str | None, target: str) -> None:
         tags = asyncio.run(_count_tags(there, progress))
     for line in describe_move(moved):
         click.echo(line)
-    click.echo(f"{tags:,} tags counted in the target")
+    click.echo(f"{tags:,} tags counted in the target store")
     click.echo(f"moved to {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to this value")
     click.echo(f"media files were not moved: set `media` to {shown_url(media_url(here))}")
 

@@ -93,7 +93,7 @@ def email(settings: Settings, /, address: str) -> None:
     type=click.Choice([severity.value for severity in IpSeverity]),
     default=IpSeverity.NO_ACCESS.value,
     show_default=True,
-    help="Access that the block refuses.",
+    help="What to refuse: sign-up without approval, any sign-up, or all access.",
 )
 @click.option("--comment", default="", help="Reason, shown to moderators.")
 @click.option(

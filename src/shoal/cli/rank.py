@@ -129,7 +129,7 @@ def rank() -> None:
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Rank posts of this number of past days, for members who were active in these days.",
+    help="Past days whose posts are ranked, for members who were active in these days.",
 )
 @click.option(
     "--members",

@@ -470,7 +470,7 @@ class TokenUses:
         try:
             await self._store(token, use)
         except Exception as error:  # noqa: BLE001 (a token revoked concurrently, or an unavailable store)
-            _log.debug("recording the use of a token failed: %s", error)
+            _log.debug("recording that an access token was used failed: %s", error)
 
     async def _store(self, token: Token, use: TokenUse) -> None:
         graph, owner = self.writes.graph, token.member_id or token.app_id

@@ -168,7 +168,7 @@ def _checked_rules(rule_ids: Sequence[str], rules: Collection[str]) -> tuple[str
 async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids: Sequence[int]) -> tuple[int, ...]:
     requested = tuple(dict.fromkeys(post_ids))
     if len(requested) > MAX_POSTS:
-        raise InvalidInput(f"a report is about at most {MAX_POSTS} posts", field="status_ids")
+        raise InvalidInput(f"a report may include at most {MAX_POSTS} posts", field="status_ids")
     if not requested:
         return ()
     nodes = await graph.obj_get(requested)

@@ -85,7 +85,7 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
         if known is not None:
             return known
         if len(featured) >= writes.limits.featured_tags:
-            raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
+            raise InvalidInput(f"at most {writes.limits.featured_tags} tags can be featured", field="name")
         batch = Batch(shard_of(member_id))
         claim(batch)
         batch.assoc_add(member_id, FEATURES_TAG, tag_id(tag), writes.new_id(batch.shard), tag.encode())

@@ -57,7 +57,7 @@ class Histories:
         if before:
             _last_takeover = perf_counter()
             _log.warning(
-                "%s: another server has taken over (history %d follows %d); if replication was asynchronous, the last "
+                "%s: another server has taken over (PostgreSQL timeline %d follows %d); if replication was asynchronous, the last "
                 "writes may be lost: run shoal check --repair",
                 address,
                 history,

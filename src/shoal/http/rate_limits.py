@@ -103,7 +103,9 @@ def rules(settings: Settings) -> Mapping[str, RateRule]:
     """Return `DEFAULTS` with the changes in the settings. Raises `SettingsError` for an unknown class or an invalid rule."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
-        raise SettingsError(f"settings: limits: unknown class {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}")
+        raise SettingsError(
+            f"settings: limits: unknown class of requests {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}"
+        )
     chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
     return chosen if settings.rate_limits else OFF
 

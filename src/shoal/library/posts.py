@@ -347,7 +347,7 @@ class Reacts(SeesReactions, Acting):
         await reactions.unmark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def react(self, post: AnyPost, emoji: str) -> None:
-        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many of them."""
+        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many reactions."""
         await reactions.react(self._writes, self.id, post_id(post), emoji)
 
     async def unreact(self, post: AnyPost, emoji: str) -> None:

@@ -250,7 +250,9 @@ class SharedNetwork:
     def __init__(self, settings: Settings, root: Callable[[Network], Any], **waits: float) -> None:
         path = calls_path(settings)
         if path is None:
-            raise InvalidInput("a shared network requires a store in one SQLite file, such as sqlite:///shoal.db")
+            raise InvalidInput(
+                "a network that several processes open requires a store in one SQLite file, such as sqlite:///shoal.db"
+            )
         kinds = kinds_of(root(ELSEWHERE))
         nouns = surface(kinds)
         values = Values(nouns, self._handle)

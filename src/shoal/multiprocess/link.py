@@ -188,7 +188,7 @@ class Link:
         """
         data = memoryview(frame(message, self.most, attached=descriptor >= 0))
         if len(self._queue) >= _MOST_QUEUED:
-            raise Unavailable("the other process does not read its messages")
+            raise Unavailable("too many messages to the other process are queued, because it does not read them")
         sent = 0
         if self.open and not self._queue:
             sent = self._write(data, descriptor)

@@ -148,7 +148,7 @@ class ServedCall:
 
 
 def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
-    raise InvalidInput("this process does not support requests with a stream of responses")
+    raise InvalidInput("this process does not support requests with streamed responses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,5 +87,5 @@ class Relay:
                 self._outage.warning("events stay pending in the store: %s", error)
                 await set_within(self._end, _AWAY_SECONDS)
             except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
-                _log.exception("relaying the outbox failed")
+                _log.exception("publishing events of the outbox failed")
                 await set_within(self._end, _AWAY_SECONDS)

@@ -165,5 +165,5 @@ def decode(message: bytes) -> AnyUpdate | None:
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:
-        _log.warning("skipped an update of an unknown kind")
+        _log.warning("skipped a live update of an unknown kind; a newer Shoal may have sent it")
         return None

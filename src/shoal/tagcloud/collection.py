@@ -295,7 +295,11 @@ class Collector:
             # A newer version of Shoal has most likely written the increment. It stays in the transport until a collector that can
             # read it merges it.
             if parcel.id not in self._unreadable:
-                _log.error("unreadable increment of %d bytes: %s", len(parcel.body), error)
+                _log.error(
+                    "cannot read an increment of tag counts (%d bytes), so it stays pending: %s",
+                    len(parcel.body),
+                    error,
+                )
             self._unreadable[parcel.id] = parcel
             return None
 

@@ -249,7 +249,9 @@ class RabbitTransport:
 
     async def send(self, id_: bytes, body: bytes) -> None:
         if len(body) > MOST_BYTES:
-            raise TooLarge(f"an increment has at most {MOST_BYTES} bytes (got {len(body)})", field="increment")
+            raise TooLarge(
+                f"an increment of tag counts has at most {MOST_BYTES} bytes (got {len(body)})", field="increment"
+            )
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
@@ -378,7 +380,7 @@ class RabbitTransport:
         }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
-            _log.warning("increments in %s are not consumed: reconnecting this collector", ", ".join(still))
+            _log.warning("no collector of the tag cloud reads the queues %s: reconnecting this one", ", ".join(still))
             self._stuck_since = {}
         return bool(still)
 

@@ -45,7 +45,7 @@ class VersionUpdates:
         self.arrival.set()
 
     def newest(self) -> VersionUpdate | None:
-        """Return the newest version update; None if updates may be missed, so that the store must be polled."""
+        """Return the newest version update; None if updates may have been lost, so that the caller must poll the store."""
         return None if self._polling or not self._is_connected() else self._newest
 
     def _is_connected(self) -> bool:

@@ -95,7 +95,7 @@ class _Table(Service):
         except ClientError as error:
             if _code(error) != "ResourceNotFoundException":
                 raise
-            raise _Missing(f"the table {self.table} does not exist: restart to create it") from error
+            raise _Missing(f"the table {self.table} does not exist: restart Shoal to create it") from error
 
 
 def _code(error: ClientError) -> str:
@@ -205,7 +205,7 @@ class DynamoTimelines:
         """
         location = parse(url)
         if "spread=" in url:
-            raise InvalidInput("the option spread is only for the table of the store: remove it")
+            raise InvalidInput("the URL option spread is only for the table of the store: remove it")
         service = await _Table.connect(location, patience=patience)
         try:
             await _prepare(service)

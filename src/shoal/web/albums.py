@@ -226,7 +226,7 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
         return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
         raise InvalidInput(
-            "do: must be keep, delete, or earlier, later, first or out with a photo id (out:5)", field="do"
+            "do: must be keep or delete, or a photo id after earlier, later, first or out, as in out:5", field="do"
         )
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
@@ -245,7 +245,7 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
         raise InvalidInput(
-            "do: must be keep, delete, or earlier, later, first or out with a photo id (out:5)", field="do"
+            "do: must be keep or delete, or a photo id after earlier, later, first or out, as in out:5", field="do"
         )
     rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)
@@ -337,7 +337,7 @@ async def _put_or_take(
     elif verb == "take" and album_id.isdecimal():
         await albums.take_out(writes, member_id, int(album_id), media)
     else:
-        raise InvalidInput("do: must be new, or put or take with an album id (put:5)", field="do")
+        raise InvalidInput("do: must be new, or an album id after put or take, as in put:5", field="do")
 
 
 ROUTES = (

@@ -106,7 +106,7 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
     try:
         await _perform(replace(ctx, viewer=member), member, action)
     except ShoalError as error:
-        _LOG.debug("the pending action %s was refused: %s", action.do, error)
+        _LOG.debug("the action %s, which waited for a login, was refused: %s", action.do, error)
         if action.do == "comment":
             return address("", "/compose", reply_to=action.id, text=action.text)
     return ""

@@ -198,7 +198,7 @@ def test_rate_limits_setting_with_invalid_limit_raises_settings_error(given: str
 
 
 def test_rate_limits_setting_with_unknown_request_class_raises_settings_error() -> None:
-    with pytest.raises(SettingsError, match=r"limits: unknown class 'apis'; choose one of api, media"):
+    with pytest.raises(SettingsError, match=r"limits: unknown class of requests 'apis'; choose one of api, media"):
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
         build(limits="often")

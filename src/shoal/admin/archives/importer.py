@@ -62,14 +62,14 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return the number of parts in which a post with `photos` photos is stored."""
+        """Return into how many posts a post with `photos` photos is split: the post itself, and comments with further photos."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position`. `parts` counts the post and its comments."""
+        """Return the id of photo `number` of the post at `position` in the plan. `parts` is the result of `parts()` for it."""
         return self._ids[self._first[position] + parts + number]
 
 

@@ -102,7 +102,7 @@ class PostsRead(msgspec.Struct, frozen=True, tag=True):
 
 
 class Planned(msgspec.Struct, frozen=True, tag=True):
-    """The plan of the archive has been saved; this is its report."""
+    """The message that the archive was read and the plan of its import saved."""
 
     report: ArchiveReport
 

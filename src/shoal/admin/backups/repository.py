@@ -288,7 +288,7 @@ class BackupRepository:
         for part in manifest.parts:
             if sizes.get(f"{name}/{part.key}") != part.size:
                 raise BackupDamaged(
-                    f"{name}/{part.key} was deleted or changed while the backup was written: run it again"
+                    f"{name}/{part.key} was deleted or changed while the backup was written: run the backup again"
                 )
 
     async def abandon(self, name: str) -> None:

@@ -53,7 +53,7 @@ async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) ->
                 "or use an empty store"
             )
         if sources.bulk is False:
-            raise InvalidInput("this import began in bulk: resume it in bulk")
+            raise InvalidInput("this import began in bulk: omit --one-by-one to resume it")
         summary.way = f"{IN_BULK}, resumed"
         return store
     against = await _against(network, sources)

@@ -196,7 +196,7 @@ def check_picked(picked: tuple[str, ...]) -> None:
     if len(picked) > MOST_PICKED:
         raise InvalidInput(f"tags: at most {MOST_PICKED} tags", field="tags")
     if len(encode_feedback(Feedback(picked=picked))) > _MOST_PICKED_BYTES:
-        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
+        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes for all tags together", field="tags")
 
 
 def fitting(feedback: Feedback) -> Feedback:

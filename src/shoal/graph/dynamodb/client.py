@@ -65,7 +65,7 @@ def parse(url: str) -> TableLocation:
         raise InvalidInput("expected dynamodb://table?region=...&endpoint=...&spread=...&cafile=...")
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
-        raise InvalidInput(f"spread must be a number from 1 to {_LARGEST_SPREAD}")
+        raise InvalidInput(f"the URL option spread must be a number from 1 to {_LARGEST_SPREAD}")
     # Use `netloc` below: `hostname` is in lower case, but table names are case-sensitive.
     cafile = options.get("cafile")
     if cafile is not None:

@@ -151,7 +151,9 @@ async def _layout(service: Service, spread: int) -> int:
     if begun < LAYOUT_VERSION and version <= LAYOUT_VERSION:
         await upgrade(service, typed(item, "spread"), begun)
     elif oldest > LAYOUT_VERSION:
-        raise Unavailable(f"the table {service.table} has another layout version; this Shoal requires {LAYOUT_VERSION}")
+        raise Unavailable(
+            f"a newer Shoal has written the table {service.table}: this Shoal reads layout versions up to {LAYOUT_VERSION}"
+        )
     stored: int = typed(item, "spread")
     return stored
 

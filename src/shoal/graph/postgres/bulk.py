@@ -150,14 +150,14 @@ async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
             owned, moving = await connection.fetchrow(_ALLOWED, owned_by)
             if moving or not owned:
                 raise Unavailable(
-                    "data sources are being moved or other processes have the store open: import when that is done"
+                    "data sources are being moved (wait for the end) or other processes have the store open (stop them)"
                 )
             await _copy(connection, part)
 
     try:
         await pool.use(write, patience=LONG_PATIENCE)
     except asyncpg.UniqueViolationError as error:
-        raise Occupied("the row already exists") from error
+        raise Occupied("the store already has a row of the import") from error
 
 
 async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:

@@ -295,7 +295,9 @@ class RedisVersionTokens:
             else:
                 self._pending_shards[shard_of(id_)] = change.token
         if self._reporting is None:
-            _log.warning("the version tokens are unreachable: changes are reported after reconnecting")
+            _log.warning(
+                "Redis is unreachable: this process will replace the version tokens of changed objects after reconnecting"
+            )
             self._reporting = asyncio.ensure_future(self._retry())
 
     async def _retry(self) -> None:
@@ -304,7 +306,7 @@ class RedisVersionTokens:
             with contextlib.suppress(Unavailable):
                 await self._report_pending()
         self._reporting = None
-        _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
+        _log.info("Redis is reachable again: the version tokens of all changed objects are replaced")
 
     async def _report_pending(self) -> None:
         """Report to each reachable server the changes that could not be reported earlier.

@@ -98,7 +98,7 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
         _links(write, part.links)
         write.executemany(sql.NEW_COUNT, part.counts.tolist())
     except sqlite3.IntegrityError as error:
-        raise Occupied("the row already exists") from error
+        raise Occupied("the store already has a row of the import") from error
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:

@@ -117,7 +117,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if the tag is missing."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfTag):
-            raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
+            raise InvalidInput(f"{key}: the id of a tag is missing: {key}[id]", field=key)
         if subject.id.isascii() and subject.id.isdecimal():
             return -min(int(subject.id), _MAX_ID)
         return tag_id(check_tag(subject.id))
@@ -126,10 +126,10 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         """Raise `InvalidInput` unless the request names a server other than this one."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfServer):
-            raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
+            raise InvalidInput(f"{key}: the domain of a server is missing: {key}[domain]", field=key)
         if subject.domain.lower() == app_context.at.netloc.lower():
             raise InvalidInput(
-                f"{key}: must be the domain of another server; all keys without instance_ are about this one", field=key
+                f"{key}: must be the domain of another server; for this server, use keys without instance_", field=key
             )
 
 
@@ -395,7 +395,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     """Return how many of the members who joined in a day or month posted in that period, and in each later period."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
-        raise InvalidInput(f"end_at: a period by day has at most {_COHORT_DAYS} days", field="end_at")
+        raise InvalidInput(f"end_at: with frequency=day, a period has at most {_COHORT_DAYS} days", field="end_at")
     if params.frequency == "month":
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
@@ -426,7 +426,7 @@ async def _known(app_context: AppContext, period: Period) -> Figures:
     figures = await app_context.ledger.figures()
     if not figures.knows(period):
         since = _EPOCH + timedelta(days=figures.since)
-        raise InvalidInput(f"start_at: statistics begin at {since.isoformat()}", field="start_at")
+        raise InvalidInput(f"start_at: must not be before {since.isoformat()}, when statistics begin", field="start_at")
     return figures
 
 
