@@ -52,7 +52,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """A runner of background tasks that no response waits for. No startup call is needed."""
+    """A runner of tasks that may continue after the response is sent. No startup call is needed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -289,10 +289,10 @@ Claim = Callable[[Batch], None]
 async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
-    """Call `attempt`, which counts objects and commits a batch marked by its argument, until there is no conflict.
+    """Call `attempt`, which counts objects and commits a batch that adds one, until there is no conflict. Return its result.
 
-    Returns its result. `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is
-    true, also raises `NotFound` for a pending member and `Gone` for a suspended member.
+    `attempt` must read all data again each time, and pass its batch to its argument (see `Claim`). Raises `NotFound` for an
+    unknown member. If `active` is true, also raises `NotFound` for a pending member and `Gone` for a suspended member.
     """
     graph = writes.graph
 

@@ -79,7 +79,10 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return the version tokens of this follower list and of all follower lists, joined; None while either is being changed."""
+        """Return the version of the follower list of `source`; None while it is being changed.
+
+        The version joins the token of this list with the token of `EVERYBODY`, which is replaced when any list may have changed.
+        """
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -186,7 +189,7 @@ class PackedFollowers:
             follower_set = await self._read_follower_set(source)
         if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
             return follower_set
-        # Record that the source is high-fan-out before any entry is skipped, so that every reader of a skipped entry pulls it.
+        # Mark the source as high-fan-out before any entry is not pushed, so that readers pull every such entry.
         await self.high_fan_out_sources.add(source)
         self.follower_set_cache.forget(source)
         return None

@@ -168,7 +168,8 @@ class AssocOp(NamedTuple):
     Of two operations on one association, the later one wins; if the times are equal, the one with the greater data wins.
 
     - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored.
-    - `silent`: a deletion that no member requested, such as a repair. The history of the association does not include it.
+    - `silent`: a deletion that no member requested, such as a repair. A type of `WITH_HISTORY` (see
+      `schema`) does not record it in its history.
     - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
     """
 
