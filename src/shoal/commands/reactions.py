@@ -341,7 +341,7 @@ async def _without_unused(
 ) -> dict[Key, int]:
     """Delete the emoji of the post that have no reactions, which frees their keys; return the keys of `taken` that remain.
 
-    Raises `InvalidInput` if there are none. An emoji that was just added does not count as unused.
+    Raises `InvalidInput` if every emoji has reactions or was just added.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
     # Keep new emoji: the reaction for which one was added may not be committed yet.

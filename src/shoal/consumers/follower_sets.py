@@ -71,8 +71,8 @@ class ListedFollowers:
         slots = self._timelines.slots([follower.id2 for follower in listed])
         await act(slots)
         if more:
-            # Follows within one millisecond have one position and may be on both pages. These few followers are processed twice,
-            # which is harmless.
+            # Follows within one millisecond have the same position, so some may be on this page and on the next. These few
+            # followers are processed twice, which is harmless.
             return listed[-1].time >> _SEQUENCE_BITS
         if version is not None:
             self._known.put(source, (version, slots), len(slots) + 50)

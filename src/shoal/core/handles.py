@@ -68,7 +68,7 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The user name that this account's owner may have in Shoal: the account name, without `.bsky.social`."""
+        """The user name under which to look for the account's owner in Shoal: the account name, without `.bsky.social`."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 

@@ -235,10 +235,10 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail the batch with `Missing` if this object does not exist. The check is made only in the store of the batch.
+        """Fail the batch with `Missing` if this object does not exist in the store of the batch.
 
-        If the object belongs to another store and does not exist there, that store does not write the inverses of this batch at
-        the object. They stay pending until a worker finds that the object was deleted.
+        An object of another store is not checked. If it does not exist, that store refuses the batch's inverses at the object,
+        which stay pending until a worker finds that the object was deleted.
         """
         self.expects.append(id_)
 

@@ -39,7 +39,7 @@ FOLLOWED_STRENGTH = 2.0
 
 
 class Interests(NamedTuple):
-    """A member's follows and followers, and their affinities to tags and authors, derived from their actions."""
+    """A member's follows, followers, and affinities to tags and authors, derived from the member's actions."""
 
     followees: tuple[int, ...]
     """Ids of the followed members, newest follow first; at most 5,000."""

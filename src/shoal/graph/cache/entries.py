@@ -143,9 +143,9 @@ class KnownLinks(NamedTuple):
         return len(self.entries)
 
     def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
-        """Return a copy to which the entries `found` were added, with None for each other id in `asked`.
+        """Return a copy with the entries `found` added, and with None for each other id in `asked`.
 
-        If `MOST_LINKS` entries are cached already, the copy has only the added ones.
+        If there are `MOST_LINKS` entries already, the copy has only the added ones.
         """
         known = self.entries if len(self.entries) < MOST_LINKS else {}
         return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})

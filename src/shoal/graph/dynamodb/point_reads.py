@@ -73,7 +73,7 @@ class PointReads:
         return future
 
     def _pass(self) -> None:
-        """Send the requests that wait for more reads if no read has joined them lately, or else in a later event loop iteration."""
+        """Send the waiting requests if no read has joined them lately; otherwise try again in the next event loop iteration."""
         self._quiet += 1
         self._iterations += 1
         if self._quiet <= _QUIET_ITERATIONS and self._iterations < _MOST_ITERATIONS:
