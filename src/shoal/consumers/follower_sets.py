@@ -189,7 +189,8 @@ class PackedFollowers:
             follower_set = await self._read_follower_set(source)
         if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
             return follower_set
-        # Mark the source as high-fan-out before any entry is not pushed, so that readers pull every such entry.
+        # Mark the source as high-fan-out before its entries are no longer pushed, so that readers pull every entry that was not
+        # pushed.
         await self.high_fan_out_sources.add(source)
         self.follower_set_cache.forget(source)
         return None

@@ -97,7 +97,7 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    # Store only the numbers of `liked_tags`, in the order of `interests.tags`, which is stored with the tag names.
+    # Store only the numbers of `liked_tags`, in the order of `interests.tags`: the names of the tags are stored there.
     liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
     *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)

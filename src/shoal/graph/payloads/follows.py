@@ -100,7 +100,7 @@ def moments_of(data: bytes) -> frozenset[int]:
 def moments_until(time: int, data: bytes) -> frozenset[int]:
     """Decode the begin times and, as negative numbers, the end times of a follow from the time and data of its tombstone.
 
-    Earlier versions wrote tombstones without data: then the result has only the end `time`.
+    Earlier versions wrote tombstones without data: then the result has only `time`, as an end.
     """
     return moments_of(data) if data else frozenset((-time,))
 
