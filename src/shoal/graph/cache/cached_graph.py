@@ -482,8 +482,8 @@ class CachedGraph:
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if (read := current_read_set()) is not None:
             await self._note(read, id1s, (atype,))
-        # Do not use the cache if the store is remote (`_head`): reading the tokens of many lists would cost as much as reading
-        # the lists.
+        # Do not use the cache if `_head` is set, because other processes write to the store then: reading the tokens of many lists
+        # would cost as much as reading the lists.
         if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
             return await self._store.assoc_ranges(id1s, atype, at)
         ticket = await self._guard.enter(id1s)
