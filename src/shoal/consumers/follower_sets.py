@@ -208,7 +208,7 @@ class PackedFollowers:
             if len(page) < self._read:
                 break
             before = page[-1].time
-            # Yield to other tasks only between pages: each yield delays the job by all requests that are ready to run.
+            # Yield to other tasks only between pages: at each yield, the job waits until all requests that are ready have run.
             await asyncio.sleep(0)
         if len(follower_set) > self.high_fan_out_sources.threshold:
             return None

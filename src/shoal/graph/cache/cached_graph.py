@@ -158,7 +158,7 @@ class CachedGraph:
         log: ChangeLog | None = None,
     ) -> None:
         self._store = store
-        # These results are never cached, because no change invalidates them. Responses that are computed from them are not cached
+        # These results are never cached, because the cache cannot tell when they change. Responses that are computed from them are not cached
         # either.
         self.assoc_ranks = untracked(store.assoc_ranks)
         self.assoc_ended = untracked(store.assoc_ended)
