@@ -158,8 +158,8 @@ class CachedGraph:
         log: ChangeLog | None = None,
     ) -> None:
         self._store = store
-        # These results are never cached, because the cache cannot tell when they change. Responses that are computed from them are not cached
-        # either.
+        # These results are never cached, because the cache cannot tell when they change. Responses that are computed from them are
+        # not cached either.
         self.assoc_ranks = untracked(store.assoc_ranks)
         self.assoc_ended = untracked(store.assoc_ended)
         self.assoc_ended_range = untracked(store.assoc_ended_range)
