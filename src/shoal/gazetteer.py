@@ -282,7 +282,7 @@ class Gazetteer:
         return all(any(one.startswith(part) for one in known) if partly else part in known for part in rest)
 
     def _refuse(self, name: str, language: str, field: str, *, countries: bool) -> NoReturn:
-        """Raise an error that suggests similar town names. Only names with the longest common beginning are compared."""
+        """Raise an error that suggests similar town names. It compares only the names that share the longest prefix with `name`."""
         rows: list[int] = []
         prefix = name
         while len(prefix) > 1 and not rows:
@@ -304,7 +304,7 @@ class Named(NamedTuple):
 
 
 class _Names:
-    """An index of town names: a sorted text of all folded names, and columns with the position and the town of each name."""
+    """An index of town names: one text with all folded names in order, and columns with each name's end in it and its town."""
 
     def __init__(self, names: Iterable[tuple[str, int, bool]]) -> None:
         keys: list[bytes] = []

@@ -52,7 +52,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """A runner of background tasks that no response waits for. No startup call is needed."""
+    """A runner of tasks that may continue after the response is sent. No startup call is needed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -289,17 +289,18 @@ Claim = Callable[[Batch], None]
 async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
-    """Call `attempt`, which counts objects and commits a batch marked by its argument, until there is no conflict.
+    """Call `attempt`, which counts objects and commits a batch that relies on the count, until there is no conflict.
 
-    Returns its result. `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is
-    true, also raises `NotFound` for a pending member and `Gone` for a suspended member.
+    Returns its result. `attempt` must read all data again each time, and call its argument with the batch (see `Claim`). Raises
+    `NotFound` for an unknown member. If `active` is true, also raises `NotFound` for a pending member and `Gone` for a suspended
+    member.
     """
     graph = writes.graph
 
     async def once() -> T:
         member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
-        # Read the version before `attempt` counts the objects. Both must be read again, not taken from this request's earlier
-        # reads, because another process may have added objects since.
+        # Read the version of `holder` before `attempt` counts the objects. Neither may come from an earlier read of this request,
+        # because another process may have added objects since.
         with another_request():
             found = await graph.obj_get((member.login_id,))
             holder: Node = found.get(member.login_id, member)

@@ -369,9 +369,10 @@ def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _M
     """Return the login with another email address. `now` is a new id, which contains the current time.
 
     A change that the member confirms by a mailed link (`proof`) can be undone for a while. Three kinds of changes cannot be
-    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. They void the undo links
-    created since the restored address was in use. Earlier undo links stay valid, so a thief who switches between several
-    addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too often.
+    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. The first two void the
+    undo links created since the address was last replaced; a change by an operator voids all. Earlier undo links stay valid, so
+    a thief who switches between several addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too
+    often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):
@@ -418,7 +419,8 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
 async def end(writes: Writes, proof: EmailToken) -> None:
     """Delete an expired email token.
 
-    The address that an undo link would restore becomes free. A member who has never confirmed their address is deleted.
+    If it is an undo token, the address that it would restore becomes free. If it is a confirmation token of a member who is still
+    unconfirmed, the member is deleted.
     """
     if proof.kind is MailKind.UNDO:
         await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)

@@ -230,9 +230,9 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """End the hold of a new member on an invitation.
+    """End the reservation (hold) of an invitation's use for a new member.
 
-    It counts as a use if the member was created (`came`), and is discarded otherwise.
+    The hold counts as a use if the member was created (`came`), and is discarded otherwise.
     """
 
     async def read() -> Invitation:

@@ -174,13 +174,13 @@ def check_may_act(actor: Member, target: Member) -> None:
 
 
 async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: Any) -> Member:
-    """Apply changes to the current state of a member. Nothing is stored if they make no difference."""
+    """Change fields of a member, and record `verb` in the audit log. Nothing is stored if no field changes."""
 
     async def attempt() -> Member:
         before = await get_object(writes.graph, Member, member_id)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
-            # The member is hidden already. With a suspension, also prevent them from canceling the deletion or confirming the
+            # The member is hidden already. A suspension also prevents them from canceling the deletion or confirming the
             # address.
             after = replace(after, disabled=True)
         if after == before:

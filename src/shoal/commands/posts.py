@@ -345,7 +345,7 @@ async def update(
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
-    """Add to the batch: the edited post, its changed lists and map cells, and its changed tags."""
+    """Add the edited post to the batch, and update its tags, map cells and lists, and the counts of its tags."""
     batch.obj_set(edited)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:

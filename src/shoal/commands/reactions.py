@@ -245,7 +245,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
 async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
-    # The emoji position may have been deleted as unused while the member was reacting with it.
+    # Leave out emoji that were deleted as unused while the member was reacting with them.
     chosen = [position for position in before if position in there]
     if any(position.emoji == emoji for position in chosen):
         return
@@ -256,8 +256,8 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
-    # An emoji position has no reference to its post. The id of the post is stored as data, so that the consumer that writes the
-    # inverse can check whether the post still exists.
+    # An `EmojiPosition` does not refer to its post. So store the post's id as data: the consumer that writes the inverse needs it
+    # to check whether the post still exists.
     batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -313,8 +313,8 @@ async def _position_of(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
 async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     shard = shard_of(post.id)
     keys = [emoji_position_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
-    # Read the keys before the positions. If a position is created between the two reads, either its emoji is found below, or its
-    # key is taken and the commit conflicts.
+    # Read the keys before the emoji. If another request adds an emoji between the two reads, either it is the same emoji and is
+    # found below, or this request chooses the same key and its commit conflicts.
     taken = await writes.graph.key_get(keys)
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     for position in there:
@@ -324,8 +324,8 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
-    # Take the first free emoji key of the post. Of two concurrent attempts, the second conflicts, and its retry finds the
-    # position that the first created.
+    # Take the first free emoji key of the post. Of two concurrent attempts, the second conflicts, and its retry finds the emoji
+    # that the first added.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
@@ -339,12 +339,12 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """Delete emoji positions of the post without reactions, to free their keys; return the keys of `taken` that remain.
+    """Delete the emoji of the post that have no reactions, which frees their keys; return the keys of `taken` that remain.
 
-    Raises `InvalidInput` if every position has reactions.
+    Raises `InvalidInput` if every emoji has reactions or was just added.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # Keep new emoji positions: the reaction for which one was created may not be committed yet.
+    # Keep new emoji: the reaction for which one was added may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
     unused = {
         position.id for position in there if position.id not in counts and milliseconds_of(position.id) <= made_before

@@ -157,7 +157,7 @@ async def _begin_follow(
 ) -> None:
     """Create a follow or follow request, or change its options.
 
-    If only the options change, the follow keeps its position in lists: its time is at most raised slightly.
+    If only the options change, the follow keeps its position in lists: its time stays equal or increases slightly.
     """
     batch = Batch(shard_of(member_id))
     if claim is not None:

@@ -179,7 +179,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
-        # All choices of a vote have the same time, and a page may end in the middle of them: read this time again.
+        # All choices of a vote have the same time, and a page may end in the middle of them: begin the next page at this time.
         at = at.past(page[-1].time - 1)
 
 

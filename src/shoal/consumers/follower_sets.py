@@ -71,15 +71,18 @@ class ListedFollowers:
         slots = self._timelines.slots([follower.id2 for follower in listed])
         await act(slots)
         if more:
-            # Follows within one millisecond have one position and may be on both pages. These few followers are processed twice,
-            # which is harmless.
+            # Follows within one millisecond have the same position, so some may be on this page and on the next. These few
+            # followers are processed twice, which is harmless.
             return listed[-1].time >> _SEQUENCE_BITS
         if version is not None:
             self._known.put(source, (version, slots), len(slots) + 50)
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Return the version tokens of this follower list and of all follower lists, joined; None while either is being changed."""
+        """Return the version of the follower list of `source`; None while it is being changed.
+
+        The version joins the token of this list with the token of `EVERYBODY`, which is replaced when any list may have changed.
+        """
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -186,7 +189,8 @@ class PackedFollowers:
             follower_set = await self._read_follower_set(source)
         if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
             return follower_set
-        # Record that the source is high-fan-out before any entry is skipped, so that every reader of a skipped entry pulls it.
+        # Mark the source as high-fan-out before its entries are no longer pushed, so that readers pull every entry that was not
+        # pushed.
         await self.high_fan_out_sources.add(source)
         self.follower_set_cache.forget(source)
         return None
@@ -204,7 +208,7 @@ class PackedFollowers:
             if len(page) < self._read:
                 break
             before = page[-1].time
-            # Yield to other tasks only between pages: each yield delays the job by all requests that are ready to run.
+            # Yield to other tasks only between pages: at each yield, the job waits until all requests that are ready have run.
             await asyncio.sleep(0)
         if len(follower_set) > self.high_fan_out_sources.threshold:
             return None

@@ -35,8 +35,9 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     except KeyTaken:
         _log.warning("another member took the e-mail address of member %d before confirmation", event.member_id)
         return
-    # The member may have been rejected or given another address in between: then free the address again. A rejected member is
-    # deleted before the address is freed, so the later of the rejection and this check frees it.
+    # The member may have been rejected, or have changed the address, before it was made permanent above: then release the address
+    # again. A rejection deletes the member before it releases the address, so this call finds the member deleted if that release
+    # came too early.
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 

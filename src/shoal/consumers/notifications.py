@@ -71,8 +71,8 @@ _FOLLOWER_MS = 3 * _DAY_MS
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
     """Return whether the member accepts a notification by this actor, about the post if there is one. Takes three reads.
 
-    Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Notifications
-    that already exist are filtered by `queries.notifications`.
+    The member does not accept it from a suspended actor, if one of them has blocked the other, if the member has muted the actor's
+    notifications or the thread, or may not see the post. Notifications that already exist are filtered by `queries.notifications`.
     """
     return await _meeting(effects, member_id, actor_id, post) is not None
 
@@ -103,7 +103,7 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, relation: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatment by each rule that applies.
+    """Yield how each policy rule that applies treats a notification.
 
     `answers` is False for a private mention that answers neither a post nor a thread of the recipient.
     """
@@ -347,8 +347,8 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, state: Actio
     while True:
         if time is None:
             stored = await _stored_notices(effects, member_id, (notice,))
-            # Check again after reading the notification. If the action is still undone, the notification that was read belongs to
-            # it. If the action was repeated in between, the notification may belong to the repetition and must be kept.
+            # Check again after reading the notification. If the action is still undone, delete this notification. If the action
+            # was repeated in between, the notification may belong to the repetition and must be kept.
             if await state() is None:
                 await _end(effects, member_id, stored)
         else:

@@ -68,7 +68,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the id of the narrowed post. Readers filter it out, as they do after a tag was removed from a post.
+        # Home timelines keep the id of a post whose audience became smaller. Readers filter it out, as they do after a tag was
+        # removed from a post.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

@@ -68,7 +68,7 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The user name that this account's owner may have in Shoal: the account name, without `.bsky.social`."""
+        """The user name under which to look for the account's owner in Shoal: the account name, without `.bsky.social`."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
@@ -262,8 +262,7 @@ def _in_document(document: _Document) -> Iterator[ForeignHandle | None]:
 
 def _of_entry(entry: _Entry) -> ForeignHandle | None:
     if entry.following is not None:
-        # Most links contain only a numeric id (`intent/user?user_id=`). No link to a profile does, so the entry counts as
-        # unreadable.
+        # Most links contain only a numeric id (`intent/user?user_id=`) and no user name, so most entries count as unreadable.
         return read_handle(entry.following.user_link) if "/" in entry.following.user_link else None
     if entry.value is not None:
         return read_handle(entry.value.subject, BLUESKY)

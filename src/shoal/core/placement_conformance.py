@@ -69,7 +69,7 @@ COLUMNS = "name,a,b,c,shard,path"
 
 
 def conformance_lines() -> Iterator[str]:
-    """Yield the lines of the conformance file, without line breaks: names with the shard and path where `place` must put them."""
+    """Yield the lines of the conformance file, without line breaks: a header, then each name with its correct shard and path."""
     yield COLUMNS
     for name in NAMES:
         placed = place(name)

@@ -103,8 +103,8 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
         return None
     last = words[-1]
     if _is_paired(last) and len(last) == 1:
-        # A run of characters of a script without spaces is indexed as overlapping pairs, and last its final character. After a
-        # pair, that character is redundant. If it is the whole run, it may be the beginning of a pair.
+        # In a script without spaces, a run of characters is indexed as overlapping pairs, followed by its final character. After
+        # a pair, the final character is redundant. If the run has only this character, it may be the beginning of a pair.
         if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
             words.pop()
             return Clause(tuple(words), open_ended)

@@ -57,7 +57,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` with the file name if a file cannot be read, because some client libraries omit the name."""
+    """Raise `InvalidInput` with the file name if a file cannot be read. The errors of some client libraries omit the name."""
     try:
         Path(file).open("rb").close()
     except OSError as error:

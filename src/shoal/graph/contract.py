@@ -168,7 +168,8 @@ class AssocOp(NamedTuple):
     Of two operations on one association, the later one wins; if the times are equal, the one with the greater data wins.
 
     - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored.
-    - `silent`: a deletion that no member requested, such as a repair. The history of the association does not include it.
+    - `silent`: a deletion that no member requested, such as a repair. A type of `WITH_HISTORY` (see
+      `schema`) does not record it in its history.
     - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
     """
 
@@ -234,10 +235,10 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail the batch with `Missing` if this object does not exist. The check is made only in the store of the batch.
+        """Fail the batch with `Missing` if this object does not exist in the store of the batch.
 
-        If the object belongs to another store and does not exist there, that store does not write the inverses of this batch at
-        the object. They stay pending until a worker finds that the object was deleted.
+        An object of another store is not checked. If it does not exist, that store refuses the batch's inverses at the object,
+        which stay pending until a worker finds that the object was deleted.
         """
         self.expects.append(id_)
 

@@ -92,8 +92,8 @@ class HistoryTokens:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the failover mark before the tokens. If a failover is noticed in between, the tokens end with the old failover mark,
-        # which only invalidates entries unnecessarily.
+        # Read the failover mark before the tokens. If a failover is noticed in between, the old failover mark is appended to the
+        # tokens, which only invalidates entries unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 

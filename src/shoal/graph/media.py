@@ -26,7 +26,7 @@ _AT_ONCE = 16
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key that leads from the id in a media object's file names to the object; None if that is the object's own id."""
+    """Return the unique key for finding a media object by the id in its file names; None if that is the object's own id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 

@@ -121,13 +121,13 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of the handles in a profile and, if the member allows being found by email, of the email hash."""
+    """Return the ids of the accounts on other networks in a profile and, if the member allows it, of the email address's hash."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:
-    """Update the associations from handles to a member, in the commit that changes the profile.
+    """Update a member's associations with the ids of `declared_ids`, in the commit that changes the profile.
 
     `now` is an id of the current time.
     """

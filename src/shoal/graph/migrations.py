@@ -48,8 +48,8 @@ Part = str | Walk | TableIndex
 class Migration(NamedTuple):
     """One schema version: its parts, in the order in which they are done.
 
-    `readable_from` is the oldest schema version whose code may use the store after this migration; 0 means only this version. An
-    expanding step names the previous version, or an older one; a contracting step names the version that introduced the
+    `readable_from` is the oldest schema version whose code may use the store after this migration; 0 means only this version. For
+    an expanding step, it is the previous version or an older one; for a contracting step, the version that introduced the
     replacement.
     """
 

@@ -91,7 +91,7 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members followed by a member's followees, in columns of equal length, highest `bonds` first; 18 bytes per row."""
+    """Members followed by a member's followees, in columns of equal length, in descending order of `bonds`; 18 bytes per row."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
@@ -105,7 +105,7 @@ class FriendsOfFriends(NamedTuple):
 
     @property
     def first(self) -> Ids:
-        """For each member, the two of their followers among the followees with the fewest follows.
+        """For each member, the ids of two followees who follow that member: the two who follow the fewest members.
 
         Shape (ids, 2); 0 if there is none.
         """

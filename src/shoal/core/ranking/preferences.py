@@ -39,7 +39,7 @@ FOLLOWED_STRENGTH = 2.0
 
 
 class Interests(NamedTuple):
-    """A member's relationships and affinities, derived from their actions."""
+    """A member's follows, followers, and affinities to tags and authors, derived from the member's actions."""
 
     followees: tuple[int, ...]
     """Ids of the followed members, newest follow first; at most 5,000."""
@@ -97,7 +97,7 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    # Store the numbers of liked photos without the names of the tags, which are stored already, in the same order.
+    # Store only the numbers of `liked_tags`, in the order of `interests.tags`: the names of the tags are stored there.
     liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
     *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)

@@ -99,9 +99,9 @@ class Diversified(NamedTuple):
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
     """Diversify posts, which are given best first, and return the new order; each post appears once.
 
-    The first positions go to posts of `Part.RANKED` with photos (see `OPENING`). `exploration` is the fraction of the
-    others, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any. Otherwise the posts of `Part.RANKED` come
-    first, then the remaining exploring posts, and last the posts of `Part.REST`.
+    The first positions go to posts of `Part.RANKED` with photos (see `OPENING`). Of the other positions, the fraction
+    `exploration` (0 to 0.5) goes to posts of `Part.EXPLORING` as long as there are any. The rest go first to the posts of
+    `Part.RANKED`, then to the remaining exploring posts, and last to the posts of `Part.REST`.
     """
     order = _Order(ranked, author_most)
     parts = [[row for row, candidate in enumerate(ranked) if candidate.part is part] for part in Part]
@@ -147,7 +147,7 @@ class _Order:
     def open_with(self, rows: Sequence[int], usual: Sequence[int]) -> Collection[int]:
         """Append the first of these rows that break no author or tag rule, at most `OPENING`, and return them.
 
-        So few positions cannot break the source rule. The `usual` rows that lose a position get the rule `PHOTOS`.
+        So few rows cannot break the source rule. The rows of `usual` that move back because of them get the rule `PHOTOS`.
         """
         left = list(reversed(rows))
         others = set(usual).difference(rows)

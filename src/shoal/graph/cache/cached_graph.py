@@ -138,9 +138,9 @@ ListRange = tuple[int, AssocType, Cursor]
 class CachedGraph:
     """A store behind caches of objects, associations, list prefixes and counts.
 
-    The caches hold about `objects` kilobytes of objects, four times as many associations in short lists and as many in list
-    prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike). Intersections
-    of lists take about as much memory as the counts, if they are queried.
+    `objects` is the capacity for objects, in kilobytes. The caches also hold `4 * objects` associations in short lists, as many
+    in list prefixes (250 bytes each), and the counts of `2 * objects` objects (300 bytes each; 40 if they are new and alike).
+    Intersections of lists take about as much memory as the counts, if they are queried.
 
     - With `versions`, other processes may write to this store, and a query takes a network round trip. So lists of up to 2,048
       entries are cached whole, instead of 256, and a list prefix is always read up to its maximum length (`HEAD`).
@@ -158,8 +158,8 @@ class CachedGraph:
         log: ChangeLog | None = None,
     ) -> None:
         self._store = store
-        # These results are never cached, because no change invalidates them. Responses that are computed from them are not cached
-        # either.
+        # These results are never cached, because the cache cannot tell when they change. Responses that are computed from them are
+        # not cached either.
         self.assoc_ranks = untracked(store.assoc_ranks)
         self.assoc_ended = untracked(store.assoc_ended)
         self.assoc_ended_range = untracked(store.assoc_ended_range)
@@ -350,9 +350,9 @@ class CachedGraph:
     ) -> tuple[list[AssocType], list[AssocType]]:
         """Fill `answer` with associations that were cached when they were looked up earlier.
 
-        Returns the types that are not in the cache: first those whose (`short`) lists are to be read whole, then those from which
-        only the associations with `id2s` are to be read. If no later request can use a list, a few such look-ups cost less than
-        reading the whole list, because they join other point reads.
+        Returns two lists of types that are not in the cache: the types of `short` whose lists are to be read whole, and the types
+        of which only the associations with `id2s` are to be read. If no later request can use a list, a few such look-ups cost
+        less than reading the whole list, because they join other point reads.
         """
         lists = self._lists.get(id1) or {}
         reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
@@ -482,8 +482,8 @@ class CachedGraph:
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if (read := current_read_set()) is not None:
             await self._note(read, id1s, (atype,))
-        # Do not use the cache if the store is remote (`_head`): reading the tokens of many lists would cost as much as reading
-        # the lists.
+        # Do not use the cache if `_head` is set, because other processes write to the store then: reading the tokens of many lists
+        # would cost as much as reading the lists.
         if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
             return await self._store.assoc_ranges(id1s, atype, at)
         ticket = await self._guard.enter(id1s)
@@ -666,9 +666,9 @@ class CachedGraph:
     ) -> tuple[T] | None:
         """Run a query while the version tokens of `ids` are read, and return its result in a tuple.
 
-        The ids include `id1`. Returns None if there is no token to wait for, or if the list of `id1` was not in the cache during
-        the whole query; then the caller runs the query. After a result, `assoc_common` uses the list as it was during the query,
-        if it is called before the next `await`.
+        The ids include `id1`. Returns None if this request has read all the tokens already, or if the list of `id1` was not in
+        the cache during the whole query; then the caller has to run the query. After a result, `assoc_common` uses the list as it
+        was during the query, if it is called before the next `await`.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
@@ -682,7 +682,10 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a cached post if the viewer's associations can be read in parallel with version tokens, else 0."""
+    """Return the author of a post, if the viewer's associations with that author can be read along with the version tokens.
+
+    Returns 0 if they cannot, or if the post is not cached.
+    """
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

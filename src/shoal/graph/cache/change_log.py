@@ -35,10 +35,10 @@ def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
 
 
 def name_marks(keys: Iterable[Key]) -> list[int]:
-    """Return the marks, the numbers by which a change log refers to user names, of the user names among these keys.
+    """Return the numbers (marks) under which a change log records changes of the user names among these keys.
 
-    Such a mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect
-    is an unnecessary invalidation. Keys other than user names have no marks: some of them expire, and the log does not record that.
+    A mark is an id on the shard of its key, so that it can have a version token. If two names have the same mark, the only effect
+    is an unnecessary invalidation. Other keys have no marks: some of them expire, and the log does not record when.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 

@@ -149,10 +149,10 @@ def foresee(*ids: int) -> None:
 
 @contextmanager
 def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
-    """Declare that the block will most likely change these objects, the object `of` and its owner, in one commit.
+    """Declare that the `with` block will most likely change the objects `ids`, the object `of` and the owner of `of` in one commit.
 
-    If the owner is cached, the request's next query for tokens also marks these objects as changing, which saves a round trip.
-    If the change is not made, their previous tokens are restored.
+    If the owner is cached, the request's next query for version tokens also sets change marks on all these objects, which saves
+    a round trip. If the block does not make the change, the previous tokens are restored.
     """
     verified = _VERIFIED.get()
     if verified is None or verified.foreseen_change is not None:
@@ -188,9 +188,9 @@ class Guard(Protocol):
         ...
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Return a context manager for a block that commits changes to these objects.
+        """Return a context manager for a block that commits changes to these objects, and call `settle` at its end.
 
-        The value of the context is None or an awaitable, which must be awaited before anything is stored.
+        If the value of the context is an awaitable, the block must await it before it stores anything.
         """
         ...
 
@@ -228,12 +228,15 @@ def another_request() -> AbstractContextManager[None]:
 
 
 class SoleGuard:
-    """The guard of a process that makes every change itself. The ticket that `enter` returns is the number of commits so far."""
+    """Decides what a process that makes every change itself may cache.
+
+    The ticket that `enter` returns is the number of commits so far.
+    """
 
     def __init__(self) -> None:
         self._commits = 0
-        # Number of commits in progress by object. Data read during a commit is not cached: it may be the state before the
-        # commit, although an event of the commit has been published already.
+        # Number of commits in progress by object. Data read during a commit is not cached, because it may be the state before
+        # the commit.
         self._changing: dict[int, int] = {}
         # Objects that several overlapping commits are changing.
         self._mixed: set[int] = set()
@@ -293,7 +296,9 @@ class _Change:
 
 
 class LogGuard:
-    """The guard of a reader process. The ticket that `enter` returns is a position in the change log of the store's owner.
+    """Decides when a reader process may use its cached objects, by the change log of the store's owner.
+
+    The ticket that `enter` returns is a position in this log.
 
     `forget` invalidates one object, `clear` everything.
     """
@@ -506,8 +511,8 @@ class VersionTokenGuard:
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         versions = read.result()
-        # If a token is missing, read it again; do not take it from the result of our own change. That change may have ended in
-        # the storage long before this process received the response, so another process may have set a change mark since.
+        # If a token is missing, read it again instead of using the new token from this process's own change: another process may
+        # have set a change mark after that change, before this process received the response.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
             versions.update(await self._versions.read(list(hidden)))
         return versions

@@ -143,9 +143,9 @@ class KnownLinks(NamedTuple):
         return len(self.entries)
 
     def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
-        """Return these entries with those `found` for the ids `asked`.
+        """Return a copy with the entries `found` added, and with None for each other id in `asked`.
 
-        If `MOST_LINKS` entries are cached already, only the found ones are returned.
+        If there are `MOST_LINKS` entries already, the copy has only the added ones.
         """
         known = self.entries if len(self.entries) < MOST_LINKS else {}
         return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})
@@ -170,7 +170,7 @@ class NewestSets:
         self._versions = itertools.count(1)
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
-        """Return the set of these ids, just read from the list, with its version. The version is new if the ids have changed."""
+        """Return these ids, which were just read from the list, as a set with a version: a new one if the ids have changed."""
         cached = self._newest.get((id1, number))
         if cached is None or cached.ids != ids:
             cached = ListSet(next(self._versions), ids)
@@ -195,7 +195,7 @@ _NEW_LIST = CachedList(0, None, None)
 
 
 class CacheEntries:
-    """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for their limits.
+    """The entries of a `CachedGraph`, which describes their limits. `objects` is the capacity for objects, in kilobytes.
 
     With a `remote` store, a list is cached as soon as its first entry is added, even if no read has requested it.
     """

@@ -168,11 +168,7 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association.
-
-    `kind` names a kind of index partitions: one for associations that no sweep deletes, one for the
-    tombstones of each sweep.
-    """
+    """Return the index keys of an association, in a partition of this `kind` (see `LINK_KINDS`)."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
@@ -293,7 +289,7 @@ def key_at(name: KeyName) -> ItemKey:
 
 
 def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
-    """Return the item of a unique key. If the key expires, the item is in the index, ordered by expiry."""
+    """Return the item of a unique key. A key with an expiry time (`until` is not 0) is also in the index, ordered by this time."""
     address = key_at(name)
     digest = md5(address.id.encode(), usedforsecurity=False).hexdigest()
     spot = Spot(f"until#{int(digest, 16) % spread}", f"{digits(until)}#{digest}") if until > 0 else None

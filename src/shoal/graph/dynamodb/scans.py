@@ -154,9 +154,9 @@ class DynamoScans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """Return the condition with which to delete a tombstone found in the index; None if it is too young to delete.
+    """Return the condition for deleting a tombstone that was found in the index; None if it is too young to delete.
 
-    The condition fails if the association has changed, because the index may be outdated.
+    The index may be outdated, so the condition is false if the association has changed since.
     """
     time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None

@@ -37,9 +37,10 @@ _AT_ONCE = 100
 async def upgrade(service: Service, spread: int, version: int) -> None:
     """Upgrade a table of the layout `version`.
 
-    In layout 2, tombstones of `WITH_HISTORY` types are swept separately, and those of some types are listed. In layout 3, counts
-    that are read together share an item. The upgrade may be interrupted and repeated, and several processes may run it
-    concurrently. From its beginning, the table has the new version, so that code of an earlier layout does not open it.
+    Since layout 2, tombstones of `WITH_HISTORY` types have index partitions of their own, and some types have a list of their
+    tombstones. Since layout 3, counts that are read together share an item. The upgrade may be interrupted and repeated, and
+    several processes may run it concurrently. It begins by storing the new version, so that code of an earlier layout does not
+    open the table.
     """
     layout = {"version": LAYOUT_VERSION, "spread": spread}
     with suppress(ConditionFailed):
@@ -57,7 +58,7 @@ async def upgrade(service: Service, spread: int, version: int) -> None:
 
 
 async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable[None]]) -> None:
-    """Call `move` with the key of every item in an index partition: one at a time for each object, else concurrently."""
+    """Call `move` with the key of every item in an index partition: in sequence for items of one object, otherwise concurrently."""
 
     async def in_turn(addresses: Iterable[ItemKey]) -> None:
         for address in addresses:

@@ -87,7 +87,7 @@ def encode_moments(moments: Collection[int]) -> bytes:
 def in_order(moments: Iterable[int]) -> list[int]:
     """Sort begin times (positive) and end times (negative) of a follow by their absolute values.
 
-    If a begin and an end have equal times, the end comes last, as it does for the association.
+    If a begin and an end have equal times, the end comes last.
     """
     return sorted(moments, key=lambda moment: (abs(moment), moment < 0))
 
@@ -98,10 +98,9 @@ def moments_of(data: bytes) -> frozenset[int]:
 
 
 def moments_until(time: int, data: bytes) -> frozenset[int]:
-    """Decode the times at which a follow began and, as negative numbers, ended, from its tombstone.
+    """Decode the begin times and, as negative numbers, the end times of a follow from the time and data of its tombstone.
 
-    `time` is the time of the tombstone. A tombstone from before histories were stored has no data: then the result has only
-    `time`, as an end.
+    Earlier versions wrote tombstones without data: then the result has only `time`, as an end.
     """
     return moments_of(data) if data else frozenset((-time,))
 

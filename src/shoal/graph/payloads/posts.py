@@ -110,7 +110,7 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
         )
         batch.assoc_add(id1, atype, id2, after.id if after else now, author)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
-        # Networks that older versions created list every comment here, not only the open ones.
+        # Older versions listed every comment under its parent, even one that is not `open`, so delete that entry too.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
 
 
@@ -286,7 +286,7 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
 
 
 def encode_position(number: int, emoji: str) -> bytes:
-    """Encode the data of the association between a post and an emoji: the number of the emoji's key (one byte), and the emoji."""
+    """Encode the data of the association from a post to an emoji: the number of the emoji's key (one byte), and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
