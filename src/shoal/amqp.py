@@ -321,7 +321,7 @@ _FORGOTTEN_SECONDS = 60.0
 """If the pause between two queries is longer, the silence before the pause is ignored."""
 
 
-class Roll(NamedTuple, Generic[T]):
+class Replies(NamedTuple, Generic[T]):
     """The replies to a liveness query, and the number of consumers that did not reply but may still be processing."""
 
     answers: list[T]
@@ -336,7 +336,7 @@ class _Silence(NamedTuple):
     seen: float
 
 
-class RollCall(Generic[T]):
+class LivenessQuery(Generic[T]):
     """Sends liveness queries and replies, on a channel of its own.
 
     `own` returns this process's reply; if it is None, this process only queries.
@@ -363,7 +363,7 @@ class RollCall(Generic[T]):
             await channel.basic_consume(queue, self._on_query, no_ack=True)
         self._channel = channel
 
-    async def take(self, expected: int) -> Roll[T]:
+    async def send(self, expected: int) -> Replies[T]:
         """Query `expected` processes and return their replies. There are fewer replies if some processes are silent."""
         async with self._lock:
             self._questions += 1
@@ -373,7 +373,7 @@ class RollCall(Generic[T]):
                 properties = aiormq.spec.Basic.Properties(reply_to=_REPLIES, correlation_id=question)
                 await self._channel.basic_publish(b"", exchange=self._exchange, properties=properties)
                 await self._collect_replies(question, expected, found)
-            return Roll(found, self._silent_processes(max(0, expected - len(found))))
+            return Replies(found, self._silent_processes(max(0, expected - len(found))))
 
     def _silent_processes(self, silent: int) -> int:
         """Return how many of the consumers that did not reply may belong to live processes."""

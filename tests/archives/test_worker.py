@@ -60,7 +60,7 @@ async def begun(archive_storage: ArchiveStorage, working: asyncio.Future[None]) 
 
 async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: int) -> None:
     """Run the worker until the given number of posts is recorded, then cancel it."""
-    working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, noted_every=0.01).once())
+    working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, save_every=0.01).once())
     while state_of(archive_storage).step != "posts" or state_of(archive_storage).done < posts:
         assert not working.done()
         await asyncio.sleep(0.01)

@@ -161,7 +161,8 @@ async def test_shoal_shards_shows_move_from_start_to_finish() -> None:
         assert "map 1, kept in the stores" in shown
         assert f"{shown_url(there)}  12-15,17:64-127\n" in shown
         assert (
-            f"12-15,17:64-127  moved from {shown_url(here)}: finish the move or roll it back; 0 changes noted" in shown
+            f"12-15,17:64-127  moved from {shown_url(here)}: finish the move or roll it back; 0 changes recorded"
+            in shown
         )
         await typed("rollback", "14-15")
         assert "rows deleted" in await typed("finish", "12-13,17:64-127")
@@ -199,4 +200,4 @@ async def test_shoal_shards_after_mover_crash_shows_unfinished_move() -> None:
                 await moving.move([shard_of(member_on(12))], there)
         await add(graph, Post(id=id_on(12, 90), author_id=member_on(12)))
         shown = (await asyncio.to_thread(shards, here)).stdout
-        assert f"12:5  moving to {shown_url(there)} (copying); 1 changes noted" in shown
+        assert f"12:5  moving to {shown_url(there)} (copying); 1 changes recorded" in shown

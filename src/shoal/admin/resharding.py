@@ -240,7 +240,7 @@ class Mover:
         """Copy the changes in the journal until at most `few` remain. Return the keys of the changed rows."""
         touched = RowNames()
         while True:
-            entries, names = await work.a.noted(work.shards, _ENTRIES_AT_ONCE)
+            entries, names = await work.a.recorded_changes(work.shards, _ENTRIES_AT_ONCE)
             if entries:
                 # The rows are read after the journal, so they are at least as new as its entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))

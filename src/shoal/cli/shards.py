@@ -147,8 +147,10 @@ def _move_lines(mapped: Mapped) -> Iterator[str]:
         yield ""
         yield "moves"
     for words, shards in groups.items():
-        noted = sum(mark.noted for marks in mapped.marks.values() for shard, mark in marks.items() if shard in shards)
-        yield f"  {ranges_of(shards)}  {words}; {noted:,} changes noted"
+        changes = sum(
+            mark.changes for marks in mapped.marks.values() for shard, mark in marks.items() if shard in shards
+        )
+        yield f"  {ranges_of(shards)}  {words}; {changes:,} changes recorded"
 
 
 def _store_lines(mapped: Mapped, spreads: Sequence[Spread]) -> Iterator[str]:

@@ -60,7 +60,7 @@ class ListedFollowers:
             return 0
         version = None
         if not left:
-            version = await self._stamp(source)
+            version = await self._list_version(source)
             known = self._known.get(source)
             if known is not None and known[0] == version is not None:
                 await act(known[1])
@@ -78,7 +78,7 @@ class ListedFollowers:
             self._known.put(source, (version, slots), len(slots) + 50)
         return 0
 
-    async def _stamp(self, source: int) -> bytes | None:
+    async def _list_version(self, source: int) -> bytes | None:
         """Return the version of the follower list of `source`; None while it is being changed.
 
         The version joins the token of this list with the token of `EVERYBODY`, which is replaced when any list may have changed.

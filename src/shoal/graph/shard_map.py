@@ -238,7 +238,7 @@ class ShardState(NamedTuple):
 
     state: str
     peer: str | None
-    noted: int
+    changes: int
 
 
 class RowNames:
@@ -314,7 +314,7 @@ class Side(Protocol):
     async def forget_recorded(self, shards: Sequence[int]) -> None:
         """Empty the journal of these shards."""
 
-    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+    async def recorded_changes(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         """Return the oldest journal entries of these shards, and the keys of the changed rows that they record."""
 
     async def done(self, entries: Sequence[int]) -> None:

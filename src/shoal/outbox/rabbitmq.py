@@ -26,7 +26,7 @@ from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 from pamqp.common import FieldValue
 
-from shoal.amqp import Link, RollCall, depth_of
+from shoal.amqp import Link, LivenessQuery, depth_of
 from shoal.core.errors import Unavailable
 from shoal.core.events import Event, decode, encode
 from shoal.core.ids import now_ms
@@ -278,7 +278,7 @@ class RabbitOutbox:
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._figures if taking else None)
+        self._liveness = LivenessQuery(self._queues.census, WorkerFigures, self._figures if taking else None)
         # Acknowledgments have their own connection, because a broker that is short of memory stops reading from
         # connections that publish.
         self._putting = Link(url, self._prepare_putting, lambda: None)
@@ -427,7 +427,7 @@ class RabbitOutbox:
         return count or int(before.taken != after.taken)
 
     async def figures(self) -> WorkerFigures:
-        return await self._putting.ask(self._take_roll_call())
+        return await self._putting.ask(self._worker_figures())
 
     async def lag(self) -> float:
         oldest = [(await self.figures()).oldest]
@@ -457,12 +457,12 @@ class RabbitOutbox:
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
 
-    async def _take_roll_call(self) -> WorkerFigures:
+    async def _worker_figures(self) -> WorkerFigures:
         if self._counting is None:
             raise Unavailable("the message broker is unreachable")
         workers = (await depth_of(self._counting, self._queues.work)).consumers
-        roll = await self._roll_call.take(workers)
-        return summed(roll.answers, roll.silent)
+        replies = await self._liveness.send(workers)
+        return summed(replies.answers, replies.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         if channel is None:
@@ -501,7 +501,7 @@ class RabbitOutbox:
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._queues.declare(counting)
-        await self._roll_call.prepare(request_channel)
+        await self._liveness.prepare(request_channel)
         self._connection, self._counting = connection, counting
         return counting, request_channel
 

@@ -19,7 +19,7 @@ import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 from pamqp.common import FieldValue
 
-from shoal.amqp import Link, Roll, RollCall, depth_of
+from shoal.amqp import Link, LivenessQuery, Replies, depth_of
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.locks import set_within
 from shoal.tagcloud.contract import Parcel
@@ -48,7 +48,7 @@ class QueueNames:
         self.exchange = f"{namespace}.tags"
         self.queues = [f"{namespace}.tags.{number}" for number in range(1, QUEUES + 1)]
         self.census = f"{namespace}.tags.census"
-        self.roll = f"{namespace}.tags.collectors"
+        self.collectors_queue = f"{namespace}.tags.collectors"
         """A queue that stays empty, consumed by every collector: for the other queues the broker counts only the active consumer.
         """
 
@@ -59,13 +59,13 @@ class QueueNames:
         """
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
-        await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
+        await channel.queue_declare(self.collectors_queue, durable=True, arguments={"x-queue-type": "quorum"})
         for queue in self.queues:
             await channel.queue_declare(queue, durable=True, arguments=_ARGUMENTS)
             await channel.queue_bind(queue, self.exchange)
 
     async def collectors(self, channel: AbstractChannel) -> int:
-        return (await depth_of(channel, self.roll)).consumers
+        return (await depth_of(channel, self.collectors_queue)).consumers
 
 
 class QueuePosition:
@@ -209,7 +209,7 @@ class RabbitTransport:
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._look_channel: AbstractChannel | None = None
-        self._roll_call = RollCall(self._names.census, CollectorReport, self._report if collecting else None)
+        self._liveness = LivenessQuery(self._names.census, CollectorReport, self._report if collecting else None)
         # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
@@ -285,9 +285,9 @@ class RabbitTransport:
         # Ask the collectors before and after counting the queues, so that an increment that moves from a queue to a collector in
         # between is counted.
         collectors = await self._names.collectors(counting)
-        before = await self._roll_call.take(collectors)
+        before = await self._liveness.send(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
-        after = await self._roll_call.take(collectors)
+        after = await self._liveness.send(collectors)
         fullest = max(
             n + max(_unacknowledged(before, queue), _unacknowledged(after, queue)) for queue, n in waiting.items()
         )
@@ -301,7 +301,7 @@ class RabbitTransport:
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._names.declare(counting)
-        await self._roll_call.prepare(request_channel)
+        await self._liveness.prepare(request_channel)
         self._counting = counting
         return counting, request_channel
 
@@ -312,7 +312,7 @@ class RabbitTransport:
         ]
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
-        await looking.basic_consume(self._names.roll, _nothing)
+        await looking.basic_consume(self._names.collectors_queue, _nothing)
         for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
             position.channel.on_consumer_cancel_callbacks.add(self._cancelled)
@@ -370,7 +370,7 @@ class RabbitTransport:
             return False
         waiting = [queue for queue in self._names.queues if (await depth_of(counting, queue)).messages]
         collectors = await self._names.collectors(counting) if waiting else 0
-        reports = await self._roll_call.take(collectors)
+        reports = await self._liveness.send(collectors)
         if reports.silent:
             # A collector that does not answer may have the waiting messages, so no queue counts as stuck.
             waiting = []
@@ -389,7 +389,7 @@ class RabbitTransport:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _unacknowledged(reports: Roll[CollectorReport], queue: str) -> int:
+def _unacknowledged(reports: Replies[CollectorReport], queue: str) -> int:
     return sum(report.held.get(queue, 0) for report in reports.answers)
 
 

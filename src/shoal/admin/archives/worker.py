@@ -47,7 +47,7 @@ class ArchiveWorker(BackgroundWorker):
         archive_storage: ArchiveStorage,
         *,
         every: float = _EVERY_SECONDS,
-        noted_every: float = _SAVE_SECONDS,
+        save_every: float = _SAVE_SECONDS,
         backoff_seconds: float = _BACKOFF_SECONDS,
     ) -> None:
         """Create a worker.
@@ -57,7 +57,7 @@ class ArchiveWorker(BackgroundWorker):
         self.archive_storage = archive_storage
         self._network = network
         self._every = every
-        self._save_every = noted_every
+        self._save_every = save_every
         self._backoff_seconds = backoff_seconds
         self._retry_at: dict[int, float] = {}
 

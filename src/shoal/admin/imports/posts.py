@@ -221,9 +221,9 @@ class ImportedPosts:
         self._authors: dict[str, int] = {}
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        self._spool.fill(self._noted(post_records(lines, named, summary)))
+        self._spool.fill(self._indexed(post_records(lines, named, summary)))
 
-    def _noted(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
+    def _indexed(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
         for record in records:
             self._ids.append(record.id)
             self._moments.append(record.created_at)

@@ -130,7 +130,7 @@ class PostgresSide:
     async def forget_recorded(self, shards: Sequence[int]) -> None:
         await self._connections.ask(sql.JOURNAL_CLEAR, shards, patience=_BULK_PATIENCE)
 
-    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+    async def recorded_changes(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         rows = await self._connections.ask(sql.JOURNAL_NEXT, shards, limit)
         return [row[0] for row in rows], RowNames.of(row[1:] for row in rows)
 
