@@ -235,7 +235,7 @@ def test_gazetteer_installed_data_finds_towns_by_typed_name_in_several_languages
 
 
 @needs_data
-def test_gazetteer_installed_labels_find_their_towns() -> None:
+def test_gazetteer_installed_data_finds_towns_by_the_names_that_it_displays() -> None:
     towns = real()
     assert towns is not None
     rows = np.random.default_rng(0).integers(0, len(towns), 300).tolist()

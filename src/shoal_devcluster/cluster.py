@@ -73,7 +73,7 @@ def held(folder: Path) -> Iterator[Path]:
 def end(folder: Path) -> bool:
     """Stop the cluster in a folder, or processes of an earlier one. Return whether anything was running.
 
-    Raises `Unavailable` if the cluster does not stop in time.
+    Raises `Unavailable` if the cluster is still running 90 seconds after SIGTERM.
     """
     folder = folder.resolve()
     if not (folder / _LOCK).exists():
@@ -82,11 +82,15 @@ def end(folder: Path) -> bool:
     try:
         if _take(lock):
             return clear(folder) > 0
-        os.kill(int(os.pread(lock, 20, 0)), signal.SIGTERM)
+        pid = int(os.pread(lock, 20, 0))
+        os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _take(lock):
             if time.monotonic() > deadline:
-                raise Unavailable("the cluster does not stop")
+                raise Unavailable(
+                    f"the cluster (process {pid}) did not stop within {_PATIENCE_SECONDS:g} s of SIGTERM: "
+                    "kill this process, then run `shoal cluster down` again"
+                )
             time.sleep(_POLL_SECONDS)
         return True
     finally:
@@ -99,7 +103,9 @@ def clear(folder: Path) -> int:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
         if time.monotonic() > deadline:
-            raise Unavailable(f"processes of an earlier cluster do not exit: {sorted(left)}")
+            raise Unavailable(
+                f"processes of an earlier cluster did not exit within {_PATIENCE_SECONDS:g} s of SIGKILL: {sorted(left)}"
+            )
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -199,7 +199,7 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return one array for each level: the bucket of each name by its first, second or third character.
+        """Return one array for each level of directories: the bucket of each name by its first, second or third character.
 
         A name that is too short for a level, or has a character outside `CHARACTERS` there, has `NO_BUCKET`.
         """
@@ -222,7 +222,10 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return one array for each level: the bucket of each name by the sum of its bytes. The sum of an empty name is 0."""
+        """Return two arrays, one for each level of directories, with the bucket of each name.
+
+        The first bucket is the sum of the bytes of the name mod 31, the second the sum without the first byte mod 33.
+        """
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
@@ -245,7 +248,7 @@ class Md5Levels:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return one array for each level: the bucket of each name by its MD5 digest. Every name has one."""
+        """Return one array for each level of directories: the bucket of each name by its MD5 digest."""
         words = first_words(batch)
         return [
             ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)

@@ -221,7 +221,7 @@ def _changed(post: dict[str, Any], path: tuple[Any, ...], change: str) -> Any:
 @pytest.mark.parametrize("network", KINDS)
 @settings(deadline=None, max_examples=examples(60, full=120))
 @given(data=st.data())
-def test_archive_post_with_malformed_part_is_counted_and_others_are_kept(network: str, data: st.DataObject) -> None:
+def test_archive_with_one_malformed_post_imports_others_and_counts_omission(network: str, data: st.DataObject) -> None:
     kind = KINDS[network]
     before = _read(kind, kind.posts)
     assert len(before.posts) == len(kind.posts)

@@ -128,7 +128,7 @@ def test_jobs_replay_on_locked_store_without_control_socket_is_refused(store: Pa
 
     answer = run(refused())
     assert answer.exit_code == 1
-    assert answer.output.startswith("shoal: no job was replayed: the store shoal.db is in use by another process")
+    assert answer.output.startswith("shoal: no parked job was retried: the store shoal.db is in use by another process")
 
 
 @in_loop

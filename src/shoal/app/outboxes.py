@@ -1,6 +1,6 @@
 """The outbox runner of a network: its handlers, limits, back-pressure and job log.
 
-`open_outboxes` opens the outboxes without the rest of the network, for commands that list or replay jobs.
+`open_outboxes` opens the outboxes without the rest of the network, for commands that list jobs or retry parked jobs.
 """
 
 from __future__ import annotations

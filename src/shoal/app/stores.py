@@ -185,7 +185,10 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
 
 
 def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
-    """Return the upgrade of the index at a URL, by default of the index next to the first store; none if its file is missing."""
+    """Return a list with the upgrade of an index; an empty list if its engine has no upgrades, or its file does not exist.
+
+    `what` is the kind of index: `search` or `tags`. Without a `url`, the index is next to, or in, the first store.
+    """
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
     if scheme not in versions:

@@ -328,10 +328,10 @@ class Reader(Protocol):
         """Return the result of `assoc_range` for many lists, by `id1`; empty lists are absent."""
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Return list lengths in O(1) each, by type and `id1`.
+        """Return the counts of objects, by type and `id1`, in O(1) each.
 
-        For a type with aggregate counts, objects with an aggregate count are included. Lists of length 0 or of uncounted types are
-        absent.
+        The count of an object is the length of its list of the type, or its aggregate count, such as the likes of all posts of an
+        author. Counts of 0 are absent, and so are all counts of a type that is not `counted`.
         """
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:

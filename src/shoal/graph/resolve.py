@@ -1,9 +1,9 @@
 """The changes that a batch makes, decided in one place for every engine, without I/O.
 
-An engine loads the rows that a group of batches touches (`Touched`) into a `Known`, calls `decide` for one batch after the other,
-and stores the `Resolution`. So the rules are written once: the later time wins, a commit on the acting shard raises its time above
-a stored one, counts change only with a real change, inverses follow the schema. `decide` checks every condition before it changes
-anything.
+An engine loads the rows that the batches of a group commit read or write (`Touched`) into a `Known`, calls `decide` for each batch
+in turn, and stores the `Resolution`. So the rules are written once: the later time wins, a commit on the acting shard raises its
+time above a stored one, counts change only with a real change, inverses follow the schema. `decide` checks every condition before
+it changes anything.
 
 For example, A follows B, and B belongs to another store:
 
@@ -58,7 +58,7 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of the rows that a group of batches touches.
+    """The stored state of the rows that the batches of a group commit read or write.
 
     A row that is not stored has no entry. `decide` updates the state.
     """
@@ -72,7 +72,7 @@ class Known:
 
 
 class Resolution:
-    """The changes to store for a group of batches: final states, count differences, and events in order."""
+    """The changes to store for the batches of a group commit: final states, count differences, and events in order."""
 
     __slots__ = ("counts", "events", "keys", "links", "list_changes", "objects")
 
@@ -86,7 +86,7 @@ class Resolution:
 
 
 class Touched:
-    """The keys of all rows that a group of batches reads.
+    """The keys of all rows that the batches of a group commit read.
 
     `histories` are rows with follow times. The commit checks such a row for concurrent changes only if the group changes it.
     """

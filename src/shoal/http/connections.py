@@ -286,7 +286,10 @@ class OpenConnections:
         return 503 if full else 0 if allowed else 429
 
     def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
-        """Stop counting a closed connection. State whether it was `refused` or `evicted` before."""
+        """Stop counting a closed connection.
+
+        `refused` is whether `enter` refused it; `evicted` is whether it was closed to make room for another connection.
+        """
         self.open -= 1
         self._leaving -= refused
         self._evicting -= evicted

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
 
-# ARGV: the key of a count, to which the script adds the window; the limit; the seconds of a window; the cost. Returns the count,
-# whether this request was counted, the end of the window (Unix seconds), and the milliseconds until then.
+# ARGV: the name of a count; the limit; the seconds of a window; the cost. The Redis key is "<name>:<end of the window>". Returns
+# the count, whether this request was counted, the end of the window (Unix seconds), and the milliseconds until then.
 _TAKE = Script(
     "limits.take",
     r"""
@@ -45,7 +45,7 @@ return {refused, {used + cost, 1, reset, left}}
 """,
 )
 
-# ARGV: the key of a count, with its window.
+# ARGV: the Redis key of a count, "<name>:<end of the window>".
 _GIVE_BACK = Script(
     "limits.give_back",
     r"""

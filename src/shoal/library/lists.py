@@ -26,7 +26,7 @@ class OwnLists(Owned):
         return await feed.owned(self._reads.graph, self._owner)
 
     async def get(self, which: AnyList) -> MemberList:
-        """Return a list. Raises `NotFound`."""
+        """Return the current version of a member's list of members. Raises `NotFound`."""
         return await own_object(self._reads.graph, MemberList, self._owner, id_of(which))
 
     async def create(

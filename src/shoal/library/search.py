@@ -126,7 +126,7 @@ class Tags:
         return self._reads.tags.versions()
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
-        """Return rising tags; if they are too few, then the top tags of the day, the week and all time. Raises `Unavailable`."""
+        """Return the rising tags, followed by the top tags of the day, the week and all time. Raises `Unavailable`."""
         return await trends.trending(self._reads, limit, offset)
 
 

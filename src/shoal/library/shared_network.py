@@ -238,7 +238,7 @@ def _resumed(call: Call, position: str) -> Call:
     return call._replace(args=bound.args[1:], kwargs=bound.kwargs)
 
 
-_NO_NETWORK = "a shared network may be in another process: only its methods are available"
+_NO_NETWORK = "the network of a `SharedNetwork` may be open in another process: only its methods are available"
 
 
 class SharedNetwork:

@@ -264,8 +264,8 @@ _AWAY_SECONDS = 1.0
 class RabbitOutbox:
     """The outbox of a network on a RabbitMQ broker.
 
-    With `taking`, this process runs jobs; otherwise it only publishes, lists and replays them. `prefetch` limits unacknowledged
-    deliveries. `deaths` is how many workers a job may kill before it is parked.
+    With `taking`, this process runs jobs; otherwise it only publishes and lists them, and retries parked jobs. `prefetch` limits
+    unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
     def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int, queues: int) -> None:

@@ -35,9 +35,9 @@ def check_limit(at: Cursor) -> None:
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """Return the first `at.limit` distinct times of entries in all of these lists; two reads per association type.
+    """Merge the lists in `sources` and return the first `at.limit` distinct times of their entries; two reads per association type.
 
-    They are in the order in which the cursor `at` reads: newest first, unless it has `oldest_first`.
+    The times are newest first, unless the cursor `at` has `oldest_first`.
 
     The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read covers
     only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.

@@ -290,7 +290,7 @@ class _Interest(NamedTuple):
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Return the rising tags; if they are too few, then the top tags of the day, the week and all time. Each tag occurs once."""
+    """Return the rising tags, followed by the top tags of the day, the week and all time. Each tag occurs once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:

@@ -56,8 +56,8 @@ class UpdateHistory:
         self._length = length
         self._updates: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # Numbers of updates by whom they concern. The key is the id of a source for its followers, or a 1-tuple of a
-        # member's id for a member whom the update names.
+        # Lists of update numbers. The list under the id of a source has the updates for its followers; the list under a 1-tuple
+        # of a member's id has the updates that name this member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
 

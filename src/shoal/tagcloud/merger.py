@@ -57,7 +57,7 @@ class TagDeltas(NamedTuple):
 
 
 def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
-    """Sum up the changes that uses make to the rows of tags.
+    """Sum up the changes that uses make to the stored counts of tags.
 
     `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept.
     """
@@ -200,7 +200,7 @@ class MergedTags:
 
 
 class Amendment(NamedTuple):
-    """An operator's change: tag rules, and rows whose counts were computed again.
+    """An operator's change: tag rules, and recomputed counts of tags (`rows`).
 
     `authors` has all uses by author on the days that these rows contain.
     """
@@ -321,7 +321,7 @@ class Merger:
 
 
 class _State:
-    """The rankings and the cloud of the next version. `rows` has the changed rows, with their new values."""
+    """The rankings and the cloud of the next version. `rows` are the new counts of the changed tags, by tag id."""
 
     def __init__(
         self, store: CloudStore, sizes: Sizes, now: int, groups: MergedTags, rows: Mapping[int, TagRow]
@@ -331,7 +331,7 @@ class _State:
         self._now = now
         self._groups = groups
         self._rows = rows
-        # Rows by tag id. The row of a merge target includes the rows of the tags merged into it.
+        # Counts of tags by tag id. The counts of a tag include those of the tags that were merged into it.
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:

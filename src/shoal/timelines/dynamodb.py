@@ -358,9 +358,10 @@ class DynamoTimelines:
         return taken, failed
 
     async def _made_ready(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> dict[int, set[int]]:
-        """Return the entries that can be pushed, by member, after moving the entries of full heads to the tails.
+        """Return the entries of `due` that can be pushed now, by member. Errors are added to `failed`, by member.
 
-        Entries for cold timelines, and entries at or below the floor, are left out.
+        Entries for cold timelines, and entries at or below the floor, are left out. If the head item of a timeline is full, its
+        entries are moved to the tail item first.
         """
         reading = self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
         heads = await _attempt(reading, due, failed) or []

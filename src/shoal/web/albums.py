@@ -226,7 +226,7 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
         return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
         raise InvalidInput(
-            "do: must be keep or delete, or a photo id after earlier, later, first or out, as in out:5", field="do"
+            "do: must be keep, delete, earlier:ID, later:ID, first:ID or out:ID, with the ID of a photo", field="do"
         )
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
@@ -245,7 +245,7 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
         raise InvalidInput(
-            "do: must be keep or delete, or a photo id after earlier, later, first or out, as in out:5", field="do"
+            "do: must be keep, delete, earlier:ID, later:ID, first:ID or out:ID, with the ID of a photo", field="do"
         )
     rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)

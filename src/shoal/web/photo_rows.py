@@ -52,13 +52,13 @@ def cropped(ratio: float) -> float:
 
 
 def ratio_class(ratio: float) -> str:
-    """Return the CSS class of an aspect ratio: `r150` is 3 to 2."""
+    """Return the CSS class for photos of an aspect ratio, such as `r150` for 1.5."""
     near = round(cropped(ratio) / _STEP) * _STEP
     return f"r{round(near * 100):03}"
 
 
 def ratio_of(css_class: str) -> float:
-    """Return the aspect ratio of a CSS class."""
+    """Return the aspect ratio for a CSS class, such as 1.5 for `r150`."""
     return int(css_class[1:]) / 100
 
 

@@ -58,7 +58,7 @@ class Number(NamedTuple):
 class ProfileHead(msgspec.Struct, frozen=True):
     face: Face
     avatar: str
-    """The files of all sizes: the value of the attribute `srcset`."""
+    """The HTML attribute `srcset`: the URL of each size, with its width in pixels."""
     header: str
     header_files: str
     note: Markup

@@ -164,12 +164,12 @@ class Photo(msgspec.Struct, frozen=True):
 
     @property
     def srcset(self) -> str:
-        """The files of all sizes, with the widths of the photo: the value of the attribute `srcset`."""
+        """The HTML attribute `srcset`: the URL of each size of the photo, with its width in pixels."""
         return self._srcset(ratio_of(self.ratio))
 
     @property
     def square(self) -> str:
-        """The files of all sizes, with the widths of the squares that they fill, for a photo cropped to a square."""
+        """The HTML attribute `srcset` if the photo is cropped to a square: the URL of each size, with the width of the square."""
         return self._srcset(1.0)
 
     def _srcset(self, ratio: float) -> str:
@@ -179,7 +179,7 @@ class Photo(msgspec.Struct, frozen=True):
 
 @lru_cache(5_000)
 def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio: float) -> str:
-    """Return the attribute `srcset` of a photo cropped to this ratio: its files, each with the width of the cropped part."""
+    """Return the HTML attribute `srcset` of a photo that is cropped to this aspect ratio: each URL with the width of the crop."""
     longer = max(width, height)
     files = with_sizes(large, longer) if large else {}
     if preview:
@@ -188,7 +188,7 @@ def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio:
 
 
 def srcset_of(files: Mapping[int, str], filled: float = 1.0) -> str:
-    """Return the attribute `srcset` for files by their longer edge. The width of a file is `filled` times this edge."""
+    """Return the HTML attribute `srcset` for URLs by the longer edge of the file. The stated width is `filled` times this edge."""
     return ", ".join(f"{files[edge]} {max(1, round(edge * filled))}w" for edge in sorted(files))
 
 

@@ -77,7 +77,10 @@ class Posting:
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Measure posts, and return their costs by name. The cost of a job includes the deliveries to a few followers."""
+        """Create posts and run their jobs. Return the measured costs by field of `OneProcess`.
+
+        The cost `job` includes deliveries to `Crowd.each` followers, which the caller subtracts.
+        """
         for member in self._crowd.follower_set:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)

@@ -55,7 +55,7 @@ def test_catch_up_selection_fills_limit_in_rank_order_within_author_limit(
         ),
     ],
 )
-def test_catch_up_end_message_states_start_and_number_of_remaining_posts(
+def test_catch_up_end_message_states_start_of_period_and_number_of_omitted_posts(
     since: datetime, left_out: int, words: str
 ) -> None:
     until = datetime(2026, 11, 23, 12, tzinfo=UTC)

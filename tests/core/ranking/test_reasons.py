@@ -24,7 +24,7 @@ FACTS = ReasonFacts(BALANCED)
         ("freshness", 0.5, "posted 24 hours ago"),
         ("freshness", 2 ** (-1.2 / 24), "posted one hour ago"),
         ("freshness", 2**-3, "posted 3 days ago"),
-        ("freshness", 1.0, "posted within the hour"),
+        ("freshness", 1.0, "posted in the last hour"),
         ("nearby", 0.5, "about 25 km from where you post"),
         ("rising", 0.5, "one of the post's tags is trending"),
         ("velocity", 0.5, "more reactions than usual for its author"),

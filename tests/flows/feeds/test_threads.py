@@ -299,7 +299,7 @@ async def test_thread_shows_comments_missing_from_its_list_and_consistency_check
 
 
 @in_loop
-async def test_thread_of_member_is_limited_to_4096_comments_with_own_and_newest() -> None:
+async def test_thread_with_more_than_4096_comments_shows_comments_of_reader_and_newest() -> None:
     """The limit equals the limit of the API for members; a former limit was 200."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")

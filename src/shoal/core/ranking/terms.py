@@ -404,7 +404,7 @@ def _seen(value: float, _facts: ReasonFacts) -> ReasonWords:
 def _freshness(value: float, facts: ReasonFacts) -> ReasonWords:
     hours = max(0.0, -facts.recipe.half_life_hours * math.log2(value))
     if hours < 1:
-        return ReasonWords("posted within the hour")
+        return ReasonWords("posted in the last hour")
     if hours < 48:
         return counted("posted one hour ago", "posted %(n)s hours ago", round(hours))
     return counted("posted one day ago", "posted %(n)s days ago", round(hours / 24))

@@ -143,8 +143,8 @@ class DynamoScans:
             return False
         address = address_of(item)
         if item["part"]["S"].startswith("past#") and (entry := ended_entry_of(item)):
-            # Delete the entry in the list of tombstones first. If the process dies in between, the next sweep still finds the
-            # tombstone in the index, and with it this entry.
+            # The tombstone is also an entry of the list of tombstones. Delete this entry first: if the process dies before it
+            # deletes the tombstone, the next sweep finds the tombstone in the index, and repeats both deletions.
             await self._service.write("delete_item", Key=entry.item())
         try:
             await self._service.write("delete_item", Key=address.item(), **condition.parameters())

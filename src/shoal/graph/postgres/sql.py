@@ -108,7 +108,7 @@ COUNT_SCAN = """
     SELECT id1, atype, n FROM shoal.count
     WHERE (id1, atype) > ($1::bigint, $2::bigint) ORDER BY id1, atype LIMIT $3"""
 
-# Loads all rows that a group of batches touches in one result, with columns that the three kinds of rows share.
+# Loads all rows that the batches of a group commit read or write, in one result with the same columns for three kinds of rows.
 LOAD = """
     SELECT 1 AS kind, o.revision, o.id, o.version::bigint, 0::bigint, 0::bigint, false, ''::bytea, '', ''
     FROM shoal.object AS o WHERE o.id = ANY ($1::bigint[])

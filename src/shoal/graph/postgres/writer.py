@@ -44,7 +44,7 @@ _FIRST_REVISION = 1 << 30
 
 
 class Loaded:
-    """The stored state of the rows that a group of batches touches, and the revision of each existing row."""
+    """The stored state of the rows that the batches of a group commit read or write, and the revision of each existing row."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self.known = Known()
@@ -77,7 +77,7 @@ def load_values(touched: Touched) -> Columns:
 def commit_values(
     changes: Resolution, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
 ) -> Columns:
-    """Return the arguments of the SQL statement that commits a group of batches.
+    """Return the arguments of the SQL statement of a group commit.
 
     `touched` are the rows that the accepted `batches` read; `delays` are seconds, one for each event.
     """
@@ -224,7 +224,7 @@ class Writer:
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:
-        """Remove and return the next group of batches to commit, oldest first.
+        """Remove and return the batches of the next group commit, oldest first.
 
         Batches that share a row with a running group wait, and so do later batches that share rows with waiting ones.
         """
@@ -256,7 +256,7 @@ class Writer:
             answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """Commit a group of batches. Return the result or error of each.
+        """Commit batches as a group. Return the result or error of each batch.
 
         If the group fails although the store is available, its batches are retried one by one, so that one cannot fail the
         others.

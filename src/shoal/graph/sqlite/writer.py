@@ -88,7 +88,7 @@ class Writer:
         self._connection = connection
         self._owns = owns
         self._wake = wake
-        # Keys of associations that the current group of batches reads or writes and that are stored in the table `displaced`.
+        # Keys of associations that the current group commit reads or writes and that are stored in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._tasks: deque[_Task] = deque()
@@ -161,7 +161,7 @@ class Writer:
         return tasks
 
     def _group(self) -> None:
-        """Commit a group of batches; if the database fails, commit each batch alone, so that one cannot fail the others."""
+        """Commit the next batches as a group; if the database fails, commit each alone, so that one cannot fail the others."""
         tasks = self._take()
         self._last = len(tasks)
         acks, keeps = _drain(self._acks), _drain(self._keeps)
