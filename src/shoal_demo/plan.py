@@ -164,7 +164,7 @@ class Newsroom:
 
 
 def stories(dice: Random, members: int, count: int) -> list[Story]:
-    """Choose about `count` different stories by the first `members` authors of the cast. 70 percent of them have photos."""
+    """Choose about `count` different example posts by the first `members` authors. 70 percent of the posts have photos."""
     present = {role.name for role in CAST[:members]}
     with_photos, without = (
         [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)

@@ -91,7 +91,7 @@ def test_photo_details_setting_applies_to_new_uploads(shared: NetworkFixture) ->
     assert not [secret for secret in SECRETS if secret in str(seen)]
 
 
-def test_photo_details_choice_of_upload_and_edits_overrides_setting(shared: NetworkFixture) -> None:
+def test_photo_details_option_of_upload_or_edit_overrides_setting_of_member(shared: NetworkFixture) -> None:
     ann = shared.join("choosy_ann")
     made = upload(shared, ann, form={"shoal[shows_details]": "true"})
     assert made["shoal"]["details"] == DETAILS

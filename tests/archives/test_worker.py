@@ -173,7 +173,7 @@ async def test_archive_with_megabytes_of_unclosed_tags_is_read(tmp_path: Path) -
 
 
 @in_loop
-async def test_archive_reader_process_exceeding_cpu_time_limit_is_refused(tmp_path: Path) -> None:
+async def test_archive_is_refused_if_reader_process_exceeds_cpu_time_limit(tmp_path: Path) -> None:
     path = of_zeros(tmp_path / "a.tar.gz", 4_096)
     async with ArchiveProcess.started(path, tmp_path, 8 << 30, ProcessLimits(seconds=1)) as process:
         with pytest.raises(ArchiveLimitsExceeded, match=r"within \d seconds and 1024 MiB"):

@@ -71,7 +71,7 @@ def test_benchmark_page_has_table_for_each_benchmark() -> None:
             assert page.count("\n| ") > 1, name
 
 
-def test_benchmark_page_of_long_run_shows_machine_day_and_commit() -> None:
+def test_benchmark_page_of_long_run_shows_machine_date_and_commit() -> None:
     prose = "```long figures one\nlag\n```\n```long figures other\nlag\n```\n"
     page = rendered(prose, results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])])
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page

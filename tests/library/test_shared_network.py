@@ -520,7 +520,7 @@ async def test_shared_network_socket_of_another_user_is_refused(
 
 
 @in_loop
-async def test_shared_network_calls_over_the_concurrency_limit_are_queued(tmp_path: Path) -> None:
+async def test_calls_to_owner_process_over_concurrency_limit_are_queued(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         found = await asyncio.gather(*(caller.member(ann.id) for _ in range(700)))

@@ -156,7 +156,7 @@ async def test_tag_cloud_merge_rules_forming_chains_or_loops_are_refused() -> No
         ("C", "#c", "#c cannot be merged into itself"),
         ("c", "a", "merge #c into #b"),
         ("b", "a", "#a counts as #b"),
-        ("b", "c", "#a counts as #b: unmerge first, or merge into #b"),
+        ("b", "c", "#a counts as #b: unmerge it first, or merge into #b"),
         ("no tag", "c", "a tag is"),
         ("c", "", "a tag is"),
     ):

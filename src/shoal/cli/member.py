@@ -83,7 +83,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
         _need_terminal()
         perform(settings, CheckThere(name))
     perform(settings, SetPassword(name, _ask(piped=piped)))
-    click.echo(f"set a new password for {name}")
+    click.echo(f"the password of {name} was changed")
 
 
 @member.command()
@@ -93,7 +93,11 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
 def email(settings: Settings, /, name: str, address: str) -> None:
     """Set the e-mail ADDRESS of the member NAME ("" for none), without sending a mail. Works while a server is running."""
     perform(settings, SetEmail(name, address))
-    click.echo(f"set the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}")
+    click.echo(
+        f"the e-mail address of {name} was changed to {address}"
+        if address
+        else f"the e-mail address of {name} was removed"
+    )
 
 
 @member.command("second-factor-off")

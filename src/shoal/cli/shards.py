@@ -88,7 +88,7 @@ def rollback(settings: Settings, sources: str) -> None:
 @click.argument("sources")
 @pass_settings
 def finish(settings: Settings, sources: str) -> None:
-    """Delete the old rows of SOURCES. A rollback is not possible afterwards."""
+    """Delete the rows of the moved data sources SOURCES from their former store. The move cannot be rolled back afterwards."""
     wiped = _moving(settings, lambda mover: mover.finish(_parsed(sources)))
     click.echo(f"{ranges_of(_parsed(sources))} finished: {wiped:,} rows deleted from the old store")
 

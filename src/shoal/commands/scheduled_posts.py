@@ -211,7 +211,7 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
     """
 
     async def attempt() -> None:
-        # Read the media before the posts: a post that attaches the media later changes their version, and the deletion conflicts.
+        # Read the media before the posts: if a post attaches the media afterwards, their version changes and the deletion fails.
         media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if await objects_of(writes.graph, Post, put):

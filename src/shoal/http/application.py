@@ -186,7 +186,7 @@ def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes
         or _params_error(path_names, route.params)
     )
     if error:
-        raise TypeError(f"route {route.method} {route.path}: {error}")
+        raise TypeError(f"invalid route {route.method} {route.path}: {error}")
 
 
 def _access_error(route: Route) -> str | None:

@@ -188,7 +188,7 @@ class Decoder:
         self._open = False
         for child in self._busy:
             child.kill()
-        # When all slots are taken, no caller is reading from a child.
+        # Take all slots, which waits until no caller reads from a child.
         await self._slots.all_taken()
         for child in [*self._idle]:
             self._drop(child)

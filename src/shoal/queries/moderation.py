@@ -202,7 +202,7 @@ class DatedEntry(NamedTuple):
 
     @property
     def at(self) -> int:
-        """The time in Unix milliseconds."""
+        """When the action was taken, in Unix milliseconds."""
         return milliseconds_of(self.id)
 
 

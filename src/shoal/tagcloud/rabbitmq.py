@@ -222,7 +222,7 @@ class RabbitTransport:
     ) -> RabbitTransport:
         """Connect to the broker. If it is unreachable, keep trying in the background.
 
-        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses the connection.
+        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker rejects the credentials or the virtual host.
         """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=check_seconds)
         try:

@@ -27,7 +27,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.MEMBER_SILENCED: _("Member limited"),
         AuditVerb.MEMBER_UNSILENCED: _("Member no longer limited"),
         AuditVerb.MEMBER_SENSITIZED: _("Member's media marked as sensitive"),
-        AuditVerb.MEMBER_UNSENSITIZED: _("Member's media unmarked as sensitive"),
+        AuditVerb.MEMBER_UNSENSITIZED: _("Member's media no longer marked as sensitive"),
         AuditVerb.MEMBER_DISABLED: _("Login disabled"),
         AuditVerb.MEMBER_ENABLED: _("Login enabled"),
         AuditVerb.MEMBER_ROLE_CHANGED: _("Role changed"),

@@ -366,11 +366,11 @@ class Steps:
         return work + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
-        """Return the fraction of stores that are unavailable, so that writes by their members are refused."""
+        """Return the fraction of stores that are unavailable. Writes by their members are refused."""
         return min(1.0, sum(fault.part for fault in of_kind(self._scenario.faults, StoreAway, now)))
 
     def _pages(self, now: float, pages: float, cold: float, posts: float, changes: float) -> float:
-        """Process all requests in the web processes, record the pages, and return the wait for a free web process."""
+        """Simulate one step of the web processes. Record the latency of pages, and return the wait for a process."""
         costs, web = self._costs, self._built.size.web
         work = self._web_work(posts, pages, changes, cold)
         waited = self._web.step(work, self._length, web)

@@ -53,7 +53,7 @@ def test_user_agent_is_parsed_into_program_and_system(text: str, program: str, s
 
 
 @given(st.text(max_size=2_000), st.text(max_size=2_000))
-def test_user_agent_origin_fields_are_bounded_in_length(address: str, text: str) -> None:
+def test_app_and_system_names_from_user_agent_are_limited_in_length(address: str, text: str) -> None:
     origin = origin_of(address, text)
     assert len(origin.program) <= 40
     assert origin.program.isprintable()

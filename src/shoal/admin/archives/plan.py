@@ -201,7 +201,7 @@ class ArchivePlan:
                 file.seek(self._at[position])
                 post = self._decoder.decode(file.read(self._at[position + 1] - self._at[position]))
                 if (post.written, len(post.photos)) != (self.written[position], self.photos[position]):
-                    raise DamagedPlan("a post saved by the reader process differs from its plan")
+                    raise DamagedPlan("a stored post of the archive differs from the import plan")
                 found.append(post)
         return found
 

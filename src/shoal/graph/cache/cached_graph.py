@@ -303,8 +303,8 @@ class CachedGraph:
             # If the lists cannot be cached, or caching them is hardly worth it, read only the requested associations.
             return await self._store.assoc_get(id1, atypes, id2s)
         if (self._head or self._joining) and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
-            # The counts determine which lists the next read loads whole. Read them concurrently, because reading them first would
-            # add a round trip to the request.
+            # The counts determine which lists the next read caches. Read them together with the associations: a separate read
+            # before would add a round trip to the request.
             _, found = await asyncio.gather(
                 self._counts_of((id1,), atypes, ticket), self._look_up(id1, atypes, id2s, ticket)
             )
