@@ -52,7 +52,7 @@ class Demo(msgspec.Struct):
 def recall(folder: Path) -> Demo | None:
     """Return the saved state of a demo folder, or None for a folder without a network.
 
-    Raises `InvalidInput` if the network is not a demo or was made by another version of the plan, or if the state cannot be read.
+    Raises `InvalidInput` if the network is not a demo or was made by another version of Shoal, or if the state cannot be read.
     """
     path = folder / _MEMORY
     if not path.exists():

@@ -512,7 +512,7 @@ class _Name(NamedTuple):
 
 
 def people(dice: Random, count: int) -> tuple[Person, ...]:
-    """Return people with unique names, the most famous first: the cast, then generated people."""
+    """Return people with unique names, the most famous first: those of `CAST`, then generated people."""
     taken = {role.name for role in CAST}
     bag = [culture for culture in CULTURES if culture.language in SPOKEN] * 2
     made = []

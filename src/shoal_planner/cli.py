@@ -165,7 +165,7 @@ _DEFAULTS = Course()
     default=_DEFAULTS.seconds,
     show_default=True,
     metavar="N",
-    help="Seconds of the busiest hour to simulate.",
+    help="Number of seconds to simulate, at the load of the busiest hour.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Random seed.")
 @click.option(

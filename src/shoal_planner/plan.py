@@ -99,7 +99,10 @@ class Size(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """The fraction of members whose public posts are listed in another store: the public timeline is a list per data source."""
+        """The fraction of members on another store than the list of their public posts.
+
+        The public timeline has one such list per data source.
+        """
         return max(0.0, 1 - DATA_SOURCES / self.stores)
 
 

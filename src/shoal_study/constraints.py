@@ -293,7 +293,8 @@ def allowed(level: LevelFigures) -> float:
 def _even_mapping(evidence: Evidence) -> Outcome:
     """Check how evenly the mapping scheme fills its servers.
 
-    It is checked with all members, and with the number just before the last range is full, when it is least even.
+    It is checked with the present number of members, and with the number at which the range that is being filled lacks
+    one member, because the servers are then filled least evenly.
     """
     mapping = evidence.mapped()
     furthest = max(mapping.furthest, mapping.next_furthest)

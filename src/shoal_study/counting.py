@@ -250,7 +250,7 @@ def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
-    """Rebalance Shoal's scheme by data sources: move some from the most active store."""
+    """Rebalance Shoal's scheme: move data sources from the most active store to the least active one."""
     return _cooling(
         _SOURCES, stores, cooled(owners_of(even_map(stores)), Units(loads.members, loads.activity), stores, HOT)
     )

@@ -201,7 +201,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members a change moves to another server. Members of an arc keep their order."""
+    """Return how many members have another server after the change. Members of an arc keep their order."""
     return sum(map(_differing, before, after))
 
 

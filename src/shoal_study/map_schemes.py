@@ -163,7 +163,7 @@ class Ranges:
 
     @property
     def units(self) -> Units:
-        """The members and activity of each range, including the last one, which is being filled."""
+        """The members and activity of each range of member numbers, including the last range, which is being filled."""
         used = max(1, -(-self.count // self.size))
         return Units(self._members[:used], self._activity[:used])
 
@@ -171,7 +171,7 @@ class Ranges:
         return np.arange(len(self.units.members)) % servers
 
     def full_next(self) -> int:
-        """Return the number of members at the moment before the last range is full."""
+        """Return the number of members at which the range that is being filled lacks one member."""
         return (self.count // self.size + 1) * self.size - 1
 
 

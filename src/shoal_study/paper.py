@@ -41,7 +41,7 @@ class Printed(NamedTuple):
         if self.stated_ratio is not None:
             return self.stated_ratio
         if self.mean is None or self.deviation is None:
-            raise ValueError("the paper states neither a ratio nor a mean and a deviation for this graph")
+            raise ValueError("without `stated_ratio`, a ratio needs `mean` and `deviation`")
         return self.deviation / self.mean
 
 

@@ -111,7 +111,10 @@ def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
 
 
 def _inequality(path: LevelFigures) -> Iterator[str]:
-    """Draw a curve of the fraction of members in the fullest buckets, and curves for an equal and a random distribution."""
+    """Draw the fraction of all members in the fullest buckets against the number of these buckets.
+
+    Curves of an equal and of a random distribution are drawn for comparison.
+    """
     high, right = _SQUARE_FLOOR - _SQUARE_TOP, WIDTH - _GRAPH_RIGHT
 
     def points(shares: Sequence[float]) -> list[tuple[float, float]]:

@@ -142,7 +142,7 @@ def paper_table(result: StudyResult) -> str:
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
-    """Return a table of how evenly each scheme fills the servers, and how many members move when their number changes.
+    """Return a table of how evenly each scheme fills the servers, and how many members move if servers are added or removed.
 
     Schemes that are `unavailable` get a row with the package that they need.
     """

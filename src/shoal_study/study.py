@@ -288,7 +288,7 @@ def _bare_loop(names: Sequence[bytes]) -> BareLoop:
 
 
 def _in_one_range(count: int, newest: int, size: int) -> float:
-    """Return the largest fraction of the `newest` last members that a single range contains."""
+    """Return the largest fraction of the last `newest` members to sign up that is in a single range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest
 

@@ -154,9 +154,9 @@ async def test_tag_cloud_merge_rules_forming_chains_or_loops_are_refused() -> No
     for name, target, told in (
         ("c", "c", "#c cannot be merged into itself"),
         ("C", "#c", "#c cannot be merged into itself"),
-        ("c", "a", "merge #c into #b"),
+        ("c", "a", "merge #c into #b instead"),
         ("b", "a", "#a counts as #b"),
-        ("b", "c", "#a counts as #b: unmerge it first, or merge into #b"),
+        ("b", "c", "#a counts as #b: unmerge #a first, or merge #c into #b instead"),
         ("no tag", "c", "a tag is"),
         ("c", "", "a tag is"),
     ):

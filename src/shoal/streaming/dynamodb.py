@@ -120,7 +120,7 @@ class DynamoChannel:
         return _position(log.name, log.newest)
 
     def _exists(self, item: Item) -> bool:
-        """Return whether the messages in an item have not expired, because the service deletes expired items much later."""
+        """Return whether the messages in an item have not expired. DynamoDB deletes expired items much later."""
         return bool(typed(item, "until") > self._clock())
 
     def reached(self, mark: Position, at: Position) -> bool:

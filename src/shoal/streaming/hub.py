@@ -459,7 +459,7 @@ class Hub:
                 connection.offer(PlacedUpdate(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
-        """Deliver the updates that arrived while the viewer was disconnected, or while their sources were being read."""
+        """Deliver the updates since `connection.since`, or `Missed` if some of them are no longer stored."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return

@@ -61,7 +61,7 @@ class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
 
 
 class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
-    """The post was hidden."""
+    """The post was hidden by a moderator, or until its review because of reports."""
 
 
 class PostNarrowed(_OfPost, frozen=True, array_like=True, tag=14):

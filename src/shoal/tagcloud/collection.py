@@ -383,7 +383,8 @@ class Collector:
     def _complete_to(self, left: Collection[Increment]) -> int:
         """Return the time (Unix ms) before which every use is merged.
 
-        It is the earliest of the uses in `left`, which are not merged yet, and the last reports of the active emitters.
+        It is the earliest time of a use in `left`, which are the increments that are not merged yet, or the earliest
+        `Increment.through` of an emitter that sent increments recently, whichever is earlier.
         """
         now = self._clock()
         self._last_seen = {name: through for name, through in self._last_seen.items() if through > now - _ACTIVE_MS}

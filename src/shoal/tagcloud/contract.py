@@ -53,7 +53,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def blank(self) -> bool:
-        """Whether the row can be deleted. `n` 0 is not enough: the removal of a use may have arrived before its addition."""
+        """Whether the row can be deleted. If only `n` is 0, it cannot: a removal may have arrived before its addition."""
         cold = all(abs(heat.value) < _NOISE for heat in self.heats)
         return cold and not self.n and not self.days and not self.forms
 
@@ -147,7 +147,7 @@ class CloudStore(Protocol):
         ...
 
     async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
-        """Return rows by tag id (`graph.schema.tag_id`)."""
+        """Return the stored rows of these tags, by tag id (`graph.schema.tag_id`)."""
         ...
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:

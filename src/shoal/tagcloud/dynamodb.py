@@ -98,7 +98,7 @@ class Intents:
         self._service = service
         self._spread = spread
         self._slots = asyncio.Semaphore(_CONCURRENT)
-        # Past days for which a cleanup found no stored authors.
+        # Past days of which a cleanup found no stored author counts.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
@@ -280,7 +280,7 @@ class Intents:
         await self._service.forget([address_of(item) for item in found])
 
     def _after(self, before: State, merge: Merge) -> State:
-        """Return the state after a merge. A past day stays in `days` until a cleanup finds no stored authors for it."""
+        """Return the state after a merge. A past day stays in `days` until a cleanup finds no stored author counts of it."""
         head, first = merge.head, merge.before_day
         days = {day for day in before.days if day >= first or day not in self._empty}
         days |= {day for (_, day, _), n in merge.authors.items() if n and day >= first}

@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version of the tag cloud, without its data. `days` are the days with stored authors, including expired days."""
+    """The newest version of the tag cloud, without its data. `days` have stored author counts, and may be expired."""
 
     version: int = 0
     at: int = 0

@@ -202,7 +202,7 @@ class MergedTags:
 class Amendment(NamedTuple):
     """An operator's change: tag rules, and recomputed counts of tags (`rows`).
 
-    `authors` has all uses by author on the days that these rows contain.
+    For the tags and days in `rows`, `authors` has the number of uses by each author.
     """
 
     rules: Sequence[TagRule] = ()
@@ -274,7 +274,7 @@ class Merger:
         try:
             await self._store.write(merge, holder)
         except BaseException:
-            # The write may have succeeded despite the error, so the cached marks may be incomplete.
+            # The write may have succeeded despite the error; the cached marks would then lack its uses.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)

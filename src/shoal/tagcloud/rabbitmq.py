@@ -222,7 +222,7 @@ class RabbitTransport:
     ) -> RabbitTransport:
         """Connect to the broker. If it is unreachable, keep trying in the background.
 
-        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker rejects the credentials or the virtual host.
+        Raises `InvalidInput` for an invalid URL, and `MisconfiguredEngine` if the broker rejects the login.
         """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=check_seconds)
         try:
@@ -380,7 +380,7 @@ class RabbitTransport:
         }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
-            _log.warning("no collector of the tag cloud reads the queues %s: reconnecting this one", ", ".join(still))
+            _log.warning("reconnecting, because no collector of the tag cloud reads the queues %s", ", ".join(still))
             self._stuck_since = {}
         return bool(still)
 

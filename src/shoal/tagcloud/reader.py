@@ -246,8 +246,8 @@ class TagCloud:
 
     async def _look(self, cached: _CachedCloud | None) -> _CachedCloud:
         now = self.clock()
-        # Read this first: an update that arrives later causes another check. A process that reads only once does not
-        # subscribe to updates.
+        # Read the update before the store, so that a later update causes another check. The first read does not
+        # subscribe to updates, because the process may not read the cloud again.
         update = self._updates.newest() if cached is not None else None
         try:
             if cached is not None:

@@ -84,12 +84,12 @@ def merging(name: str, target: str) -> Decide:
         if name == target:
             raise InvalidInput(f"#{name} cannot be merged into itself", field="target")
         if beyond := _target(rules, target):
-            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond}", field="target")
+            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond} instead", field="target")
         if followers := sorted(rule.name for rule in rules.values() if rule.target == name):
             few = ", ".join(f"#{each}" for each in followers[:5])
-            them = "it" if len(followers) == 1 else "them"
             raise InvalidInput(
-                f"{few} {_count(followers)} as #{name}: unmerge {them} first, or merge into #{name}", field="tag"
+                f"{few} {_count(followers)} as #{name}: unmerge {few} first, or merge #{target} into #{name} instead",
+                field="tag",
             )
         if name in rules and rules[name].denied:
             raise InvalidInput(f"#{name} is denied: allow it before merging it", field="tag")

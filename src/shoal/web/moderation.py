@@ -348,7 +348,7 @@ class HideForm(IdForm, frozen=True, kw_only=True):
 
 
 async def queue(ctx: PageContext, query: Queue) -> Response:
-    """List reports, newest first. Reports about posts that wait for review are listed separately."""
+    """List reports, newest first: open, closed, or only open reports about posts that wait for review."""
     me = ctx.staff(Role.MODERATOR)
     condition = ReportFilter(query.show == "closed", waiting=query.show == "waiting")
     found = await moderation_queries.reports_page(ctx.graph, query.cursor(_REPORTS), condition)

@@ -203,7 +203,7 @@ class LikesPath(IdQuery, frozen=True, kw_only=True):
 
 
 async def likes(ctx: PageContext, path: LikesPath) -> Response:
-    """List the members who liked a post, shared it, or reacted with an emoji, newest first."""
+    """List the members who liked a post, shared it, or reacted with an emoji, the latest reaction first."""
     entry = await entry_with_id(ctx, path.id)
     found = await _reacting_members(ctx, path, entry)
     persons = await people_of(ctx, found.profiles)

@@ -279,7 +279,7 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the first two posts so that the browser loads it before others."""
+    """Mark one photo, the first in the first two posts, so that the browser loads it before others."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)

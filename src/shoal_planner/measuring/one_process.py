@@ -105,7 +105,7 @@ class Posting:
         return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _measure_follower_sets(self) -> dict[str, float]:
-        """Compare the first post of an author, whose follower set is not cached yet, with the author's second post."""
+        """Measure the cost of loading a follower set: an author's first post loads it, and the second finds it cached."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
         return {"audience": max(0.0, first - second) / len(self._crowd.follower_set)}
 

@@ -202,7 +202,7 @@ class Observer:
         piece.waits.add(seconds)
 
     def pages(self, at: float, seconds: Floats, pages: Floats) -> None:
-        """Record pages. `pages` has the number of pages for each of the waiting times `seconds`."""
+        """Record simulated pages. `pages` has the number of pages for each of the waiting times `seconds`."""
         piece = self._piece(at)
         piece.pages += float(pages.sum())
         piece.waits.add_all(seconds, pages)

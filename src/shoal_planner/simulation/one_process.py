@@ -72,7 +72,7 @@ class Coming:
             self._samples = iter(self._drawing.choice(len(shares), _SAMPLES, p=shares).tolist())
             at = next(self._samples)
         authors = self._scenario.author_classes.authors[at]
-        # The probability that none of the earlier posts of the class was by this author.
+        # The probability that none of the earlier posts by authors of this class was by this author.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.author_classes.followers[at]), bool(first)
@@ -160,7 +160,7 @@ class SimulatedWriter:
 
     @property
     def next(self) -> float:
-        """Return the time of the next event while the main thread is idle; infinite if there is none."""
+        """The time of the writer's next event if the main thread stays idle; infinite if there is none."""
         if self.ready:
             return self.ready[0].at
         if self._group is not None:
@@ -171,12 +171,12 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Record posts whose jobs are done. The acknowledgments of these jobs are written with one of the next groups."""
+        """Record simulated posts whose jobs are done. A later group contains the acknowledgments of these jobs."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 
     def advance(self, until: float, *, hindered: bool) -> None:
-        """Run the writer thread until a moment. `hindered` means that the main thread is busy too."""
+        """Simulate the writer thread until a moment. `hindered` means that the main thread is busy too."""
         pace = 1 / (1 + _HELD) if hindered else 1.0
         while self.now < until:
             if self._group is None:
@@ -326,7 +326,7 @@ class Loop:
     # Members
 
     def _arrivals(self, until: float) -> float:
-        """Handle requests that arrive until a moment, as many concurrently as are admitted."""
+        """Simulate the requests that arrive until a moment, as many concurrently as are admitted."""
         worked, scenario = 0.0, self._scenario
         for kind, at in self._coming.until(until):
             if scenario.at_work and len(self._door) >= scenario.at_work + scenario.at_the_door:
@@ -371,7 +371,10 @@ class Loop:
         return fault.part * self._scenario.warm if isinstance(fault, Celebrity) else 0.0
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
-        """Accept or refuse a post that arrived at `at`. It gets its id at `made`, and its delivery lag is measured from then on."""
+        """Simulate a post that arrived at `at`; it may be refused.
+
+        The post gets its id at `made`, and its delivery lag is measured from then on.
+        """
         self.observer.came += 1
         if self._random.random() < self._refused(made):
             self.observer.refused(at)

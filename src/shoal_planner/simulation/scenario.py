@@ -50,7 +50,7 @@ class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
 
 
 class StoreAway(LastingFault, frozen=True, kw_only=True, tag="away"):
-    """A fraction of the stores is unavailable and writes of their members are refused; in one process they wait instead."""
+    """A fraction of the stores is unavailable. Writes of their members are refused, but in one process, the writes wait."""
 
     part: Part = 0.5
 
