@@ -109,7 +109,7 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, waiting for each slot in turn with other callers."""
+        """Take all slots permanently, each when it is free. Jobs that wait in the meantime still get their turns."""
         for _ in range(self._slot_count):
             await self._take("")
 
@@ -188,7 +188,7 @@ class Decoder:
         self._open = False
         for child in self._busy:
             child.kill()
-        # When all slots are taken, no caller is reading from a child.
+        # Once this call holds all slots, no other caller is reading from a child.
         await self._slots.all_taken()
         for child in [*self._idle]:
             self._drop(child)

@@ -202,7 +202,7 @@ class DatedEntry(NamedTuple):
 
     @property
     def at(self) -> int:
-        """The time in Unix milliseconds."""
+        """The time of the audited action in Unix milliseconds."""
         return milliseconds_of(self.id)
 
 
