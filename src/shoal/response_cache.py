@@ -103,7 +103,7 @@ class ResponseCache(Generic[R]):
         return await self._compute(key, make)
 
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
-        """Return whether the next response for a key must not be cached, and count it.
+        """Return whether the next response for a key must not be cached. If so, decrease the number of responses left to skip.
 
         `invalid` is the entry of the key that has become invalid, if any.
         """

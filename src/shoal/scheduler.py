@@ -88,8 +88,8 @@ class Agenda(BackgroundWorker):
         try:
             await self._do(ticket, node)
         except Conflict:
-            # Another process, or the member, has changed the object. The ticket is deleted already, or is read again
-            # next time.
+            # Another process, or the member, has changed the object. If the ticket still exists, the next call of `once`
+            # reads it again.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)

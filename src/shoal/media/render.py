@@ -453,7 +453,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _details(image: Image.Image) -> PhotoDetails | None:
-    """Return the camera, exposure and time from a picture's EXIF data, unchecked. The position is never read."""
+    """Return the camera, exposure and time from a picture's EXIF data, unchecked. The GPS position is never read."""
     with suppress(Exception):
         exif = image.getexif()
         photo = exif.get_ifd(ExifTags.IFD.Exif)

@@ -222,7 +222,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for health in await watch.look():
-        # Number the engines with equal names, such as files in different folders, because samples need distinct labels.
+        # Number engines with the same label, such as SQLite files of one name in different folders: labels must be distinct.
         seen[health.engine, health.place] += 1
         number = seen[health.engine, health.place]
         label = health.place if number == 1 else f"{health.place} ({number})"

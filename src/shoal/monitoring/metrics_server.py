@@ -220,7 +220,7 @@ async def telling(network: Network, running: RunningApp | None = None) -> AsyncI
         return
     lag = DeliveryLag()
     async with AsyncExitStack() as stack:
-        # Restore the previous callback at the end, so that no job is counted afterwards.
+        # Restore the previous callback when the block ends, because no job may be counted afterwards.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
         pauses = await stack.enter_async_context(pauses_watched())

@@ -90,7 +90,10 @@ class Response(msgspec.Struct, tag="response", array_like=True):
 
 
 class Failure(msgspec.Struct, tag="failure", array_like=True):
-    """An error as a message, with the names of its classes in method resolution order. Id 0 refuses the connection."""
+    """An error as a message, with the names of its classes in method resolution order.
+
+    With the id 0, it means that the server refuses the connection.
+    """
 
     id: int
     kinds: list[str]

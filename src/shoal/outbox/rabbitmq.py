@@ -99,7 +99,7 @@ class Queues:
             "x-message-ttl": delay_ms,
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": self.work,
-            # Remove a message only when the work queue has stored it, which requires `reject-publish`.
+            # Keep an expired message in this queue until the work queue has stored it. This strategy requires `reject-publish`.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
@@ -142,7 +142,7 @@ class _ClaimedJob:
 
 
 def key_of(job: Job) -> Key:
-    """Return a job's identity. It includes the event, because a new shard map may give the number of a store to another."""
+    """Return a job's identity. It includes the event, because a new shard map may renumber the stores."""
     return job.store, job.seq, job.event
 
 
@@ -279,7 +279,7 @@ class RabbitOutbox:
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
         self._liveness = LivenessQuery(self._queues.census, WorkerFigures, self._figures if taking else None)
-        # Acknowledgments have their own connection, because a broker that is short of memory stops reading from
+        # Publish on one connection and acknowledge on another: a broker that is short of memory stops reading from
         # connections that publish.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._in_flight.clear) if taking else None

@@ -53,7 +53,10 @@ class Relay:
             await self._task
 
     async def run_once(self) -> int:
-        """Relay one batch of events to the broker; return their number. Raises `Unavailable` if the broker stays unreachable."""
+        """Relay one batch of events to the broker; return their number.
+
+        Raises `Unavailable` if the broker cannot be reached for most of the lease.
+        """
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
             await self._sent(jobs)

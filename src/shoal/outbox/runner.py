@@ -193,10 +193,10 @@ class Runner(Generic[E]):
         if self._task is None or await self._ended((self._task,), patience):
             return
         left = [self._task, *self._in_hand]
-        _log.warning("canceled jobs that did not finish within %g s; they will be redelivered", patience)
+        _log.warning("jobs that did not finish within %g s were canceled; they will be redelivered", patience)
         for task in left:
             task.cancel()
-        # Do not wait longer for tasks that ignore the cancellation.
+        # Wait only for a limited time, because a task may ignore the cancellation.
         await self._ended(left, _GIVE_UP_SECONDS)
         with suppress(ShoalError, TimeoutError):
             async with asyncio.timeout(_GIVE_UP_SECONDS):
@@ -223,7 +223,7 @@ class Runner(Generic[E]):
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
-            # Ignore an age of 0, because jobs that were put back may have no age.
+            # Ignore an age of 0: it may mean that all remaining jobs were put back, because their age does not count.
             if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
@@ -232,7 +232,7 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all remaining jobs wait for futures of consumers. No further job will then fill the consumers' batches."""
+        """Return whether all remaining jobs wait for futures of consumers: then no further job will be added to their batches."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def run_once(self) -> int:
@@ -363,7 +363,7 @@ class Runner(Generic[E]):
         return 1
 
     async def _step(self, job: Job) -> bool:
-        """Run a job and record the outcome. Return False if it fails, waits for a future, or has to resume at a mark."""
+        """Run a job and record the outcome. Return whether the job is done: it may also fail, wait for a future, or be put back."""
         run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
         with run as record:
             outcome = await self._run_job(job)

@@ -83,7 +83,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
         opening = await _opened(reads, viewer, cursor)
         if prefetches(reads.graph):
             opening = await _prefetched(reads, viewer, cursor, opening)
-        # These lists are usually empty, so one count replaces the separate reads below.
+        # Usually all of these lists are empty. One count of them then saves the separate reads below.
         counts = await reads.graph.assoc_count(
             (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
         )
@@ -138,7 +138,7 @@ async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the ids that `newest` would return, by pull alone: no timeline is rebuilt or kept active."""
+    """Return the ids that `newest` would return, by pull alone. No timeline is rebuilt or counted as used."""
     with one_request():
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         return await pull(reads.graph, sources, Cursor(limit=limit))
@@ -188,12 +188,12 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a materialized timeline for a page, and the high fan-out sources at that time or later."""
+    """The first read of a materialized timeline for a page, and the high fan-out sources, which were not read before it."""
 
     at: Cursor
     window: Window | None
     high_fan_out: Sources
-    """The lists of the sources whose entries that read may lack."""
+    """The lists of the sources whose entries may be missing in `window`."""
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
@@ -216,7 +216,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
     """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
 
-    Returns the first read of the timeline, or None if it failed or is older than `MARKED_SECONDS`.
+    Returns the first read of the timeline, or None if that failed or was more than `MARKED_SECONDS` ago.
     """
     graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
     newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))
@@ -235,8 +235,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # A source keeps its high fan-out mark for `MARKED_SECONDS` after its entries were merged into timelines. A timeline that
-        # was read more recently than that contains all entries of sources without a mark.
+        # A source loses its high fan-out mark `MARKED_SECONDS` after its entries were merged into timelines. So if `window` was
+        # read within that time, it contains the entries of all sources that have no mark now.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)

@@ -204,7 +204,7 @@ class ViewerState:
         related = [
             id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
         ]
-        # A home timeline also needs the viewer's relationship to the parent's author.
+        # A home timeline also needs the viewer's relationships to the authors of the parent posts.
         related_to = people | {parent for _, post, _ in rows if (parent := post.parent_author_id)}
         relating = partial(relations, self.graph, self.viewer, related_to)
         if prefetches(self.graph):
@@ -383,7 +383,7 @@ async def _assemble(
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, POST_COUNTS)
     if len(members) > len(rows):
-        # Leave out the members of entries that are not shown.
+        # Do not read the profiles of members whose entries are not shown.
         shown = {post.author_id for _, post, _ in rows}
         shown.update([share.author_id for _, _, share in rows if share is not None])
         members = {id_: members[id_] for id_ in shown}

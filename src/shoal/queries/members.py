@@ -359,7 +359,7 @@ async def followees_in_archive(reads: Reads, viewer: int, archive: bytes) -> Con
 
 
 async def followees_by_handle(reads: Reads, viewer: int, handles: Sequence[str]) -> ContactsFound:
-    """Find members by handles, addresses and links of accounts elsewhere. Raises `TooLarge` for more than 10,000."""
+    """Find members by handles, addresses or links of their accounts elsewhere. Raises `TooLarge` for more than 10,000 accounts."""
     return await _followees(reads, viewer, read_handles(handles))
 
 

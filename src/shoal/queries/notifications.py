@@ -261,7 +261,7 @@ def _may_show(
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
-    """Return the scheduled post that could not be published; None if its author has dealt with it since."""
+    """Return the scheduled post that could not be published; None if its author has rescheduled or deleted it since."""
     node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
     return node if isinstance(node, ScheduledPost) and node.refused else None
 

@@ -64,7 +64,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
     times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
-        # Entries past this bound cannot be in the result.
+        # Entries older than `bound` (with `oldest_first`: newer) cannot be in the result.
         bound = sorted(times, reverse=not at.oldest_first)[at.limit - 1]
         bounded = at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
     more = [
@@ -298,6 +298,6 @@ async def read_items(
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
-        # The items were read oldest first. The next page continues below the oldest one.
+        # The items were read oldest first. The next page has the items older than these.
         return collected[::-1], position_of(collected[0]) if collected else None
     return collected, after

@@ -100,7 +100,7 @@ class ContentFilters:
         self._words = sum(len(filter_.words) for filter_ in self._filters)
 
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
-        """Return the filters of any context that match an entry, or the post that it shares."""
+        """Return the filters that match the post of an entry, whatever their contexts. The post of a share is the shared post."""
         post = entry.post
         if not self._filters or post.author_id == self._viewer:
             return ()
@@ -243,7 +243,7 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # On the newest page, do not read in front of the page: the timeline has no newer rows.
+        # On the newest page, do not look for rows newer than the page: there are none.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
@@ -283,7 +283,7 @@ class Folding:
     async def _begin(self, n: int) -> bool:
         """Read the first `n` rows of the newest page, and return whether shares among them may be folded.
 
-        Usually no row is a share, and no further read is needed.
+        Usually no row is a share, and the rows before and after the page need not be read.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)

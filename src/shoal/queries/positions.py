@@ -56,7 +56,7 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time just above the entry at a position, and how many entries are at or above that time: at most `position`."""
+    """Return a time just after that of the entry at a position, and the number of entries not older: at most `position`."""
     lists = sum(map(len, sources.values()))
     if position < max(NEAR, NEWEST_PER_LIST * lists):
         return MAX_TIME, 0
@@ -64,7 +64,8 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     held, density = await _density(graph, sources)
     if density.total <= position:
         return 0, density.total
-    # Invariant: more than `position` entries are at or above `low`; `newer` entries, at most `position`, are at or above `high`.
+    # Invariant: more than `position` entries are not older than `low`; `newer` entries, at most `position`, are not older
+    # than `high`.
     low, high, newer, parts = density.oldest, density.newest + 1, 0, 1
     while position - newer >= near and high - low > 1:
         estimate = min(max(density.time_of(position - near // 2), low + 1), high - 1)
@@ -108,7 +109,7 @@ class _Density:
             step = (high - low) / _POINTS
             times = low + step * np.arange(_POINTS)
             newer = entries @ (self._high[:, None] - np.clip(times, self._low[:, None], self._high[:, None]))
-            # Move `low` to the last of these times that still has too many newer entries, unless rounding errors leave none.
+            # Move `low` to the last of `times` that has more than `sought` newer entries. Rounding errors may leave no such time.
             low += step * max(int(np.count_nonzero(newer > sought)) - 1, 0)
             high = low + step
         return int(high)
@@ -146,7 +147,7 @@ async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> lis
     posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
     if not (tags := sources.get(TAG_OF, ())):
         return posted
-    # Once `limit` entries are known, older entries cannot be in the result, so the next reads stop there.
+    # After `limit` entries were found, entries older than these cannot be in the result: the next read excludes them.
     part = _down_to(part, posted)
     part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
     tagged = await graph.assoc_ranges(tags, TAG_OF, part)

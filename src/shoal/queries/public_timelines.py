@@ -109,7 +109,7 @@ async def nearby_page(
     """Return a page of the public posts within a circular area on the map, newest first."""
 
     def row_filter(row: Row) -> bool:
-        # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.
+        # The map cells extend beyond the disk, and their lists may not reflect the latest edit of a post yet.
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, _cells_of(disk))

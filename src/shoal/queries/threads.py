@@ -86,7 +86,7 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
 
 async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, cursor: Cursor) -> Post:
-    """Return the post (see `access_post`). If it is `Post.open`, prefetch the data of the first page of its comments."""
+    """Return the post (see `access_post`). If its `open` is true, prefetch the data of the first page of its comments."""
     at = read_by_page(cursor)
     await prefetch(graph, (post_id,), (((post_id,), _POST_AND_LISTS),), ((post_id, COMMENTED_BY, at),))
     accessing = partial(access_post, graph, viewer, post_id)

@@ -118,7 +118,7 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
     """Yield the post, author and time of each comment that everyone may find.
 
-    A post's list (`comments`) has only such comments, and the list of its thread (`threads`) has their authors: no comment is read.
+    `comments` lists these comments by post. The lists of the threads (`threads`) add the authors, so no comment has to be read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:

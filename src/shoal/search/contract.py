@@ -179,7 +179,10 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the necessary searches: whether authors who opted out are included, and the index terms of which a post needs one."""
+    """Yield the one or two searches of a query: each with whether it includes authors who opted out, and with index terms.
+
+    A post is found if it has at least one of these terms.
+    """
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:

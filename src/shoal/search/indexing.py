@@ -189,7 +189,7 @@ class Filler:
             self._enough.set()
 
     def behind(self) -> float:
-        """Return for how many seconds the oldest unfinished update request has waited; 0 if there is none."""
+        """Return how many seconds ago the oldest unfinished request to update index rows was made; 0 if there is none."""
         oldest = self._in_hand or (self._requests[0] if self._requests else None)
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
@@ -307,7 +307,7 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
         ids += [node.id for node in page if isinstance(node, Member | Post)]
         # Collect a full batch, because the filler delays smaller ones.
         if len(ids) >= AT_ONCE or len(page) < _PAGE:
-            # Jobs wait for the same future, which must not be canceled with this task.
+            # Running jobs may wait for the same future, so it must not be canceled if this task is.
             await asyncio.shield(filler.look(graph, ids))
             await index.keep_state(FillState(FORM, after))
             done += len(ids)

@@ -257,8 +257,8 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
     ids = np.concatenate(list(around.values()))
-    # Few ids are in `circle`. A hash table of `circle` excludes most of the others, so that few need the slower binary
-    # search.
+    # Few ids are in `circle`. A hash table excludes most of the ids that are not in it, and only the remaining ids need
+    # the slower binary search.
     marked = np.zeros(1 << _MARK_BITS, np.bool_)
     marked[_marks(circle)] = True
     likely = marked[_marks(ids)]

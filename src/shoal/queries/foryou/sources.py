@@ -48,7 +48,7 @@ _NEARBY = 60
 
 @dataclass
 class Candidates:
-    """Ids of posts and shares that may enter a ranked feed, by source, before they are read."""
+    """Ids of posts and shares that may enter a ranked feed, each with its `Source` flags. The posts are not read yet."""
 
     location: Location | None = None
     """Where the viewer lives."""
@@ -149,7 +149,7 @@ class Proposal(NamedTuple):
 async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:
     """Read the candidates, and return up to 1,000 posts by id; one read.
 
-    Shares are replaced by the shared post, and a friend's comment by the post that it replies to.
+    Shares are replaced by the shared post, and a followee's comment by the post that it replies to.
     """
     nodes = await reads.graph.obj_get(list(found.sources))
     sources: defaultdict[int, int] = defaultdict(int)
