@@ -92,7 +92,7 @@ def test_cli_member_delete_asks_for_confirmation_and_can_be_cancelled(store: Pat
 def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "add", "dan", "--password-stdin", typed="a long password\n").exit_code == 0
     told = shoal(store, "member", "email", "dan", "dan@example.org").output
-    assert told == "set the e-mail address of dan to dan@example.org\n"
+    assert told == "changed the e-mail address of dan to dan@example.org\n"
     taken = shoal(
         store, "member", "add", "eve", "--email", "dan@example.org", "--password-stdin", typed="a long password\n"
     )

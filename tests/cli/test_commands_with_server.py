@@ -98,11 +98,12 @@ def test_cli_member_commands_add_and_change_members_with_and_without_running_ser
     assert "8 to 1024" in refused(shoal("member", "add", "dan", "--password-stdin", typed="short"))
     assert (
         told(shoal("member", "password", "cyd", "--password-stdin", typed="another one"))
-        == "set a new password for cyd\n"
+        == "changed the password of cyd\n"
     )
     assert "is off" in refused(shoal("member", "second-factor-off", "cyd"))
     assert (
-        told(shoal("member", "email", "cyd", "cyd@example.org")) == "set the e-mail address of cyd to cyd@example.org\n"
+        told(shoal("member", "email", "cyd", "cyd@example.org"))
+        == "changed the e-mail address of cyd to cyd@example.org\n"
     )
     assert told(shoal("member", "role", "cyd", "admin")) == "cyd is now an admin\n"
     assert told(shoal("member", "suspend", "cyd")) == "suspended cyd\n"

@@ -251,7 +251,7 @@ class BackupRepository:
             silent = now - max(file.modified for file in files)
             if self._folder is None and silent < self._dead:
                 raise Conflict(
-                    f"another backup is running there ({name}): wait for it to finish; a killed backup expires "
+                    f"another backup to this location is running ({name}): wait for it to finish; a killed backup expires "
                     f"{self._dead / 60:.0f} minutes after its last renewal"
                 )
             await self.files.delete([file.key for file in files])
@@ -358,7 +358,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise Conflict("another backup is running there: wait for it to finish") from error
+        raise Conflict("another backup to this location is running: wait for it to finish") from error
     try:
         yield
     finally:

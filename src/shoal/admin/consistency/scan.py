@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of rank indexes, in columns. A block has the number of live entries in a section of a list."""
+    """Blocks of the rank indexes of lists, in columns. A block stores how many live entries a section of the list has."""
 
     id1: Column
     atype: Column
