@@ -269,7 +269,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     """Return the member whose passkey signed the response, even if the member may not log in.
 
-    Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
+    Raises `Unauthenticated`, whose message does not depend on the reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
         member_id = read_assertion(answer).member_id

@@ -289,7 +289,7 @@ class ArchivePlan:
 
 
 def _regular(path: Path) -> IO[bytes]:
-    """Open a file that another process wrote. Raises `DamagedPlan` for a pipe, which would block, and `OSError` for a link."""
+    """Open a file that another process wrote. Raises `DamagedPlan` for a pipe, which would block, and `OSError` for a symlink."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file

@@ -205,7 +205,7 @@ class BackupRepository:
                 try:
                     await self.files.delete([f"{name}/{_BEGUN}"])
                 except ShoalError as error:
-                    _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
+                    _log.warning("backup file %s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
         """Raise `Conflict` if the lease has expired, because another writer may then have deleted files of this backup.
@@ -235,7 +235,7 @@ class BackupRepository:
                 # The writer's next `check_lease` raises the same conflict.
                 return
             except ShoalError as error:
-                _log.warning("the lease of %s could not be renewed: %s", name, error)
+                _log.warning("the lease of backup %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
         """Delete the files of killed backups. Raises `Conflict` if another backup may be running in the bucket.

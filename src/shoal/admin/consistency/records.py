@@ -190,7 +190,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # The tombstone gets the time of the last end: it does not replace a follow that began later, but adds the history.
+    # The tombstone gets the time of the last end: it does not replace a follow that began later, but adds the history to it.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)

@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """The sorted ids of all objects, the authors of posts, and the associations that objects imply, by type."""
+    """The sorted ids of all objects, the authors of posts, and, by type, the associations that these objects require."""
 
     ids: Column
     members: Column

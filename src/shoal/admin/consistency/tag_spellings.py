@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all tags that were found not to be in canonical form, also in the admins' tag rules."""
+        """Return the findings: tags that are not in canonical form, including those in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -155,7 +155,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit. It adds and removes at most `FOLDED_AT_ONCE` tags each."""
+    """Return the tags of a post after the next commit. It adds at most `FOLDED_AT_ONCE` tags and removes at most as many."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

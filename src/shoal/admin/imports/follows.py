@@ -206,7 +206,7 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows within one millisecond are sorted by row, because the tick of a row is its number modulo 1,024.
+    Follows within one millisecond are sorted by row number, because ticks repeat after 1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
