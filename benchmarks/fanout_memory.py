@@ -157,7 +157,7 @@ def main() -> None:
         quick={"members": 20_000, "posts": 500, "rounds": 3},
         smallest={"members": 2_000, "length": 200, "posts": 100, "rounds": 1},
     )
-    options.add_argument("--members", type=int, default=1_000_000, help="number of warm timelines")
+    options.add_argument("--members", type=int, default=1_000_000, help="number of materialized timelines")
     options.add_argument("--length", type=int, default=800, help="number of entries in each timeline")
     options.add_argument("--followers", type=int, default=1_000, help="number of followers to whom each post is pushed")
     options.add_argument(

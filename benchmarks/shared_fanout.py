@@ -363,7 +363,7 @@ def main() -> None:
         default=100,
         help="number of authors who post at the same time as the author of the measured post",
     )
-    options.add_argument("--rate", type=float, default=30.0, help="posts per second of these authors together")
+    options.add_argument("--rate", type=float, default=30.0, help="posts per second of all --authors together")
     options.add_argument(
         "--entries", type=int, default=50, help="number of entries in each timeline before the measurement"
     )

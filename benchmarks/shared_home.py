@@ -290,7 +290,7 @@ def main() -> None:
         "--rounds",
         type=int,
         default=50,
-        help="number of pages that each reader reads in each state of the caches, except in a new process",
+        help="number of pages that each reader reads in each state of the caches, but not in a new process (--cold)",
     )
     chosen = options.parse_args()
     report = Report("shared_home", chosen.size)

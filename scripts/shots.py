@@ -339,7 +339,7 @@ def main() -> None:
     options.add_argument("only", nargs="?", default="", help="take only pictures whose names contain this text")
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument(
-        "--keep", action="store_true", help="keep these pictures as the reference for later comparisons"
+        "--keep", action="store_true", help="keep the pictures of this run as the reference for later comparisons"
     )
     options.add_argument(
         "--docs", action="store_true", help="take only the pictures for README, docs and the manifest of the web app"

@@ -95,7 +95,7 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """When to reconnect if a queue still refuses messages (event loop clock), and the next waiting time in seconds."""
+    """The time (event loop clock) at which to reconnect if a queue still refuses messages, and the backoff in seconds."""
 
     until: float
     seconds: float
@@ -220,9 +220,9 @@ class Link:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _log_failure(self, error: Exception) -> None:
-        """Log the reason of a failure, if it differs from the last.
+        """Log why an attempt to connect failed, unless the previous attempt failed for the same reason.
 
-        A permanent failure of the first attempt is raised by `open` instead.
+        If the first attempt fails permanently, `open` raises the error instead.
         """
         url = self._urls[0]
         address, reason = address_of(url), await _reason(url, error)

@@ -92,7 +92,7 @@ def test_cli_member_delete_asks_for_confirmation_and_can_be_cancelled(store: Pat
 def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "add", "dan", "--password-stdin", typed="a long password\n").exit_code == 0
     told = shoal(store, "member", "email", "dan", "dan@example.org").output
-    assert told == "the e-mail address of dan was changed to dan@example.org\n"
+    assert told == "changed the e-mail address of dan to dan@example.org\n"
     taken = shoal(
         store, "member", "add", "eve", "--email", "dan@example.org", "--password-stdin", typed="a long password\n"
     )
@@ -100,7 +100,7 @@ def test_cli_member_email_sets_and_removes_address(store: Path) -> None:
     assert shoal(store, "member", "email", "dan", "nowhere").output.startswith(
         "shoal: an e-mail address is name@domain"
     )
-    assert shoal(store, "member", "email", "dan", "").output == "the e-mail address of dan was removed\n"
+    assert shoal(store, "member", "email", "dan", "").output == "removed the e-mail address of dan\n"
 
 
 def test_mail_test_command_reports_delivery_or_error() -> None:

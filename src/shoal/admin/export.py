@@ -79,7 +79,7 @@ async def write_posts(export: Export) -> None:
 
 
 async def _posts(export: Export, *, comments: bool) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield posts newest first, each with its revisions."""
+    """Yield the posts or, if `comments` is true, the comments, newest first, each with its revisions."""
     async with aclosing(export.pages(POSTED)) as pages:
         async for page in pages:
             ids = [entry.id2 for entry in page]
@@ -239,7 +239,7 @@ async def write_relationships(export: Export) -> None:
 
 
 async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
-    """Write the posts that the member reacted to. A post that the member may see has its author and text."""
+    """Write the posts that the member reacted to. The author and text are included if the member may see the post."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         records = await _quoted(export, [assoc.id2 for assoc in page])
@@ -343,9 +343,9 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield the rows of follows in pages, by the id of the other member.
+    """Yield the stored follows in pages, which map the id of the other member to the rows of the follow.
 
-    For each follow, this is its association or tombstone and, if it has earlier periods, a tombstone with them.
+    These are its association or tombstone and, if it has earlier periods, a tombstone that contains these periods.
     """
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:

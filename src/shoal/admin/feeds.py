@@ -177,7 +177,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the members who posted, shared or logged in. An imported post counts at the time at which it was written."""
+    """Yield the members who posted, shared or logged in. An imported post counts only if it was written after `since`."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:

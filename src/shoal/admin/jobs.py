@@ -91,7 +91,7 @@ async def replay(
     new_id: IdMaker,
     actor: Actor = SYSTEM_ACTOR,
 ) -> int:
-    """Retry parked jobs, or all of them if `names` is None. Return their number.
+    """Retry the parked jobs with these `names`; None retries all parked jobs. Return how many are retried.
 
     A name may lack the store (`57` instead of `0:57`); it then matches jobs of every store.
     The audit log entry is written first, because outboxes may be outside the graph.

@@ -304,8 +304,8 @@ class Mover:
         await work.b.publish(self.map)
         # If the mover dies now, the new store allows writes by itself once no process can use the old map.
         await work.b.admit(work.shards, self.map.version, DEAD_SECONDS)
-        # Do not wait until all stores have the map: a process adopts it from any store, and the new store can accept
-        # writes earlier.
+        # Do not wait until all stores have the map: a process adopts it from any store, so the new store may accept
+        # writes before the others have it.
         publishing = asyncio.create_task(self._publish(self.map))
         try:
             # A process that has not acknowledged the map at the deadline has lost its map lease, which lasts two

@@ -69,7 +69,7 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
         in_memory = urlsplit(next(iter(distinct_urls(settings.search) or store_urls(settings)))).scheme == "memory"
         if not filler.index.keeps or in_memory:
             raise InvalidInput("search: no index to rebuild: search is off, or its index is in the memory of a server")
-        # The store is opened without a cache, so that changes by a running server are seen.
+        # Open the store without a cache, because a running server may change objects during the rebuild.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 
 

@@ -164,7 +164,7 @@ class Network:
                 await self.runner.drain(patience, busy=True)
             return
         await self.runner.drain(patience)
-        # A job in transit is in neither queue for a moment, so several consecutive checks must find both empty.
+        # A job on its way between the store and the broker is in neither, so several consecutive checks must find both empty.
         quiet = 0
         while quiet < _QUIET_LOOKS:
             await asyncio.sleep(_LOOK_SECONDS)

@@ -65,9 +65,9 @@ class Sharing:
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
-    """Open what processes share at the URL in the setting `timelines`; None if each process keeps it in memory.
+    """Open the state that processes share, at the URL in the setting `timelines`; None if each process has its own in memory.
 
-    The shared contents become invalid when `histories` records that a standby has taken over from the server of a store.
+    The shared state becomes invalid when `histories` records that a standby has taken over from the server of a store.
     """
     scheme = check_timelines(settings)
     if scheme == "memory":
@@ -156,7 +156,7 @@ class HostProcess:
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, read-only in a reader process. A new owner discards those of the previous owner."""
+        """Return the timelines, read-only in a reader process. A new owner process discards the timelines of its predecessor."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)

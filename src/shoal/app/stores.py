@@ -197,7 +197,7 @@ def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str,
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = sibling_file(settings, url, what)
-    # The lock of the store also protects an index file next to the store, but no index file that the settings name.
+    # An index file next to the store is protected by the lock of the store; one that the settings name has its own lock.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

@@ -67,7 +67,7 @@ _MOST_ROWS = 12
 
 
 def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
-    """Print a timeline of the request as bars: its stages, each with its statements."""
+    """Print the summary of a request, a bar chart of its stages and statements over time, and the jobs that followed."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text.assemble((one_line(request.summary), "bold"), f"  {request.ms:,.1f} ms  {request.time}"))
     facts = [f"id {request.id}", f"{request.bytes:,} bytes"]

@@ -29,7 +29,9 @@ from shoal.settings import Settings, build
 
 @click.command()
 @click.option("--repair", is_flag=True, help="Repair all violations.")
-@click.option("--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all active ones]")
+@click.option(
+    "--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all that are materialized]"
+)
 @click.option(
     "--members",
     type=click.IntRange(1),

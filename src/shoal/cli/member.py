@@ -83,7 +83,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
         _need_terminal()
         perform(settings, CheckThere(name))
     perform(settings, SetPassword(name, _ask(piped=piped)))
-    click.echo(f"the password of {name} was changed")
+    click.echo(f"changed the password of {name}")
 
 
 @member.command()
@@ -94,9 +94,7 @@ def email(settings: Settings, /, name: str, address: str) -> None:
     """Set the e-mail ADDRESS of the member NAME ("" for none), without sending a mail. Works while a server is running."""
     perform(settings, SetEmail(name, address))
     click.echo(
-        f"the e-mail address of {name} was changed to {address}"
-        if address
-        else f"the e-mail address of {name} was removed"
+        f"changed the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}"
     )
 
 
@@ -149,7 +147,7 @@ def reject(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="Maximum number of sign-ups.")
 @click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days until the link expires.")
-@click.option("--follow", is_flag=True, help="New members follow NAME.")
+@click.option("--follow", is_flag=True, help="Members who sign up with the link follow NAME.")
 @pass_settings
 def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
     """Create an invitation link on behalf of the member NAME. Works while a server is running.

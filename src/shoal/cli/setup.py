@@ -101,7 +101,7 @@ def _named(others: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raise `InvalidInput` for settings that only a server would check."""
+    """Raise `InvalidInput` for an invalid setting that would otherwise be noticed only when a server starts."""
     if chosen.base_url:
         check_base_url(chosen.base_url)
     if chosen.contact_email:

@@ -78,7 +78,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """Yield lines with the first tags as bars. Each has the weight and the trend of the tag."""
+    """Yield a header, then a line for each of the first `most` tags, with its weight, its trend and a bar."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     columns = max(10, min(width, _WIDEST) - names - 20)

@@ -94,7 +94,7 @@ _FILE = click.Path(path_type=Path)
     "--members",
     type=_FILE,
     metavar="FILE",
-    help="CSV or JSONL file with the field name, and optionally id, display_name, note.",
+    help="CSV or JSONL file with the fields name and, optionally, id, display_name, note.",
 )
 @click.option(
     "--follows",

@@ -77,7 +77,7 @@ _NICE = 10
 
 
 def _lower_priority() -> None:
-    # On Linux each thread has its own niceness, and any thread may raise it.
+    # On Linux, each thread has its own niceness. Raising it, which lowers the priority, needs no privilege.
     with suppress(OSError):
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
@@ -269,7 +269,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     """Return the member whose passkey signed the response, even if the member may not log in.
 
-    Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
+    Raises `Unauthenticated`, whose message does not depend on the reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
         member_id = read_assertion(answer).member_id
@@ -347,9 +347,9 @@ async def _begin(
 
 
 def prefixes_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the address prefixes that are known after a password change: only the prefix from which the member changed it.
+    """Return the address prefixes to remember after a password change: only the prefix from which the member changed it.
 
-    For a member with a second factor no prefix is known: the password does not prove that the owner uses an address.
+    For a member with a second factor, none is remembered: the password does not prove that the owner uses an address.
     """
     if login.second is not None:
         return ()

@@ -159,7 +159,7 @@ class ArchiveStorage:
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
-        """Remove a member's archive and the state of its import. A token limits this to the archive with the token.
+        """Remove a member's archive and the state of its import. With a `token`, only the archive with this token is removed.
 
         A running import stops. Imported posts remain.
         """

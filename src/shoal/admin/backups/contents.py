@@ -200,7 +200,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy the media in `names` that the repository lacks. List in the backup all media that exist."""
+        """Copy the media in `names` that the repository lacks, and write the backup's lists of those media that exist."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0

@@ -205,7 +205,7 @@ class BackupRepository:
                 try:
                     await self.files.delete([f"{name}/{_BEGUN}"])
                 except ShoalError as error:
-                    _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
+                    _log.warning("backup file %s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
         """Raise `Conflict` if the lease has expired, because another writer may then have deleted files of this backup.
@@ -235,7 +235,7 @@ class BackupRepository:
                 # The writer's next `check_lease` raises the same conflict.
                 return
             except ShoalError as error:
-                _log.warning("the lease of %s could not be renewed: %s", name, error)
+                _log.warning("the lease of backup %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
         """Delete the files of killed backups. Raises `Conflict` if another backup may be running in the bucket.
@@ -251,7 +251,7 @@ class BackupRepository:
             silent = now - max(file.modified for file in files)
             if self._folder is None and silent < self._dead:
                 raise Conflict(
-                    f"another backup is running there ({name}): wait for it to finish; a killed backup expires "
+                    f"another backup to this location is running ({name}): wait for it to finish; a killed backup expires "
                     f"{self._dead / 60:.0f} minutes after its last renewal"
                 )
             await self.files.delete([file.key for file in files])
@@ -358,7 +358,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise Conflict("another backup is running there: wait for it to finish") from error
+        raise Conflict("another backup to this location is running: wait for it to finish") from error
     try:
         yield
     finally:

@@ -47,7 +47,7 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 async def check_homes(
     network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
 ) -> Found:
-    """Check `sample` random materialized timelines, or all of them.
+    """Check `sample` random materialized timelines; None checks all of them.
 
     If none is materialized, check the timelines of some members.
     """

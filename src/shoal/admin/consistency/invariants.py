@@ -155,9 +155,9 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return, for each position, the number of live entries up to it in its list and in all lists that sort before it.
+    """Return, for each position, the number of live entries at or before it in the order of `id1`, `atype` and `time`.
 
-    A position is a list (`id1` and `atype`) and a time.
+    A position consists of one value of each of these columns.
     """
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))

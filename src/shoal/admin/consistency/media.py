@@ -68,7 +68,10 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Set the `sizes` of the stored files with these `hashes`, and report other files. Return how many are stored."""
+        """Set the `sizes` of the stored files with these `hashes`, and return the number of all files.
+
+        A file without a media object is a finding, unless it is new.
+        """
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)

@@ -190,7 +190,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # The tombstone gets the time of the last end, so it does not replace a later follow: that only gets the history.
+    # The tombstone gets the time of the last end: it does not replace a follow that began later, but adds the history to it.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -215,7 +215,7 @@ class FreshIds:
     """Collects ids that no two objects may share: tickets, poll options and emoji. An id takes 16 bytes of memory."""
 
     def __init__(self) -> None:
-        # Both arrays contain owners and ids alternately.
+        # Both arrays alternate between the id of an object and the id of its ticket or poll option.
         self._tickets, self._options = array("q"), array("q")
         # For each ticket: 1 if another check reports its absence from the schedule, otherwise 0.
         self._seen_to = array("b")

@@ -164,7 +164,7 @@ async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return `op` with a time (or, for types that keep it, with data) greater than that of every stored row."""
+    """Return `op` with a greater time than every stored row or, if its type has a fixed time, with greater data."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op

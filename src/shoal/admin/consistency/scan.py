@@ -153,7 +153,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of rank indexes, in columns. A block has the number of live entries in a section of a list."""
+    """Blocks of the rank indexes of lists, in columns. A block stores how many live entries a section of the list has."""
 
     id1: Column
     atype: Column
@@ -163,7 +163,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """The sorted ids of all objects, the authors of posts, and the associations that objects imply, by type."""
+    """The sorted ids of all objects, the authors of posts, and, by type, the associations that these objects require."""
 
     ids: Column
     members: Column

@@ -46,7 +46,7 @@ class TagSpellings:
         self._findings: list[Finding] = []
 
     def take(self, page: Iterable[AnyNode]) -> None:
-        """Find former spellings in the tags of posts and of feedback ("more like this", "less like this")."""
+        """Find posts and feedback ("more like this", "less like this") whose tags are not in canonical form."""
         for node in page:
             self._checked += isinstance(node, Post | FeedPreferences)
             if is_outdated(node):
@@ -54,7 +54,7 @@ class TagSpellings:
                 self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
-        """Find former spellings in followed and featured tags."""
+        """Find followed and featured tags that are not in canonical form."""
         for row in page:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all former spellings that were found, and those in the admins' tag rules."""
+        """Return the findings: tags that are not in canonical form, including those in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -82,7 +82,7 @@ def is_outdated(node: AnyNode) -> bool:
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """If a finding is a former spelling (`fold`), store all tags in canonical form, and wait until they are counted."""
+    """If a finding is a tag not in canonical form (`fold`), store all tags in that form, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -155,7 +155,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit. It adds and removes at most `FOLDED_AT_ONCE` tags each."""
+    """Return the tags of a post after the next commit. It adds at most `FOLDED_AT_ONCE` tags and removes at most as many."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

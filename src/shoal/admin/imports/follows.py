@@ -206,7 +206,7 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows within one millisecond stay in file order, because the ticks within a millisecond restart every 1,024 rows.
+    Follows within one millisecond are sorted by row number, because ticks repeat after 1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -436,7 +436,10 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Write the rows, in their order, to one file per part. `parts` maps the member in the column `by` to a part."""
+    """Write the rows of `blocks`, in their order, to one file per part; its path begins with `start`.
+
+    `parts` maps the member in the column `by` to a part.
+    """
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -459,13 +462,13 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
     """Divide members, by position, into parts with similar numbers of list entries. Return the part of each member.
 
-    Members whose ids have the same millisecond are in one part, because within a millisecond, ids are not in the
-    order of positions.
+    A part covers a range of ids, so members whose ids have the same millisecond are in one part: within a millisecond,
+    ids are not in the order of positions.
     """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # After a group with more than `most` entries, `ends` skips numbers: replace them by consecutive part numbers.
+    # A group with more than `most` entries leaves a gap in the numbers in `ends`, so renumber the parts consecutively.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 

@@ -336,8 +336,9 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: the ids for times before the epoch, in ticks and ascending. `ticks_of` maps these times into the
-        # ten days after the epoch, where later ids must differ from them. `_behind`: the number of them up to `_last`.
+        # `_older`: the ids that were given to times before the epoch, in ticks and ascending. `ticks_of` maps these
+        # times into the ten days after the epoch, so ids for times in these days must differ from the ids in `_older`.
+        # `_behind`: the number of ids in `_older` up to `_last`.
         self._older = array("q")
         self._behind = 0
 

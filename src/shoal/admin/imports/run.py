@@ -148,7 +148,7 @@ class _Import:
         return names
 
     def _read(self) -> ImportedFollows:
-        """Read all files. Run this in a thread: files may be long, and the process may be a server."""
+        """Read the files of members, follows and posts. Run this in a thread: they may be long, and this may be a server."""
         sources, summary = self._sources, self._summary
         if sources.members:
             self._people.read(read_lines(sources.members), sources.columns, summary)

@@ -99,7 +99,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return the tag whose name `opened` matches, and the position after it. A tag that is not closed is None."""
+    """Return the tag whose name `opened` matches, and the position after it. If its ">" is missing, the tag is None."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
