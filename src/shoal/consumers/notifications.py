@@ -368,7 +368,7 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Return a function that returns when a follow or follow request began; None if there is none.
+    """Return a function that returns the time at which a follow or follow request began, or None if there is none.
 
     Later changes of its options do not change this time.
     """

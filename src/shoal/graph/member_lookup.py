@@ -121,7 +121,7 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of the accounts on other networks in a profile and, if the member allows it, of the email address's hash."""
+    """Return ids for the accounts on other networks in a profile and, if `findable_by_email`, for the email address's hash."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 

@@ -91,8 +91,8 @@ class MemoryGraph:
         self._live = _Lists()
         # Tombstones of the association types for which the store can list tombstones (`ended_listed`).
         self._ended = _Lists()
-        # Heaps of rows that the periodic deletion may remove, oldest first. A row that changed after it was added is skipped when
-        # popped.
+        # Heaps of the tombstones and expiring keys that `sweep` and `sweep_history` may delete, oldest first. A row that
+        # changed after it was added is skipped when popped.
         self._sweepable: list[tuple[int, Triple]] = []
         self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []

@@ -410,7 +410,7 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # Return the page, unless it may also include entries that are older than the cached prefix.
+                # Return the page if it is complete. If not, entries that are older than the cached prefix may belong to it.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         if limit <= self._short or at != Cursor(limit=limit):

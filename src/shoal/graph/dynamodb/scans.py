@@ -56,7 +56,7 @@ class DynamoScans:
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         # The page may begin and end in the middle of an object's items. Begin with the first item of the object in `after`, and
-        # read enough items that `limit` counts are left without the last object.
+        # read enough items for `limit` counts without the last object, whose items may be incomplete.
         size = limit + 2 * len(ASSOC_TYPES)
         items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
         if len(items) == size:
@@ -84,7 +84,7 @@ class DynamoScans:
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
         """Return the first `limit` index entries after `after` over all of these partitions: their sort keys and item keys.
 
-        Fewer are returned only at the end.
+        Fewer are returned only if there are no more.
         """
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []
