@@ -360,7 +360,7 @@ def _countries(language: str) -> dict[str, str]:
 
 
 def country_name(code: str, language: str) -> str:
-    """Return the name of a country in a language. If it has no name there, return the code."""
+    """Return the name of a country in a language, or the country code if the language has no name for it."""
     return _countries(language).get(code, code)
 
 

@@ -120,7 +120,8 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     if found is not None:
         now = writes.new_id(shard_of(member_id))
         batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
-        # Of two concurrent requests, the second must not delete a share that was created in between: its commit raises `Missing`.
+        # Another request may have deleted this share concurrently, and the member may have shared the post again. Then the
+        # commit raises `Missing`, and the new share is kept.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post

@@ -109,7 +109,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # The follow may have changed in between, and the event of that change may have been processed already.
+        # Repeat if the follow has changed in between: the event of that change may have been processed before this write.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return

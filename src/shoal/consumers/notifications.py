@@ -353,7 +353,7 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, state: Actio
                 await _end(effects, member_id, stored)
         else:
             await tell(effects, member_id, notice, time, post)
-        # The action may have been undone or repeated in between, and the event of that may have been processed already.
+        # Repeat if the action was undone or repeated in between: the event of that may have been processed before this write.
         time, before = await state(), time
         if time == before:
             return

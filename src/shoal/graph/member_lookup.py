@@ -98,7 +98,8 @@ async def release_address(graph: Graph, member_id: int, address: str, at: int) -
         return
     await free_address(graph, member_id, address)
     if await _holds(graph, member_id, address, at):
-        # The member has set this address again concurrently, so reserve it again. If another account has it by now, leave it there.
+        # The member has set this address again concurrently, so reserve it again. If another account has reserved it by now,
+        # that account keeps it.
         with contextlib.suppress(KeyTaken):
             await keep_address(graph, member_id, address)
 

@@ -564,8 +564,8 @@ class CachedGraph:
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
-        # The cached lists from before the commit and the changes that the store reports give the lists after it, without another
-        # read.
+        # The lists after the commit are computed without another read: from the lists cached before it, and the changes that
+        # the store reports.
         batch.list_changes, before = ListChanges(), self._entries.snapshot(lists)
 
         def settle(exclusive: Collection[int]) -> None:
