@@ -56,7 +56,7 @@ class Leases:
             heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """Make a job claimable again in `delay` seconds. If its lease has already expired, it is still claimable only once."""
+        """Make a job claimable again in `delay` seconds. Even if its lease has expired, it is claimable only once."""
         self.done([job.seq])
         heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 

@@ -68,8 +68,7 @@ class DynamoScans:
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
         """Return `limit` items after a key, or all that are left. Items deleted since the index was read are skipped."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
-        # An association that was just deleted or added again may be in two partitions of the index for a moment, so use its key
-        # once.
+        # An association that was just deleted or added again may be in two partitions of the index. Return it only once.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             needed = limit - len(page)
