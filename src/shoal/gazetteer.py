@@ -304,7 +304,7 @@ class Named(NamedTuple):
 
 
 class _Names:
-    """An index of town names: one text with all folded names in order, and columns with each name's end in it and its town."""
+    """An index of town names: all folded names as one sorted text, with columns for the end of each name in it and for its town."""
 
     def __init__(self, names: Iterable[tuple[str, int, bool]]) -> None:
         keys: list[bytes] = []
@@ -360,7 +360,7 @@ def _countries(language: str) -> dict[str, str]:
 
 
 def country_name(code: str, language: str) -> str:
-    """Return the name of a country in a language. If it has no name there, return the code."""
+    """Return the name of a country in a language, or the country code if the language has no name for it."""
     return _countries(language).get(code, code)
 
 
@@ -389,7 +389,7 @@ def installed() -> Gazetteer | None:
     data = files(PACKAGE) / "data"
 
     def other_names() -> dict[int, OtherNames]:
-        # Read the file when it is first used, because most processes never search for a name.
+        # Read the file at the first search for a town by name, because most processes never do such a search.
         return msgspec.json.decode((data / "cities15000.json").read_bytes(), type=dict[int, OtherNames])
 
     records = msgspec.json.decode((data / "cities5000.json").read_bytes(), type=dict[str, Record])

@@ -38,7 +38,7 @@ _WRONG_CURRENT = "the current password is wrong"
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password, which invalidates every token and authorization code of the member."""
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
-        raise Conflict("this member has no login")
+        raise Conflict("this member has no login credentials")
     secret = await authentication.hashed(members.check_password(writes, password))
     await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
 
@@ -283,7 +283,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
     address = check_email(address) if address else ""
     member = await access_member(writes.graph, member_id)
     if await members.login_of(writes, member) is None:
-        raise Conflict("this member has no login")
+        raise Conflict("this member has no login credentials")
 
     async def state() -> tuple[EmailToken | None, Member]:
         return None, await _access_as_is(writes, member_id)
@@ -366,13 +366,13 @@ async def _change(writes: Writes, requested: _Change) -> Member:
 
 
 def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
-    """Return the login with another email address. `now` is a new id, which contains the current time.
+    """Return the login with `address` as its email address. `now` is a new id, which contains the current time.
 
     A change that the member confirms by a mailed link (`proof`) can be undone for a while. Three kinds of changes cannot be
-    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. The first two void the
-    undo links created since the address was last replaced; a change by an operator voids all. Earlier undo links stay valid, so
-    a thief who switches between several addresses cannot void the owner's link. Raises `NotAllowed` if the address changed too
-    often.
+    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. The first two also void
+    the undo links created since the former change that replaced `address`; a change by an operator voids all undo links.
+    Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
+    `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
     if any(until - _UNDO_MS >= at for _, until in login.kept):

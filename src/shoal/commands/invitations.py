@@ -97,7 +97,7 @@ async def create(
 
 
 def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
-    """Return whether only moderators and admins may create an invitation with these limits (0: none)."""
+    """Return whether only moderators and admins may create an invitation with these limits (0: no limit)."""
     return writes.inviters == "staff" or not uses or not seconds
 
 

@@ -176,12 +176,12 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is the result of `authentication.hashed`, for many members with one password. Operators may use a `reserved` name. An
-    import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen until
-    approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they open
-    the link in a mail, which is sent if `confirms` is true. `network` is the client's address prefix, which then counts as known
-    at the first login. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for a name or address in use,
-    and `InvalidInput` for a malformed value.
+    `hashed` is the result of `authentication.hashed`, for many members with one password. Operators may use a `reserved` name.
+    An import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen
+    until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
+    open the link in a mail, which is sent if `confirms` is true. `network` is the client's address prefix; it is recorded as
+    one from which the member has logged in. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for
+    a name or address in use, and `InvalidInput` for a malformed value.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)

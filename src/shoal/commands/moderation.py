@@ -180,8 +180,8 @@ async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: An
         before = await get_object(writes.graph, Member, member_id)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
-            # The member is hidden already. A suspension also prevents them from canceling the deletion or confirming the
-            # address.
+            # Such a member is hidden already. Lock the member out too: the suspension must also prevent canceling the deletion
+            # and confirming the address.
             after = replace(after, disabled=True)
         if after == before:
             return before

@@ -113,7 +113,7 @@ async def register(
     scopes: Sequence[str] = ("read",),
     website: str = "",
 ) -> RegisteredApp:
-    """Register a client app on a random shard. It is deleted after a day without a code or token."""
+    """Register a client app on a random shard. The app is deleted after a day if no code or token was issued to it."""
     secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)

@@ -460,9 +460,10 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
 
 
 def _terms(draft: Draft, usual: Member | Post) -> dict[str, Any]:
-    """Return the license and whether downloads are allowed. The edited post or the author's defaults replace missing values.
+    """Return the license of a draft, and whether downloads are allowed.
 
-    A post without media has neither.
+    Missing values are those of `usual`: the edited post or, for a new post, the author's defaults. A post without media has
+    neither.
     """
     license_, downloads = License.RESERVED, False
     if not draft.media:

@@ -120,7 +120,8 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     if found is not None:
         now = writes.new_id(shard_of(member_id))
         batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
-        # Of two concurrent requests, the second must not delete a share that was created in between: its commit raises `Missing`.
+        # Another request may have deleted this share concurrently, and the member may have shared the post again. Then the
+        # commit raises `Missing`, and the new share is kept.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post
@@ -212,7 +213,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event if `atype` is the type of likes. Other marks are private and emit no event."""
+    """Emit an event for a like. Marks of other types, such as bookmarks, are private and emit no event."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -339,9 +340,10 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """Delete the emoji of the post that have no reactions, which frees their keys; return the keys of `taken` that remain.
+    """Delete the emoji of the post that have no reactions, and release their keys.
 
-    Raises `InvalidInput` if every emoji has reactions or was just added.
+    Returns the entries of `taken`, the keys of all emoji of the post, without the released keys. Raises
+    `InvalidInput` if every emoji has reactions or was just added.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
     # Keep new emoji: the reaction for which one was added may not be committed yet.

@@ -66,7 +66,7 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete the inverses that are still listed after clearing, because their associations are missing or not yet written.
+    """Delete the inverses of `page` that are still listed after `clear`: their associations are missing or not yet written.
 
     Otherwise the next page would contain them again, and cleanup would never end.
     """

@@ -97,7 +97,7 @@ class ListedFollowers:
     left = joined
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
-        """Return a page of follows from position `left` downwards, and whether there may be more.
+        """Return a page of follows at the position `left` and older ones, newest first, and whether there may be more.
 
         Many follows can share one position. If all follows of the page have the position `left`, a larger page is read, because
         the next call would otherwise read the same page again.
@@ -181,7 +181,7 @@ class PackedFollowers:
         self.follower_set_cache.discard(source, member, self._timelines.slots((member,)))
 
     async def _follower_set(self, source: int) -> FollowerSet | None:
-        """Return the active followers of a source; None if there are too many to push to."""
+        """Return the follower set of a source; None if the source has too many followers to push to."""
         if await self.high_fan_out_sources.holds(source):
             return None
         # Compare with None: an empty follower set is cached too, and must not be read again for each post.
@@ -217,7 +217,7 @@ class PackedFollowers:
         return follower_set
 
     async def _touch_up(self, source: int, follower_set: FollowerSet) -> None:
-        """Update the set with members who followed, unfollowed or became active while it was being read."""
+        """Update `follower_set` for members who followed, unfollowed or got a materialized timeline while it was being read."""
         while follower_set.touched:
             member = follower_set.touched.pop()
             follows = await association(self._graph, member, following(source), source)

@@ -28,8 +28,8 @@ _REVIEWED_AT_ONCE = 1_000
 class HighFanOutSources:
     """Reads and sets the marks of high fan-out sources. The marks are associations in one list.
 
-    The set of marked sources known to this process is only a hint. The mark of a source in the set is read again; the entries of
-    any other source are pushed, which costs time and does no harm.
+    The set of marked sources known to this process is only a hint. If a source is in this set, `holds` reads its mark again.
+    The entries of a source that is missing from the set are pushed even if it has a mark, which costs time and does no harm.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class HighFanOutSources:
     async def end(self, source: int, since: int) -> None:
         """Delete the high-fan-out mark of a source if it has the time `since`; a later mark is kept.
 
-        Call it after the entries are merged.
+        Call it after the source's entries are merged into the timelines of its followers.
         """
         await asyncio.sleep(self._marked_seconds)
         batch = Batch(_SHARD)

@@ -109,7 +109,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # The follow may have changed in between, and the event of that change may have been processed already.
+        # Repeat if the follow has changed in between: the event of that change may have been processed before this write.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return
@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return those ids whose posts belong in the member's timeline by a followed author or tag. Takes two reads."""
+    """Return those of `ids` that a followed author or tag brings into the member's timeline. Takes two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)

@@ -34,8 +34,8 @@ async def hide_or_reveal_posts(effects: Effects, event: events.SuspensionChanged
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
-    # Repeat after each change of the post: the author may have been suspended or restored in between, and the event of that may
-    # already be processed.
+    # Repeat after each change of the post: the author may have been suspended or restored in between, and the consumer of that
+    # event may have read the post before this change.
     while await retry_on_conflict(partial(_follow_once, effects, post_id, author_id)):
         continue
 

@@ -108,7 +108,8 @@ def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
     """Return whether the mail has become unnecessary: its purpose is achieved, or a new password invalidated its link."""
     match event.kind:
         case MailKind.CONFIRM:
-            # An unconfirmed member always gets the mail and its token, because the account is deleted when the token expires.
+            # The confirmation mail of an unconfirmed member is never obsolete: it creates the token whose expiry deletes the
+            # account.
             return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
         case MailKind.CHANGE:
             return login.email == event.address or event.generation != member.generation

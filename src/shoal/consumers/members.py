@@ -35,9 +35,9 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     except KeyTaken:
         _log.warning("another member took the e-mail address of member %d before confirmation", event.member_id)
         return
-    # The member may have been rejected, or have changed the address, before it was made permanent above: then release the address
-    # again. A rejection deletes the member before it releases the address, so this call finds the member deleted if that release
-    # came too early.
+    # Release the address again if the member was rejected, or changed the address, before it was made permanent above. A
+    # rejection deletes the member first and then releases the address. If that was before the address was made permanent, this
+    # call finds the member deleted, and releases the address.
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
@@ -86,7 +86,10 @@ async def clear_authorization_codes(effects: Effects, event: events.SessionsEnde
 
 
 async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType, mark: int) -> int | None:
-    """Delete tokens and codes of an earlier `generation` on the page that begins at `mark`. Return the mark of the next page."""
+    """Read the page of tokens and codes that begins at `mark`, and delete those of an earlier `generation`.
+
+    Returns the mark of the next page.
+    """
     owner, graph = event.member_id, effects.graph
     page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])

@@ -353,7 +353,7 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, state: Actio
                 await _end(effects, member_id, stored)
         else:
             await tell(effects, member_id, notice, time, post)
-        # The action may have been undone or repeated in between, and the event of that may have been processed already.
+        # Repeat if the action was undone or repeated in between: the event of that may have been processed before this write.
         time, before = await state(), time
         if time == before:
             return
@@ -368,7 +368,7 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Return a function that returns when a follow or follow request began; None if there is none.
+    """Return a function that returns the time at which a follow or follow request began, or None if there is none.
 
     Later changes of its options do not change this time.
     """

@@ -45,7 +45,7 @@ async def tell_deletion(effects: Effects, event: events.PostDeleted, mark: int) 
 
 
 async def tell_hiding(effects: Effects, event: events.PostHidden, mark: int) -> None:
-    """Publish that a post was hidden. Receivers check whether it still is, because it may have been revealed since."""
+    """Publish that a post was hidden. Receivers check whether the post is still hidden."""
     post = await find_object(effects.graph, Post, event.post_id)
     if post is not None:
         await _tell(effects, updates.PostHidden(*_facts(post)))

@@ -97,7 +97,7 @@ def handles_in(text: str) -> Iterator[ForeignHandle]:
             yield found
     for match in _IN_BLUESKY.finditer(text):
         yield ForeignHandle(match[1].lower(), BLUESKY)
-    # Also try words with a slash, because links are often typed without a scheme.
+    # Treat a word with a slash as a link too, because links are often typed without a scheme.
     for word in text.split():
         if "/" in word and "://" not in word and (handle := _of_link(word.strip("(),.;"))):
             yield handle
@@ -295,6 +295,6 @@ def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
 
 
 def _column(header: Sequence[str]) -> int | None:
-    """Return the index of the column with accounts; None if the first row is not a header."""
+    """Return the index of the column that contains the accounts; None if `header` has no known column name."""
     names = [name.strip().lower() for name in header[:_MOST_COLUMNS]]
     return next((names.index(known) for known in _HEADERS if known in names), None)

@@ -365,7 +365,7 @@ class Media(Node, frozen=True, tag="media"):
 
     @property
     def largest_key(self) -> str:
-        """Key of the largest file of a picture, its original for downloads; empty for other media."""
+        """Key of a picture's largest file: the original for downloads or, without one, `key`; empty for other media."""
         return (self.original_key or self.key) if self.kind is MediaKind.IMAGE else ""
 
 

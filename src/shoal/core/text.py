@@ -414,7 +414,7 @@ def _leading_tag(run: str) -> str:
 
 
 def _tag_characters(run: str) -> str:
-    """Return the longest prefix that consists of letters, marks, decimal digits, connectors and separators."""
+    """Return the longest prefix of `run` that consists of letters, marks, decimal digits, connectors and separators."""
     if run.isalpha():
         return run
     for at, character in enumerate(run):

@@ -93,7 +93,7 @@ def is_sensitive(post: Post, author: Member) -> bool:
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the options of a follow, its shares and languages, allow a post in a home timeline or list.
+    """Return whether a follow's options for shares and languages allow a post in a home timeline or list.
 
     `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. A post without a language is
     allowed.

@@ -110,9 +110,9 @@ async def pages_of(
 
 
 async def page_of(graph: Reader, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
-    """Return up to `size` entries of a list before the cursor `mark` (0: from the newest), and the cursor of the next page.
+    """Return the newest `size` entries of a list older than the time `mark` (0: of all), and the next `mark`.
 
-    The cursor is None at the end of the list.
+    The next mark is None at the end of the list.
     """
     page = await graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
     return page, page[-1].time if len(page) == size else None

@@ -231,7 +231,7 @@ class SnapshotSource(Protocol):
         """Return the rows of the snapshot whose key is above `after`, in key order."""
 
     async def forget(self) -> None:
-        """End the snapshot. Until then the store has to keep old row versions."""
+        """End the snapshot. Until this call, the store keeps the versions of changed and deleted rows for it."""
 
     async def note(self, row: KeyRow) -> None:
         """Store this row, which records the time of the last backup, in the live store. The snapshot does not contain it."""

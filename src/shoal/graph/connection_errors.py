@@ -17,7 +17,10 @@ _PROBE_SECONDS = 1.0
 
 
 class MisconfiguredEngine(Unavailable):
-    """An external service refuses the connection or is not trusted, because of the settings. Retrying does not help."""
+    """A connection to an external service failed because of the settings, such as wrong credentials or TLS options.
+
+    Retrying does not help.
+    """
 
 
 class UnreachableEngine(ConnectionError):

@@ -301,7 +301,7 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """Return the rest of the range after the entry with this id, in its order."""
+        """Return the rest of this range after an entry of time `id_`: older entries, or newer ones if `oldest_first`."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
@@ -402,7 +402,7 @@ class Graph(Reader, Protocol):
         """
 
     async def close(self) -> None:
-        """Finish started work and release every resource."""
+        """Finish started work, and release every resource of the graph."""
 
 
 class Outbox(Protocol):

@@ -68,7 +68,7 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Register callbacks that run after each failover of a store, before anything is read from the new server."""
+        """Register functions to call after each failover of a store, before anything is read from the new server."""
         self._listeners += tell
 
     @property

@@ -55,7 +55,10 @@ def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """Increment the version of media that a scheduled post uses, so that deleting them concurrently fails and is checked again."""
+    """Increment the version of media that a scheduled post uses.
+
+    A concurrent deletion of the media then conflicts, and its retry finds that they are in use.
+    """
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 

@@ -56,7 +56,7 @@ class Leases:
             heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """Make a job claimable again in `delay` seconds. If its lease has already expired, it is still claimable only once."""
+        """Make a job claimable again in `delay` seconds. Even if its lease has expired, it is claimable only once."""
         self.done([job.seq])
         heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
@@ -91,8 +91,8 @@ class MemoryGraph:
         self._live = _Lists()
         # Tombstones of the association types for which the store can list tombstones (`ended_listed`).
         self._ended = _Lists()
-        # Heaps of rows that the periodic deletion may remove, oldest first. A row that changed after it was added is skipped when
-        # popped.
+        # Heaps of the tombstones and expiring keys that `sweep` and `sweep_history` may delete, oldest first. A row that
+        # changed after it was added is skipped when popped.
         self._sweepable: list[tuple[int, Triple]] = []
         self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []

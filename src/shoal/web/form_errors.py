@@ -178,7 +178,7 @@ COMPLAINTS = (
     "the name or the password is wrong",
     "Too many passwords are being checked; try again in a moment",
     "Too many wrong passwords",
-    "this member has no login",
+    "this member has no login credentials",
     "this account has no e-mail address",
     "an e-mail address is name@domain, at most %(most)s characters",
     "at most %(most)s fields",

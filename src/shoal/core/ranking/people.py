@@ -113,7 +113,7 @@ class FriendsOfFriends(NamedTuple):
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; the row of a member whom no followee follows is 0."""
+        """Return the rows of these distinct members. A member whom no followee follows has 0 `friends` and `bonds`."""
         _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # Ids that are not found get the index of the empty row, which is appended as the last row.
         at = np.full(len(ids), len(self.ids))

@@ -97,7 +97,7 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    # Store only the numbers of `liked_tags`, in the order of `interests.tags`: the names of the tags are stored there.
+    # Store only the values of `liked_tags`, in the order of `interests.tags`, which has the names of the tags.
     liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
     *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)
@@ -200,7 +200,7 @@ def check_picked(picked: tuple[str, ...]) -> None:
 
 
 def fitting(feedback: Feedback) -> Feedback:
-    """Return the feedback without its oldest taps, as many as necessary to reduce it to 8,192 bytes."""
+    """Return the feedback, without its oldest taps if its encoding would exceed 8,192 bytes."""
     while len(encode_feedback(feedback)) > MOST_BYTES and (feedback.authors or feedback.tags):
         authors, tags = dict(feedback.authors), dict(feedback.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors

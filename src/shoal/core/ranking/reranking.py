@@ -62,9 +62,9 @@ PHOTOS, AUTHOR, TAG, SOURCE, EXPLORATION = "photos", "author", "tag", "source", 
 
 
 class Part(IntEnum):
-    """The group of a post.
+    """The group of a candidate post in a ranked feed.
 
-    Posts of a group precede those of later groups, except in the opening and the exploration slots of a feed.
+    Posts of a group precede those of later groups, except in the opening (see `OPENING`) and the exploration slots of a feed.
     """
 
     RANKED = 0
@@ -145,9 +145,10 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def open_with(self, rows: Sequence[int], usual: Sequence[int]) -> Collection[int]:
-        """Append the first of these rows that break no author or tag rule, at most `OPENING`, and return them.
+        """Append the first of `rows` that break no author or tag rule, at most `OPENING` rows, and return them.
 
-        So few rows cannot break the source rule. The rows of `usual` that move back because of them get the rule `PHOTOS`.
+        The source rule needs no check, because it cannot be broken by `OPENING` rows. The rows of `usual` that move back because of
+        the appended rows are recorded with the rule `PHOTOS`.
         """
         left = list(reversed(rows))
         others = set(usual).difference(rows)

@@ -410,7 +410,7 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # Return the page, unless it may also include entries that are older than the cached prefix.
+                # Return the page if it is complete. If not, entries that are older than the cached prefix may belong to it.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         if limit <= self._short or at != Cursor(limit=limit):
@@ -564,8 +564,8 @@ class CachedGraph:
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
-        # The cached lists from before the commit and the changes that the store reports give the lists after it, without another
-        # read.
+        # The lists after the commit are computed without another read: from the lists cached before it, and the changes that
+        # the store reports.
         batch.list_changes, before = ListChanges(), self._entries.snapshot(lists)
 
         def settle(exclusive: Collection[int]) -> None:

@@ -321,7 +321,7 @@ class LogGuard:
         return ticket == self._log.position and self._log.alive
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Any]:  # noqa: ARG002
-        raise Unavailable("this process only reads the store")
+        raise Unavailable("this process cannot change the store: it only reads")
 
     async def close(self) -> None:
         pass
@@ -418,7 +418,7 @@ class VersionTokenGuard:
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether requests share cached data and this process knows a token of the object, current or not."""
+        """Return whether this process knows a token of the object, current or not. Always false with `UnsharedTokens`."""
         return self.shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
@@ -528,7 +528,7 @@ class VersionTokenGuard:
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
-        # The tokens under which this process has cached data of these objects before the change.
+        # The tokens under which this process had cached data of these objects before the change.
         known = [self._seen.get(id_) for id_ in changed]
         marking = self._advance_mark(changed) or asyncio.ensure_future(self._mark(changed))
         try:

@@ -39,7 +39,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
         return count_in(counts, atype) if (counts := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
-        """Add a new object with these list lengths. Its other lengths are 0, or unknown for the types in `unknown`."""
+        """Cache the list lengths of a new object. Missing lengths are 0, or unknown for the types in `unknown`."""
         self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
@@ -65,7 +65,7 @@ class KnownCounts(Recent[int, dict[int, int]]):
     def _own(self, id1: int, counts: dict[int, int]) -> dict[int, int]:
         """Return counts of an object that may be modified: a copy, if `counts` is shared with other objects."""
         if isinstance(counts, _Shared):
-            # Leave out the zeros that were added when other objects were looked up.
+            # Leave out the zeros that `count_in` added for other objects with the same counts.
             counts = {atype: n for atype, n in counts.items() if n or atype <= _ABSENT_IS_ZERO}
             self.put(id1, counts)
         return counts
@@ -104,7 +104,7 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Return the prefix after changes of entries; None if the newest entries are no longer known.
+        """Return this prefix with some entries changed; None if the newest entries of the list are no longer known.
 
         `by_id2` has the new time and data of each changed entry; None for a deleted entry. The existing list of entries is
         modified, because a new list for each change would cost time in the garbage collector.
@@ -170,7 +170,7 @@ class NewestSets:
         self._versions = itertools.count(1)
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
-        """Return these ids, which were just read from the list, as a set with a version: a new one if the ids have changed."""
+        """Return the ids, just read from the list, with a version. The version is new if the ids have changed."""
         cached = self._newest.get((id1, number))
         if cached is None or cached.ids != ids:
             cached = ListSet(next(self._versions), ids)

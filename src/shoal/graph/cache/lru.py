@@ -71,7 +71,7 @@ class Recent(Generic[K, V]):
         return found
 
     def count(self, asked: int, missed: int) -> None:
-        """Count a bulk read, done with `get`, of `asked` keys of which `missed` were not cached."""
+        """Add a bulk read that was done with `get` to the statistics: of `asked` keys, `missed` were not cached."""
         self.asked += asked
         self.missed += missed
 

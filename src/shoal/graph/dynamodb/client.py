@@ -259,7 +259,8 @@ class Service:
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Return the items that exist at these addresses, by consistent reads, in no particular order.
 
-        The items have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
+        If `attributes` are given, the items have only these and the keys. Otherwise they have all attributes, and concurrent reads
+        are joined.
         """
         if not attributes:
             return await self._point_reads.get(addresses)

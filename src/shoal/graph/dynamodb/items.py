@@ -168,12 +168,15 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association, in a partition of this `kind` (see `LINK_KINDS`)."""
+    """Return the index partition of an association, one of this `kind` (see `LINK_KINDS`), and its sort key there."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
 def triple_text(triple: tuple[int, int, int]) -> str:
-    """Format a triple `(id1, atype, id2)` as text in scan order. The index key of an association is this text and the time."""
+    """Format a triple `(id1, atype, id2)` as text that sorts in scan order.
+
+    This text and the time are the index key of an association.
+    """
     id1, atype, id2 = triple
     if atype < 0:
         return digits(id1)

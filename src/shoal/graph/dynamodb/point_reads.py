@@ -73,7 +73,7 @@ class PointReads:
         return future
 
     def _pass(self) -> None:
-        """Send the waiting requests if no read has joined them lately; otherwise try again in the next event loop iteration."""
+        """Send the waiting requests if no read joined them in the last event loop iterations. Otherwise check again later."""
         self._quiet += 1
         self._iterations += 1
         if self._quiet <= _QUIET_ITERATIONS and self._iterations < _MOST_ITERATIONS:

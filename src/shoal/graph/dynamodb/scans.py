@@ -56,7 +56,7 @@ class DynamoScans:
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         # The page may begin and end in the middle of an object's items. Begin with the first item of the object in `after`, and
-        # read enough items that `limit` counts are left without the last object.
+        # read enough items for `limit` counts without the last object, whose items may be incomplete.
         size = limit + 2 * len(ASSOC_TYPES)
         items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
         if len(items) == size:
@@ -68,8 +68,7 @@ class DynamoScans:
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
         """Return `limit` items after a key, or all that are left. Items deleted since the index was read are skipped."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
-        # An association that was just deleted or added again may be in two partitions of the index for a moment, so use its key
-        # once.
+        # An association that was just deleted or added again may be in two partitions of the index. Return it only once.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             needed = limit - len(page)
@@ -84,7 +83,7 @@ class DynamoScans:
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
         """Return the first `limit` index entries after `after` over all of these partitions: their sort keys and item keys.
 
-        Fewer are returned only at the end.
+        Fewer are returned only if there are no more.
         """
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []

@@ -52,7 +52,8 @@ def knows(conversation: Assoc, post: Post) -> bool:
 def went_on(member: int, post: Post, conversation: Assoc | None) -> AssocOp:
     before = talk_of(conversation) if conversation else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
-    # Add the parent too, which is usually in `before.post_ids` already. Readers check that it belongs to the conversation.
+    # Add the parent too, which is usually in `before.post_ids` already. Code that reads `post_ids` checks that the parent
+    # belongs to the conversation.
     posts = {*before.post_ids, post.id, *filter(None, (post.parent_id,))}
     talk = Talk(
         root_of(post),
