@@ -243,7 +243,10 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Exclude the body and the framing of its chunks from `_extra`. A chunk of one byte has five bytes of framing."""
+        """Subtract the body and the framing of its chunks from `_extra`, which measures the size of a head.
+
+        A chunk of one byte has five bytes of framing.
+        """
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)

@@ -309,7 +309,7 @@ class RedisVersionTokens:
         _log.info("Redis is reachable again: the version tokens of all changed objects are replaced")
 
     async def _report_pending(self) -> None:
-        """Report to each reachable server the changes that could not be reported earlier.
+        """Report to each reachable Redis server the changes of objects that could not be reported earlier.
 
         Raises `Unavailable` if no server is known.
         """

@@ -153,7 +153,7 @@ class _Upgrading:
         self._migrations = migrations
         self._progress = progress
         self._batch_rows = batch_rows
-        # The number of rows of each part, counted only once because a count reads the whole table.
+        # The number of rows in the table of each `Part`, counted only once because a count reads the whole table.
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
