@@ -440,7 +440,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message.
+        """Send an ASGI message.
 
         The refusal of a handshake is completed here, because uvicorn would log it as an error of the application.
         """

@@ -442,7 +442,7 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """Run a command. Any error becomes `Unavailable`, even one of the server, because it may no longer have the shard."""
+        """Run a command. Any error becomes `Unavailable`, even an error reply: the server may no longer have the shard."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:

@@ -347,7 +347,7 @@ class RedisVersionTokens:
 
 
 def _forget(unsent: dict[int, bytes], sent: Mapping[int, bytes]) -> None:
-    """Remove from `unsent` the changes that were reported, except those recorded again since."""
+    """Remove the reported changes (`sent`) from `unsent`, except changes that were recorded again during the report."""
     for key, token in sent.items():
         if unsent.get(key) is token:
             del unsent[key]

@@ -268,7 +268,7 @@ class ShardedGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
 
-        All stores are asked because they do not report events of other processes. An unreachable store does not delay the rest.
+        All stores are asked because a store does not report events of other processes. An unreachable store delays no other.
         """
         jobs: list[Job] = []
         self._first = (self._first + 1) % len(self._stores)

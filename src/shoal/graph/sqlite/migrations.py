@@ -209,7 +209,7 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Apply the changes of a `Walk` to a batch of rows after a key. Return its last key (None at the end) and number of rows."""
+    """Apply the changes of a `Walk` to the next rows after a key. Return the last key (None at the end) and the number of rows."""
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)

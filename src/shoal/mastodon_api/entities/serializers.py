@@ -497,7 +497,7 @@ class FeaturedTag(msgspec.Struct, kw_only=True):
 
 
 class UserList(msgspec.Struct, kw_only=True):
-    """A list of accounts."""
+    """A list that a member made of accounts. The accounts are requested separately."""
 
     id: str
     title: str
