@@ -159,10 +159,7 @@ def check_language(text: str, *, field: str) -> str:
 
 
 def language_for(accepted: str, chosen: str = "") -> str:
-    """Return the code of a language with a catalog.
-
-    If the `chosen` language has no catalog, return the best language of the `Accept-Language` header `accepted`.
-    """
+    """Return the `chosen` language if it has a catalog, otherwise the best one for the `Accept-Language` header `accepted`."""
     return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
 
 

@@ -357,7 +357,7 @@ def emoji_id_key(shard: int, id_: int) -> Key:
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key of a media object whose id is not the `number` in its file names. The value of the key is the id."""
+    """Return the key that leads from the `number` in the file names of a media object to its id, where the two differ."""
     return Key(shard, "file", str(number))
 
 

@@ -359,4 +359,4 @@ class Side(Protocol):
         """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest."""
 
     async def laggards(self, version: int, seconds: float) -> int:
-        """Return how many processes, seen within the last `seconds`, use an older version of the map."""
+        """Return how many processes that sent a heartbeat within the last `seconds` use an older version of the map."""

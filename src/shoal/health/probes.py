@@ -49,7 +49,7 @@ MeasurementName = Literal[
 
 
 class Measurement(NamedTuple):
-    """A measurement, and whether it requires attention."""
+    """A measured value of an engine; `wrong` if it requires attention."""
 
     name: MeasurementName
     value: float

@@ -49,6 +49,6 @@ class Readiness:
             async with asyncio.timeout(self._patience):
                 await probe()
         except Exception as error:  # noqa: BLE001  # whatever it is, the part cannot be used
-            self._outage.warning("not ready: %s: %r", name, error, name=name)
+            self._outage.warning("%s does not respond: %r", name, error, name=name)
             return False
         return True

@@ -63,7 +63,7 @@ class ReadableRoutes:
                 self._trie.add("GET", route.path, route)
 
     def has(self, data: bytes) -> bool:
-        """Return whether `data` is exactly one complete request, for a route that a reader process can answer."""
+        """Return whether `data` is exactly one complete request, and its route is one that a reader process can answer."""
         if not data.startswith(b"GET /") or data.find(_HEAD_END) != len(data) - 4:
             return False
         target = data[4 : data.find(b" ", 4)].partition(b"?")[0]
@@ -117,7 +117,7 @@ class Passing(ABC):
         self._send = send
 
     def only_reads(self, data: bytes) -> bool:
-        """Return whether `data` is exactly one complete request, for a route that a reader process can answer."""
+        """Return whether `data` is exactly one complete request, and its route is one that a reader process can answer."""
         return self._routes.has(data)
 
     @abstractmethod

@@ -224,7 +224,7 @@ class Watched(Protocol):
     def peer(self) -> str: ...
 
     def tick(self) -> None:
-        """Check deadlines; called every `interval` seconds."""
+        """Check the time limits of the connection; called every `Patience.interval` seconds."""
 
     def idleness(self) -> Idleness | None:
         """Return how idle or slow the connection is; None while the server computes a response."""

@@ -509,7 +509,7 @@ class _Parts:
         self._name = self._value = b""
 
     def headers_end(self) -> None:
-        """Decide whether the part is a file: only files have a file name."""
+        """Begin a file if the headers of this part have a file name."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")

@@ -243,7 +243,10 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Exclude the body and the framing of its chunks from `_extra`. A chunk of one byte has five bytes of framing."""
+        """Subtract the body and the framing of its chunks from `_extra`, which measures the size of a head.
+
+        A chunk of one byte has five bytes of framing.
+        """
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
@@ -437,7 +440,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message.
+        """Send an ASGI message.
 
         The refusal of a handshake is completed here, because uvicorn would log it as an error of the application.
         """

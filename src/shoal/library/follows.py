@@ -93,7 +93,7 @@ class Relates(Acting):
         return await relationships.unblock(self._writes, self.id, await self._other(who))
 
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
-        """Mute a member for a number of seconds, or until `unmute` (0). That member is not notified.
+        """Mute a member for `seconds`, or until `unmute` if it is 0. The muted member is not notified.
 
         Raises `NotFound`, `NotAllowed` for the member's own account, and `InvalidInput` for a time that is too long.
         """

@@ -103,7 +103,7 @@ class Options(TypedDict, total=False):
 
 
 class Shoal:
-    """An open network of members and posts."""
+    """A network of members and posts, opened by `Shoal.open`."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -208,7 +208,7 @@ class Shoal:
         await credentials.forgot(self.network.writes, name_or_email, language)
 
     async def reset_password(self, proof: str, password: str) -> Handle:
-        """Set a new password by a reset link, which ends all sessions. `proof` is the end of the link `/reset/<proof>`.
+        """Set a new password by a reset link, and end all sessions. `proof` is the end of the link `/reset/<proof>`.
 
         Raises `Gone` for an expired or used link, `TooShort` and `TooLarge`.
         """

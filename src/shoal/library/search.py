@@ -105,7 +105,7 @@ class Tags:
     async def cloud(self, order: CloudOrder = "all", limit: int = MAX_WORDS) -> Shown:
         """Return at most 200 tags of the cloud, ordered by `all` uses, those of the last `hour`, `day` or `week`, or `rising`.
 
-        Raises `InvalidInput` for an unknown order or another limit.
+        Raises `InvalidInput` for an unknown order, or a limit outside 1 to 200.
         """
         return await self._reads.tags.cloud(order, limit)
 

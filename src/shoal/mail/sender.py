@@ -79,5 +79,5 @@ class MailSender:
         self._server.reset(_SERVER)
 
     async def close(self) -> None:
-        """Cancel pending mails. They are sent after the next start of the process."""
+        """Cancel the tasks of pending mails. These mails are sent after the next start of the process."""
         await self._queue.close()

@@ -262,13 +262,13 @@ class One(msgspec.Struct, frozen=True):
 
 
 class PageOf(PageQuery, frozen=True, kw_only=True):
-    """A page of a list that belongs to the object in the path."""
+    """The query parameters of a page of a list that belongs to the object in the path."""
 
     id: Id
 
 
 class StatusesOf(StatusesQuery, frozen=True, kw_only=True):
-    """A page of statuses that belong to the object in the path."""
+    """The query parameters of a page of statuses that belong to the object in the path."""
 
     id: Id
 

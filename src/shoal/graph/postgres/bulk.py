@@ -286,7 +286,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the key that records a backup in its own transaction, and in the journal if the key's shard is being moved."""
+        """In a separate transaction, store the key that records a backup; also in the journal if its shard is being moved."""
         values = (*row, 1)
 
         async def put(connection: asyncpg.Connection) -> None:

@@ -98,7 +98,7 @@ async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: in
                 raise TypeError(
                     "row-by-row migrations are for SQLite: PostgreSQL migrations must be SQL statements or indexes"
                 )
-        # The first version of the graph creates the schema that this table is in.
+        # This table is in the schema `shoal`, which the first migration of the graph creates.
         await connection.execute(sql.VERSIONS.format(ledger.table))
         if await connection.fetchval(sql.LACKS_READABLE_FROM, f"shoal.{ledger.table}"):
             await connection.execute(sql.ADD_READABLE_FROM.format(ledger.table))
@@ -204,7 +204,10 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply missing versions while processes read and write. Only one upgrade can run at a time. Raises `Unavailable`."""
+        """Apply missing schema versions while processes read and write. Only one upgrade can run at a time.
+
+        Raises `Unavailable`.
+        """
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             with lost_if_closed(working, looking):

@@ -31,7 +31,7 @@ _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "
 
 
 class PostgresPost:
-    """The copy of the shard map in a store, on a separate connection, so that heartbeats do not wait for a busy pool."""
+    """Reads and writes the shard map in a store, over a separate connection: a busy pool would delay heartbeats."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)

@@ -129,7 +129,7 @@ LAGGARDS = """
     SELECT count(*) FROM shoal.process
     WHERE map_version < $1 AND seen_at > clock_timestamp() - make_interval(secs => $2)"""
 
-# The inner query is a string, because a statement that names a missing table fails as a whole.
+# The inner query is a string, which PostgreSQL parses only if the table exists: naming a missing table would be an error.
 VERSION_OF = """
     SELECT CASE WHEN to_regclass('shoal.version') IS NOT NULL THEN
         (xpath('//n/text()', query_to_xml('SELECT max(applied) AS n FROM shoal.version', true, true, '')))[1]::text END"""

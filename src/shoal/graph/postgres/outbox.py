@@ -40,8 +40,8 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # Numbers of the jobs that are claimed but not settled, and whether more jobs may have been claimed by a statement whose
-        # reply was lost.
+        # Numbers of the claimed jobs that were neither acknowledged nor put back, and whether more jobs may have been claimed by
+        # a statement whose reply was lost.
         self._claimed: set[int] = set()
         self._astray = False
         self._history = lazy.history

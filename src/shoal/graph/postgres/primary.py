@@ -176,7 +176,8 @@ class PrimaryFinder:
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
         """Open a connection to the primary.
 
-        Raises `MisconfiguredEngine` if all hosts refuse the connection or TLS fails, otherwise `Unavailable`.
+        Raises `MisconfiguredEngine` if every host rejects the credentials or the database name, or TLS fails with it; otherwise
+        `Unavailable`.
         """
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
@@ -259,7 +260,8 @@ class PrimaryFinder:
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
         """Return the error to raise if no host can be used. Its cause names the reason of each host.
 
-        Logs the reasons, unless they are unchanged, if all are permanent or if a server answers but is not the primary.
+        Logs the reasons if all are permanent, or if a server answers but is not the primary. Reasons that were logged last are
+        not repeated.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (

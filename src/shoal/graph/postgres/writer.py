@@ -171,7 +171,7 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # The rows of a batch that replaces or deletes an object are not presumed new, because the object exists.
+        # A batch that replaces or deletes an object has existing rows, so do not presume that its rows are new.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def shards(self) -> set[int]:
@@ -205,7 +205,7 @@ class Writer:
             return future
         self._tasks.append(_Task(batch, self._owns, future, settles=settles))
         if not self._starting and len(self._groups) < GROUPS:
-            # Deferred, so that other batches of this iteration of the event loop join the group.
+            # Start the group after this iteration of the event loop, so that other batches of the iteration join the group.
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start)
         return future

@@ -196,9 +196,9 @@ async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: b
         is_lasting(error) or isinstance(error, AuthenticationError | NoPermissionError) for _, error in failures
     )
     other = any(reason in {_WANTS_TLS, _WANTS_NONE} for _, reason in reasons)
-    unavailable = Unavailable("the cache is unreachable", retry_after=1.0)
+    unavailable = Unavailable("Redis is unreachable", retry_after=1.0)
     if lasts or other:
-        unavailable = MisconfiguredEngine("the cache is misconfigured", retry_after=1.0)
+        unavailable = MisconfiguredEngine("Redis is misconfigured", retry_after=1.0)
     unavailable.__cause__ = UnreachableEngine(message or "no server is a primary")
     return unavailable
 

@@ -309,7 +309,7 @@ class RedisVersionTokens:
         _log.info("Redis is reachable again: the version tokens of all changed objects are replaced")
 
     async def _report_pending(self) -> None:
-        """Report to each reachable server the changes that could not be reported earlier.
+        """Report to each reachable Redis server the changes of objects that could not be reported earlier.
 
         Raises `Unavailable` if no server is known.
         """
@@ -347,7 +347,7 @@ class RedisVersionTokens:
 
 
 def _forget(unsent: dict[int, bytes], sent: Mapping[int, bytes]) -> None:
-    """Remove from `unsent` the changes that were reported, except those recorded again since."""
+    """Remove the reported changes (`sent`) from `unsent`, except changes that were recorded again during the report."""
     for key, token in sent.items():
         if unsent.get(key) is token:
             del unsent[key]

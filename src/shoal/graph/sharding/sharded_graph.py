@@ -199,7 +199,7 @@ class ShardedGraph:
                 # The object at the other end was deleted concurrently: the job of the pending inverse deletes the association.
                 continue
             except Unavailable:
-                # The batch is stored, and the outbox still has its inverses.
+                # The batch is committed on the acting store, and the outbox of that store still has the inverses.
                 self._outage.warning(
                     "%d inverse associations are pending for store %d, which is unreachable",
                     len(jobs),
@@ -268,7 +268,7 @@ class ShardedGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
 
-        All stores are asked because they do not report events of other processes. An unreachable store does not delay the rest.
+        All stores are asked because a store does not report events of other processes. An unreachable store delays no other.
         """
         jobs: list[Job] = []
         self._first = (self._first + 1) % len(self._stores)
@@ -394,7 +394,7 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # Rows that sort after `min(ends)` are read again in the next round. Small pages limit their number.
+        # Rows that sort after `min(ends)` are dropped, and read again by the next pass of the loop. Small pages limit their number.
         each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, each) for store in self._stores)
@@ -432,7 +432,7 @@ class ShardedGraph:
         return [(_movable(self._stores[at]), part) for at, part in rows.by_store(self._at).items()]
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each shard in its own store. Raises `InvalidInput` if a store cannot report sizes."""
+        """Return the size of each shard in the store that keeps it. Raises `InvalidInput` if a store cannot report sizes."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

@@ -153,7 +153,7 @@ class _Upgrading:
         self._migrations = migrations
         self._progress = progress
         self._batch_rows = batch_rows
-        # The number of rows of each part, counted only once because a count reads the whole table.
+        # The number of rows in the table of each `Part`, counted only once because a count reads the whole table.
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
@@ -209,7 +209,7 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Apply the changes of a `Walk` to a batch of rows after a key. Return its last key (None at the end) and number of rows."""
+    """Apply the changes of a `Walk` to the next rows after a key. Return the last key (None at the end) and the number of rows."""
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)

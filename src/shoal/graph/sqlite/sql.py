@@ -247,7 +247,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """A table of list entries: the index to use, the value of `alive` in live entries, and the column of their order."""
+    """A table of list entries: the index to use, the value of `alive` in live entries, and the column that orders entries."""
 
     table: str
     using: str

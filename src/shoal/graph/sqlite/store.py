@@ -295,7 +295,7 @@ class SqliteGraph:
         return await self._sweep(sql.HISTORY_SWEEP, before)
 
     async def _sweep(self, statement: str, bound: int) -> int:
-        """Delete old rows with a statement, in transactions of bounded length, so that commits can run in between."""
+        """Delete all rows older than `bound` by repeating `statement`: commits can run between its short transactions."""
 
         def delete(write: sqlite3.Connection) -> int:
             return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount

@@ -58,7 +58,7 @@ class DimensionValue(msgspec.Struct, kw_only=True):
 
 
 class Dimension(msgspec.Struct):
-    """A ranking of values, most frequent first."""
+    """A ranking of the values of a dimension, such as languages, most frequent first."""
 
     key: str
     data: list[DimensionValue]
@@ -296,7 +296,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return each app, including deleted apps, with its number of posts."""
+    """Return the number of posts of each app, including deleted apps, from the app ids in `posts`."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:

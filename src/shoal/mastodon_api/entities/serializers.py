@@ -66,7 +66,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names by which addresses refer to this server: its domain and `host:port`, in lower case."""
+        """The names of this server in URLs and in addresses such as `@ann@our.domain`: its domain and `host:port`, lower case."""
         return frozenset((self.domain.lower(), self.netloc.lower()))
 
     def account(self, name: str) -> str:
@@ -497,7 +497,7 @@ class FeaturedTag(msgspec.Struct, kw_only=True):
 
 
 class UserList(msgspec.Struct, kw_only=True):
-    """A list of accounts."""
+    """A list that a member made of accounts. The accounts are requested separately."""
 
     id: str
     title: str
