@@ -243,8 +243,8 @@ def test_cli_block_commands_manage_blocks_of_domains_emails_networks_and_names(s
     assert told(shoal("block", "end", "Rude+x@example.org")) == "unblocked Rude+x@example.org\n"
     assert refused(shoal("block", "end", "spam.example")) == "shoal: spam.example is not blocked"
     assert told(shoal("block", "list")).count("\n") == 1
-    assert told(shoal("block", "name", "h4te", "--part")) == "blocked user names containing h4te at sign-up\n"
-    assert told(shoal("block", "name", "boss")) == "blocked user names equal to boss at sign-up\n"
+    assert told(shoal("block", "name", "h4te", "--part")) == "user names containing h4te are now refused at sign-up\n"
+    assert told(shoal("block", "name", "boss")) == "user names equal to boss are now refused at sign-up\n"
     assert refused(shoal("block", "name", "b0ss")) == "shoal: This word is blocked already"
     assert [line.split("\t")[:2] for line in told(shoal("block", "list")).splitlines()[1:]] == [
         ["name", "boss"],

@@ -109,7 +109,7 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently, waiting for each slot in turn with other callers."""
+        """Take all slots permanently, each when it is free. Jobs that wait in the meantime still get their turns."""
         for _ in range(self._slot_count):
             await self._take("")
 

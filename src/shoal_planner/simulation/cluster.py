@@ -77,7 +77,7 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Give the stores the work of `things` arrivals and run them for `length` seconds.
+        """Simulate the stores for `length` seconds, with the additional work of `things` arrivals.
 
         Return how long arrivals halfway through the step wait.
         """
@@ -169,7 +169,7 @@ class SharedWorkers:
         return not (self._hand or self._waiting or self._coming)
 
     def advance(self, until: float, cores: float) -> Iterator[tuple[float, JobGroup]]:
-        """Run the workers on this many cores until a moment, and yield jobs as they finish, each with the time."""
+        """Simulate the workers on this many cores until a moment, and yield each finished job with the time."""
         while self.now < until:
             self._take_on()
             end = min(until, self.next)
@@ -192,7 +192,7 @@ class SharedWorkers:
             yield self.now, group
 
     def lose(self, part: float, ready: float) -> None:
-        """Return a fraction of the running jobs to the queue, from which they can start again at `ready`."""
+        """Move a fraction of the running jobs back to the queue, from which they can start again at `ready`."""
         remaining = []
         for done, number, group in self._hand:
             lost = group._replace(jobs=group.jobs * part, ready=ready)
@@ -238,7 +238,7 @@ class Backlog:
         self.worked = 0.0
 
     def step(self, work: float, length: float, cores: float) -> float:
-        """Add work, run the cores for `length` seconds, and return the seconds that work arriving halfway through waits."""
+        """Add work, simulate the cores for `length` seconds, and return how long work arriving halfway through waits."""
         before = self.seconds
         self.seconds = max(0.0, before + work - length * cores)
         self.worked += before + work - self.seconds
@@ -386,7 +386,7 @@ class Steps:
         return waited
 
     def _commits(self, now: float, made: float, posts: Floats, changes: float, rebuilt: float, pages: float) -> None:
-        """Commit the writes of a time step in each store. Their jobs start when the broker has delivered them to a worker."""
+        """Simulate the commits of a time step. Their jobs start when the broker has delivered these jobs to a worker."""
         costs, scenario, size = self._costs, self._scenario, self._built.size
         number = float(posts.sum())
         fresh = pages * (1 - scenario.known)
@@ -407,7 +407,7 @@ class Steps:
         self._celebrities(now)
 
     def _celebrities(self, now: float) -> None:
-        """Commit the posts of celebrities, who each post once a second from the start of the fault."""
+        """Simulate the posts of celebrities, who each post once a second from the start of the fault."""
         costs, scenario = self._costs, self._scenario
         for fault in of_kind(scenario.faults, Celebrity, now):
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
@@ -418,7 +418,7 @@ class Steps:
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
-        """Commit the writes of the time step that begins at `made`, each `commit` seconds after its arrival.
+        """Simulate the commits of the time step that begins at `made`, each `commit` seconds after its write arrived.
 
         Their jobs start `arrival` seconds after the commit.
         """
