@@ -312,7 +312,10 @@ PEERS = (
     ),
     PeerFigure("GoToSocial", "250 to 350 MB for 1 to 20 active members", "1 core, 1 GB (advice)", _GOTOSOCIAL),
     PeerFigure(
-        "Mastodon", "800 to 1,200 streaming connections with 50,000 accounts", "typical, machines not stated", _STREAMING
+        "Mastodon",
+        "800 to 1,200 streaming connections with 50,000 accounts",
+        "typical, machines not stated",
+        _STREAMING,
     ),
     PeerFigure("Mastodon", "56 to 96 new posts a minute", "mastodon.social", _DELETION),
     PeerFigure("Redis", "403,063 SET and 508,388 GET per second, 16 to a pipeline", "one instance", _REDIS),
