@@ -174,7 +174,7 @@ _DEFAULTS = Course()
     type=FaultOption(),
     multiple=True,
     metavar="KIND:NAME=VALUE,...",
-    help="Simulate a fault, as listed below; may be repeated.",
+    help="Simulate a fault, as listed above; may be repeated.",
 )
 @click.option(
     "--shape",
