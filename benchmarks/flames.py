@@ -139,9 +139,9 @@ def _words(frame: str, share: float, width: float) -> str:
 def table(columns: Mapping[str, Flames], known: Sequence[Stage], whole: str) -> str:
     """Return a Markdown table of the stages of each column; the last row is `whole`."""
     told = [stages(flames, known) for flames in columns.values()]
-    rows = [[name, *(f"{one[name]:.0f}" for one in told)] for name in told[0]]
-    rows.append([f"**{whole}**", *(f"**{flames.unit_us:.0f}**" for flames in columns.values())])
-    head = ["| stage | " + " | ".join(f"{name}, us" for name in columns) + " |", "|---|" + "---:|" * len(columns)]
+    rows = [[name, *(f"{one[name]:,.0f}" for one in told)] for name in told[0]]
+    rows.append([f"**{whole}**", *(f"**{flames.unit_us:,.0f}**" for flames in columns.values())])
+    head = ["| stage | " + " | ".join(f"{name}, µs" for name in columns) + " |", "|---|" + "---:|" * len(columns)]
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
 
 

@@ -64,7 +64,8 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
             return ""
         met = self.value <= self.target if self.least is None else self.value >= self.target
         sign = "<=" if self.least is None else ">="
-        return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {self.missed_by:.0%}")
+        missed_by = f"{self.missed_by:.0%}" if self.missed_by >= 0.005 else "less than 1%"
+        return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {missed_by}")
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of a table row: figure, value, unit, raw engine, ratio to it, target."""

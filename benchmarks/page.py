@@ -185,7 +185,7 @@ def _summary(results: Sequence[Result]) -> str:
         return "Only full runs have targets, and none was recorded.\n"
     lines = [f"{count - len(missed)} of {count} targets are met; missed are:", ""]
     lines += [
-        f"- {result.benchmark}, {figure.what}: {figure.cells()[1]} {figure.unit}, {figure.verdict}"
+        f"- {result.benchmark}, {figure.what}: {f'{figure.cells()[1]} {figure.unit}'.rstrip()}, {figure.verdict}"
         for result, figure in missed
     ]
     return "\n".join(lines) + "\n" if missed else f"All {count} targets are met.\n"

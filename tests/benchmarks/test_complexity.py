@@ -78,7 +78,7 @@ def test_complexity_page_shows_work_and_time_of_each_size() -> None:
     assert "2026-11-29, commit 0123456789, a processor" in page
     assert "Other processes used 50% of the machine" in page
     assert "|  | grows | document | Shoal | 100 | 1,000 |" in page
-    assert "| heap | lists |  | not used | 1.2 k / 1.2 k | 12 k / 12 k |" in page
+    assert "| heap | lists |  | not used | 1.2\u00a0k / 1.2\u00a0k | 12\u00a0k / 12\u00a0k |" in page
 
 
 def test_complexity_page_without_stored_run_states_that_none_exists() -> None:

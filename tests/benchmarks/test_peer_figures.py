@@ -32,7 +32,7 @@ def test_benchmark_peer_system_sources_have_full_citations_and_undated_ones_are_
         assert document.by, document
     assert Document("A talk", "A maker", "", "https://example.org/a").cited().endswith("), undated")
     told = Document("A talk", "A maker", "2013", "https://example.org/a", "a journal").cited()
-    assert told == "A maker, [A talk](https://example.org/a), 2013, as told by a journal"
+    assert told == "A maker, [A talk](https://example.org/a), 2013, as reported by a journal"
 
 
 def test_benchmark_peer_system_figures_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
