@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -150,7 +151,9 @@ def served(folder: Path) -> Iterator[Served]:
     shoal = [sys.executable, "-m", "shoal.cli"]
     subprocess.run([*shoal, "demo", "--folder", str(folder), "--no-serve"], check=True, stdout=subprocess.DEVNULL)
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
-    subjects, cookies = asyncio.run(_prepared(store))
+    # In a thread of its own: the synchronous Playwright of a browser test runs an event loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        subjects, cookies = thread.submit(asyncio.run, _prepared(store)).result()
     texts = {
         "TITLE": "Shoal demo",
         "DESCRIPTION": DESCRIPTION,

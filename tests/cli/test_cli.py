@@ -39,7 +39,7 @@ def shoal(store: Path, *arguments: str, typed: str = "") -> Result:
 def program(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a subprocess."""
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def add(store: Path, name: str, *options: str) -> Result:
@@ -150,7 +150,7 @@ from shoal.cli import main
 main(["--help"], standalone_mode=False)
 print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     loaded = set(re.findall(r"'(\w+)'", done.stderr))
     assert "click" in loaded
     # These packages are needed only by single commands.
@@ -166,7 +166,7 @@ from shoal.cli.group import COMMANDS
 for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
     main([name, "--help"], standalone_mode=False)
 """
-    others = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    others = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)
     assert others.returncode == 0, others.stderr
     script = script.replace(", standalone_mode=False", "")
     cluster = subprocess.run(
@@ -438,7 +438,7 @@ def test_cli_import_interrupted_by_ctrl_c_exits_130_with_one_line(tmp_path: Path
     while not store.with_name("shoal.db-wal").exists() and time.monotonic() < until:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    _, complaint = child.communicate(timeout=60)
+    _, complaint = child.communicate(timeout=300)
     assert child.returncode == 130
     assert complaint == "interrupted; run the command again to resume\n"
 

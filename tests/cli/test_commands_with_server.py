@@ -381,7 +381,7 @@ def test_import_command_on_store_of_running_server_is_cancelled_by_ctrl_c(tmp_pa
         while run(store, "member", "list").stdout.count("\n") < 2:
             assert importing.poll() is None
         importing.send_signal(signal.SIGINT)
-        _, complaint = importing.communicate(timeout=60)
+        _, complaint = importing.communicate(timeout=300)
         assert (importing.returncode, complaint) == (130, "interrupted; run the command again to resume\n")
         # The server does not report the cancelled import as still running.
         assert run(store, "check", "--sample", "0").returncode == 0

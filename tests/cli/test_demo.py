@@ -34,7 +34,7 @@ def demo(folder: Path, *options: str) -> Result:
 def program(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the demo in a subprocess."""
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def laid_out(folder: Path, memory: str = "{}") -> Path:
@@ -155,5 +155,5 @@ def test_demo_creation_interrupted_by_signal_exits_130_with_one_line(tmp_path: P
     while not list(folder.glob("shoal.db.media/*")) and time.monotonic() < until:
         time.sleep(0.01)
     os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
-    _, complaint = child.communicate(timeout=60)
+    _, complaint = child.communicate(timeout=300)
     assert (child.returncode, complaint) == (130, "interrupted; run the command again to resume\n")

@@ -286,7 +286,7 @@ def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: p
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
     assert visit(tmp_path).only("backup").grade == "warn"
     command = ["--config", str(tmp_path / "shoal.toml"), "backup", "--to", str(tmp_path / "backups")]
-    subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=300)
     assert visit(tmp_path).only("backup").grade == "ok"
     now = time.time()
     monkeypatch.setattr("shoal.monitoring.preflight.time.time", lambda: now + 40 * 3_600)

@@ -127,7 +127,7 @@ async def test_sharded_graph_batch_with_data_of_another_store_is_refused(stray: 
     batch = Batch(ANNS)
     batch.obj_add(Member(id=ANN, name="ann"))
     stray(batch)
-    with pytest.raises(ValueError, match="object of another store"):
+    with pytest.raises(ValueError, match="in the store of its acting shard"):
         await graph.commit(batch)
     assert (one.commits, two.commits) == (0, 0)
 
@@ -277,7 +277,7 @@ async def test_association_starting_at_object_of_another_store_is_refused() -> N
     graph, one, two = two_halves_of_each_data_source()
     batch = Batch(shard_of(id_on(17, shard=100)))
     batch.assoc_add(id_on(17, shard=5), FOLLOWS, ANN, moment(1))
-    with pytest.raises(ValueError, match="object of another store"):
+    with pytest.raises(ValueError, match="in the store of its acting shard"):
         await graph.commit(batch)
     assert (one.commits, two.commits) == (0, 0)
 

@@ -163,7 +163,7 @@ GOOD = {"start_at": "2026-01-01", "end_at": "2026-02-01T12:00:00Z"}
         (
             MEASURES,
             {**GOOD, "keys": ["instance_accounts"], "instance_accounts": {"domain": "SHOAL.test"}},
-            "local_server",
+            "another_server",
         ),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 0}, "limit"),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 101}, "limit"),
