@@ -151,7 +151,7 @@ def served(folder: Path) -> Iterator[Served]:
     shoal = [sys.executable, "-m", "shoal.cli"]
     subprocess.run([*shoal, "demo", "--folder", str(folder), "--no-serve"], check=True, stdout=subprocess.DEVNULL)
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
-    # In a thread of its own: the synchronous Playwright of a browser test runs an event loop in this one.
+    # In a new thread: the synchronous Playwright of a browser test runs an event loop in this one.
     with ThreadPoolExecutor(1) as thread:
         subjects, cookies = thread.submit(asyncio.run, _prepared(store)).result()
     texts = {

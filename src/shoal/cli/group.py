@@ -166,7 +166,7 @@ class Commands(click.Group):
         for purpose, commands in {**PURPOSES, "Other": others}.items():
             if commands:
                 with formatter.section(purpose):
-                    # Pad the names to the same width in all sections.
+                    # Pad the names to one width in all sections.
                     formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -46,7 +46,7 @@ async def _make(effects: Effects, media_id: int) -> None:
     shown = await _changed(effects, media_id, lambda media: _ready(media, clip))
     keys = {media.original_key, clip.key, clip.poster.preview_key}
     # Remove the original. Also remove the converted files if the media were deleted during the conversion, and the generated
-    # preview if the media have a preview of their own.
+    # preview if the media have their own preview.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
 
 

@@ -314,7 +314,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
     if running.ready is not None and not await _is_ours(response, running):
         message = f"{settings.base_url} and {running.destination.host}:{running.destination.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
-    # This check reads how many requests the rate limit leaves, so no other check may send requests at the same time.
+    # This check reads how many requests the rate limit leaves, so no other check may send requests concurrently.
     found += await _bounded(_forwarded(destination, running))
     for findings in await asyncio.gather(_bounded(_upgrade(destination)), _bounded(_uploads(destination, settings))):
         found += findings

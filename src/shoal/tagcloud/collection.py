@@ -361,7 +361,7 @@ class Collector:
                 whole[id_] = increment
                 capacity -= increment.changes
                 continue
-            # The tags of one post are merged together. If nothing else fits, the first post is merged even if it
+            # All tags of a post are merged together. If nothing else fits, the first post is merged even if it
             # exceeds the capacity.
             count = _fitting(increment.uses, capacity) or (0 if whole else 1)
             if count == len(increment.uses):

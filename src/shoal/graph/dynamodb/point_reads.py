@@ -67,7 +67,7 @@ class PointReads:
         return request
 
     def _wait(self, request: _Request, keys: Sequence[ItemKey]) -> asyncio.Future[Found]:
-        # Each caller has a future of its own, so that its cancellation does not affect the others.
+        # Each caller has its own future, so that its cancellation does not affect the others.
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         request.callers.append((keys, future, recording()))
         return future
