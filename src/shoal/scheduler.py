@@ -177,7 +177,7 @@ _BELOW_ALL = -(2**63)
 async def begin_histories(store: Store, tombstone_days: float) -> None:
     """Record the time since when all ended follows are kept, unless it is recorded already.
 
-    A new network keeps all of them. An older network has deleted those that ended more than `tombstone_days` ago.
+    A new network keeps all ended follows. An older network has deleted follows that ended more than `tombstone_days` ago.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return

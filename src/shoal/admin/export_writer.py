@@ -121,7 +121,7 @@ class Export:
     lost: int = 0
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """Yield pages of the associations of a type, newest first, that start at the object `of`; 0 stands for the member."""
+        """Yield pages of the associations of a type, newest first, that start at the object `of`; 0 means the member."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page

@@ -118,7 +118,7 @@ class ListedFollowers:
 
 
 def _version_key(source: int) -> int:
-    """Return the id whose version token stands for the list of a source's followers.
+    """Return the id whose version token is the version of the list of a source's followers.
 
     It is not the id of the source, because that token changes with every post.
     """

@@ -83,7 +83,7 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a slot, including those that released a slot and wait to take it back."""
+        """Number of requests that wait for a slot, including requests that wait to take back a slot that they released."""
         return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:

@@ -159,7 +159,7 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 class MetricsPage(Collector):
-    """The metrics page: the metrics of all `sources`, and those that `ProcessCollector` measures of this process."""
+    """The metrics page: the metrics of all `sources`, and the process metrics of `ProcessCollector`."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources

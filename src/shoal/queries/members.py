@@ -297,7 +297,7 @@ MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
 _EACH = 5
-"""Maximum number of members found by one external account or e-mail hash: those who gave it as theirs first."""
+"""Maximum number of members found by one external account or e-mail hash: the members who entered it first."""
 
 MatchKind = Literal["email", "link", "name"]
 
@@ -391,7 +391,7 @@ async def _found(
 async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
     """Return the members who may be the owners of these handles; two reads.
 
-    First come those who gave the handle as their account elsewhere, earliest first, then those who have its user name.
+    Members who entered the handle as their account elsewhere come first, in this order; members with its user name follow.
     """
     by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
     lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))

@@ -146,7 +146,7 @@ async def everything(
 async def updates_for_viewer(
     reads: Reads, connection: Connection, received: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert the updates in `received` to those that the viewer gets. All of them together take as many reads as one."""
+    """Convert the updates in `received` to the updates for the viewer. All of them together take as many reads as one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [
         event.update for event in received if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)

@@ -383,8 +383,8 @@ class Collector:
     def _complete_to(self, left: Collection[Increment]) -> int:
         """Return the time (Unix ms) before which every use is merged.
 
-        It is the earliest time of a use in `left`, which are the increments that are not merged yet, or the earliest
-        `Increment.through` of an emitter that sent increments recently, whichever is earlier.
+        It is the minimum of two times: the earliest use in `left`, the increments that are not merged yet, and the earliest
+        `Increment.through` of the emitters that sent increments recently.
         """
         now = self._clock()
         self._last_seen = {name: through for name, through in self._last_seen.items() if through > now - _ACTIVE_MS}

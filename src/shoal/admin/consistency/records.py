@@ -74,7 +74,7 @@ class FollowHistories:
                     array_of.append(value)
 
     def compared(self, links: Links) -> Found:
-        """Return the follow histories that contradict the follow, and those that differ between the two members."""
+        """Return the follow histories that contradict the follow or differ between the two members."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS

@@ -260,7 +260,7 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # The object's dictionary of counts lacks a requested type. `count_in` tells whether its count is 0 or
+                # The object's dictionary of counts lacks a requested type. `count_in` returns whether its count is 0 or
                 # unknown.
                 for number, counts in numbered:
                     count = count_in(lengths, number)

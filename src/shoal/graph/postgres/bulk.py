@@ -209,8 +209,7 @@ _SETTINGS = {
 _HOLDING = {
     "application_name": "shoal backup",
     "lock_timeout": f"{HOLD_SECONDS * 1_000:.0f}",
-    # Long enough to open the snapshots of all stores. It is also the longest delay of commits if this process is suspended
-    # meanwhile.
+    # Long enough to open the snapshots of all stores. If this process is suspended, it is the longest delay of commits.
     "idle_in_transaction_session_timeout": "3s",
 }
 _PAGES: Mapping[SnapshotTable, str] = {
