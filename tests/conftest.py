@@ -28,6 +28,7 @@ from tests.longest_test_files import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 from tests.tiers import is_deep
 from tests.towns import small
+from tests.unclosed import name_creators
 from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
@@ -62,6 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
     be_patient()
     make_hashes_cheap()
+    name_creators()
     subprocess.Popen = Forking  # type: ignore[misc]
     # Collected tests live as long as the process. Garbage collection took a seventh of the processor time of their collection.
     gc.disable()
