@@ -1,7 +1,8 @@
 # Targets for developers; CONTRIBUTING.md describes them. Each installs only what it needs, from Debian and PyPI.
 .PHONY: demo test test-all tests quick coverage check audit bench bench-check bench-ratios serve cluster shots docs setup tools ready clean
 VENV := .venv
-PYTHON ?= python3.11
+# Debian's Python, unlike one that is built without profile-guided optimization, runs the tests in a tenth less time.
+PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip' 2>/dev/null && echo /usr/bin/python3.11 || echo python3.11)
 BIN := $(VENV)/bin
 # Three workers for each processor, since tests wait a third of their time, but at most six: each uses half a gigabyte. The tests of a
 # file run in one worker, because they share fixtures.
