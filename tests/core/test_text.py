@@ -436,7 +436,7 @@ NO_ADDRESSES = [
     "typed",
     ["ann@ok.org", "\uff41nn@ok.org", "ann\uff20ok.org", "ann@ok\uff0eorg", "\U0001d41aNN@ok.org", " Ann@OK.org\n"],
 )
-def test_check_email_of_any_spelling_returns_its_normal_form(typed: str) -> None:
+def test_email_address_in_any_spelling_is_normalized_by_check_email(typed: str) -> None:
     assert check_email(typed) == "ann@ok.org"
 
 
@@ -448,12 +448,12 @@ def test_check_email_of_any_spelling_returns_its_normal_form(typed: str) -> None
         "\u0938\u0902\u092a\u0930\u094d\u0915@\u0921\u093e\u091f\u093e.\u092d\u093e\u0930\u0924",
     ],
 )
-def test_check_email_of_a_dot_atom_in_any_script_is_accepted(address: str) -> None:
+def test_email_address_with_dot_atom_in_any_script_is_accepted_by_check_email(address: str) -> None:
     assert check_email(address) == address
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_check_email_with_invalid_address_is_rejected(address: str) -> None:
+def test_email_address_that_is_invalid_is_rejected_by_check_email(address: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_email(address)
     assert caught.value.field == "email"

@@ -127,7 +127,7 @@ async def test_shoal_check_option_id_shared_by_two_polls_is_reported() -> None:
 
 
 @in_loop
-async def test_shoal_check_emoji_id_shared_by_two_posts_is_reported() -> None:
+async def test_shoal_check_reports_id_under_which_emoji_reactions_to_two_posts_are_counted() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         first, second = await ann.create("a"), await ann.create("b")

@@ -23,7 +23,7 @@ CLOCK_SLACK = 1.5
 
 
 _NOISE = 1e-9
-"""The rounding error that remains of a heat, relative to its hottest use, when everything added has been subtracted."""
+"""Largest rounding error that can remain in `Heat.value` after all uses have been added and subtracted again."""
 
 
 class Overtaken(Conflict):
@@ -316,7 +316,10 @@ _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
-    """Return the columns of a row: id, name, uses, the ranks of the three heats, and the other fields encoded."""
+    """Return the columns of a tag's row: id, name, number of posts, `Heat.rank` in the windows hour, day and week, and the rest.
+
+    The rest is one value with the fields `heats`, `forms` and `days`.
+    """
     hour, day, week = row.heats
     rest = encode((row.heats, row.forms, row.days))
     return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest

@@ -75,7 +75,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # Both heats usually have the same step. Adding their values is then faster than `joined`.
+            # `joined` adds any two heats. Those with the same exponent (`step`) are usual, and are added faster here.
             for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
                 if use_heat.step == stored.step:
                     heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)

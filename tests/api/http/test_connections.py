@@ -467,7 +467,7 @@ def test_full_server_with_only_busy_connections_refuses_next_connection() -> Non
     assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
 
 
-def test_full_server_after_refusing_largest_address_range_accepts_smaller_address_range() -> None:
+def test_full_server_that_refused_range_with_most_connections_accepts_connection_from_another_range() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):

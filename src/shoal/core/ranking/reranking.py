@@ -168,9 +168,10 @@ class _Order:
         return opening
 
     def append_best(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule.
+        """Append the best row of the queues to the result, if possible one that breaks no diversity rule.
 
-        If every row breaks a rule, append the best row that breaks only the source rule, or else the best of all rows.
+        If every row breaks a rule, append the best row that breaks only the rule that limits posts from one source. If there is
+        none, append the best of all rows.
         """
         if self._full < 0:
             taken = self._best(queues)
