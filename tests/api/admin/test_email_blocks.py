@@ -161,7 +161,9 @@ def test_canonical_email_block_with_invalid_email_or_hash_is_refused(
     assert w.state() == before
 
 
-def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: NetworkFixture, boss: Someone) -> None:
+def test_sign_up_with_blocked_domain_does_not_reveal_whether_address_is_registered(
+    w: NetworkFixture, boss: Someone
+) -> None:
     assert sign_up(w, "ann", "ann@spam.example").status_code == 200
     block(w, boss, "spam.example")
     for email in ("ann@spam.example", "nobody@spam.example"):

@@ -140,7 +140,9 @@ def test_login_wrong_password_limit_holds_for_concurrent_attempts(guarded: Guess
     assert guarded.shoal.run(all_at_once()) == [400] * 3 + [429] * 9
 
 
-def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guarded: Guesser) -> None:
+def test_login_lockout_keeps_sessions_and_accepts_password_from_address_range_of_earlier_login(
+    guarded: Guesser,
+) -> None:
     register(guarded.shoal, "ann")
     token = guarded.ask("ann", PASSWORD, HOME).json()["access_token"]
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
@@ -152,7 +154,7 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 
-def test_login_stores_last_eight_known_address_ranges_as_hashes_until_password_change(
+def test_login_stores_address_ranges_of_last_eight_logins_as_hashes_until_password_change(
     guarded: Guesser,
 ) -> None:
     id_ = register(guarded.shoal, "ann")
