@@ -89,7 +89,7 @@ def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: NetworkFi
         "uses": "3",
         "accounts": "1",
     }
-    # The narrowest block refused them.
+    # All three sign-ups were counted by the block of the most specific domain.
     assert w.json("GET", f"{DOMAINS}/{outer['id']}", boss)["history"][0]["uses"] == "0"
 
 

@@ -150,7 +150,7 @@ def test_login_lockout_keeps_sessions_and_accepts_password_from_address_range_of
     assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], (
         "an unknown address, then the /24 of an earlier login"
     )
-    # Wrong passwords from the known network have a separate counter.
+    # Wrong passwords from the address range of an earlier login have a separate counter.
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 

@@ -268,7 +268,7 @@ async def test_login_address_range_is_trusted_only_after_correct_second_factor()
         await members.knows_password(writes, "ann", PASSWORD, owner)
         assert owner.known == [False, True]
         assert owner.accounts == [(str(ann.id), True), (authentication.account_key("ann"), False)]
-        # A password change does not make a network known, nor does a refused request for recovery codes.
+        # Neither a password change nor a refused request for recovery codes makes the server remember an address range.
         await credentials.change_password(writes, ann.id, PASSWORD, "another password", thief)
         await members.knows_password(writes, "ann", "another password", thief)
         assert not any(thief.known)
