@@ -20,7 +20,7 @@ from tests.async_runner import eventually, in_loop
 
 @pytest.fixture(autouse=True)
 def _no_backpressure() -> None:
-    """Keep backpressure, which is turned off for the other stories."""
+    """Keep backpressure, which is turned off for the other tests."""
 
 
 def test_backpressure_refuses_a_growing_part_of_posts_from_a_third_of_the_maximum_lag() -> None:

@@ -1,4 +1,4 @@
-"""`shoal check` reports lost and shared agenda tickets, and shared ids of poll options and emoji."""
+"""`shoal check` reports missing agenda tickets, and ids that two tickets, poll options or emoji share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def commit(shoal: Shoal, batch: Batch) -> None:
 
 
 async def lose(shoal: Shoal, ticket: int) -> None:
-    """Take a ticket off the agenda, without changing its object."""
+    """Delete a ticket from the agenda, without changing the object that is due."""
     batch = Batch(shard_of(ticket))
     take_off(batch, ticket, shoal.network.writes.new_id(batch.shard))
     await commit(shoal, batch)

@@ -310,7 +310,7 @@ def unpack_marks(data: bytes) -> set[int]:
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 
 ORDER_COLUMNS = ("hour", "day", "week", "n")
-"""By the windows of `heat`; the last one is for window -1."""
+"""The columns by which tags can be sorted, indexed by window as `heat`; window -1 is the number of posts."""
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 

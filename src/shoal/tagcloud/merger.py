@@ -1,8 +1,8 @@
 """Merge increments into the next version of the cloud, counting each use once.
 
 The merging process holds the lock; if another has taken it, the store refuses the version. Marks of counted uses are written with
-the version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The tally is pure arithmetic
-whose result does not depend on the order.
+the version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The numbers do not depend on
+the order in which the uses are counted.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def two_processes() -> Iterator[tuple[NetworkFixture, AppParts]]:
 
 
 def played(seed: int, steps: int) -> str:
-    """Run a random story and return the first difference, or an empty text."""
+    """Perform random actions; return the first difference of a cached page from a fresh one, or an empty text."""
     with two_processes() as (here, there):
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000, there), FrontEnd(here, 0)

@@ -133,7 +133,7 @@ def examples(some: int, many: int) -> pytest.MarkDecorator:
 
 
 def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], object]) -> None:
-    """Run `tell` for generated stories, each with a seed."""
+    """Run `tell` for `examples` generated lists of operations, each with a seed."""
 
     @settings(deadline=None, max_examples=examples)
     @given(seed=st.integers(0, 2**32), ops=stories)

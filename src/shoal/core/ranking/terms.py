@@ -115,7 +115,7 @@ TERMS = (
     ),
     Term(
         "nearby",
-        "posted at the member's own place",
+        "posted near where the member lives or last posted",
         "1 / (1 + (distance / scale)^2); 0 where a place is not known",
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
