@@ -46,7 +46,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
     n: int = 0
     """Number of public posts with the tag that are not hidden."""
     heats: tuple[Heat, Heat, Heat] = (COLD, COLD, COLD)
-    """The heats in the windows of `heat`: hour, day, week."""
+    """The decaying number of uses (see the module `heat`) in each window: hour, day, week."""
     forms: dict[str, int] = {}
     days: dict[int, Day] = {}
     """The last days, by days since 1970-01-01 UTC."""
@@ -310,7 +310,7 @@ def unpack_marks(data: bytes) -> set[int]:
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 
 ORDER_COLUMNS = ("hour", "day", "week", "n")
-"""The columns by which tags can be sorted, indexed by window as `heat`; window -1 is the number of posts."""
+"""The columns by which tags can be sorted, indexed by the windows of the module `heat`; the last one is the number of posts."""
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
