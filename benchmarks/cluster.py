@@ -130,7 +130,7 @@ async def run(of: Engines, chosen: argparse.Namespace, report: Report) -> None:
         async with serving([*command, "--workers", "2"], port, "/health", environment(settings)) as child:
             costs = Costs({"web": [child.pid], **programs}, report)
             two = await measure_two(child, keys, costs, chosen.seconds)
-        # The number of pages that both can serve if engines and clients have separate cores.
+        # The number of pages that the two processes could serve if engines and clients had separate cores.
         report.add("two: home: capacity of the web processes", 2e6 / two, "1/s", raw=1e6 / one)
     async with bare_server("asgi") as server:
         bare = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, 16)

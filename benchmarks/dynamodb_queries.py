@@ -232,7 +232,7 @@ async def counted_once(capacities: Sequence[Capacity], ask: Awaitable[Any]) -> C
     with described() as requests:
         answer = await ask
     answered()
-    # The next page may still be prefetched.
+    # A prefetch of the next page may still be running: wait for its end.
     await complete.wait()
     return Counted(requests, sum(capacity.reads for capacity in capacities) - units, answer)
 
@@ -262,7 +262,7 @@ def size(answer: Any) -> int:
 
 async def run(url: str, cache: str, people: int, report: Report) -> None:
     filled = await fill(url, people)
-    # The star has one more post than there are other members, and a home page includes its reader's comment.
+    # The followed author has one more post than there are other members. A home page also includes the reader's own comment.
     pages = {
         "getTimelineByUserId": min(people + 2, 20),
         "getFolloweesByUserId": min(people, 25),

@@ -1,9 +1,9 @@
 """Fan-out into memory: deliveries per second of `MemoryTimelines.push` on one core, compared with a bare NumPy ring.
 
 Every row is filled first, through `push`, so that each measured delivery evicts an entry. The followers of a post are 1,000
-distinct random slots, drawn for each of 4,000 posts, so neither rows nor slots are in a processor cache. The bare ring is a head
-and a scatter on the same memory. The two run in alternating rounds, and the median round of each counts. After the first round,
-1,000 random timelines are read and compared with the pushed posts.
+distinct random slots, drawn for each of 4,000 posts, so neither rows nor slots are in a processor cache. The bare ring writes the
+entry at the current position of each row in the same memory, and advances the position. The two run in alternating rounds, and the
+median round of each counts. After the first round, 1,000 random timelines are read and compared with the pushed posts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def push_all(timelines: MemoryTimelines, sets: NDArray[np.int32], first_en
 
 
 class BareRing:
-    """The raw engine: gather the heads, scatter the entry, move the heads. It has no floor, eviction or guarantees."""
+    """The raw engine: a ring of entries per row. It writes an entry at the position of each row, and advances the positions."""
 
     def __init__(self, flat: NDArray[np.int64], rows: int, length: int) -> None:
         self._flat = flat

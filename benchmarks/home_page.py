@@ -29,7 +29,7 @@ def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
     follows = np.concatenate(
         [np.column_stack((np.full(wanted, reader), rng.choice(authors, wanted, replace=False))) for reader in reading]
     )
-    # All authors post equally often, so pages of small and large networks have equally many authors.
+    # All authors post equally often, so a home page has posts by equally many authors in small and in large networks.
     return reading, follows.astype(np.int64), rng.permutation(np.resize(authors, posts)).astype(np.int64)
 
 

@@ -58,7 +58,7 @@ def person(at: int) -> tuple[str, str]:
     rest, family = divmod(rest, len(FAMILY))
     number, sign = divmod(rest, len(_SIGNS))
     name = f"{GIVEN[given]}{_SIGNS[sign]}{FAMILY[family]}{number or ''}"
-    # Neither the first nor the third character is an underscore.
+    # With `sign` 0, nothing is between the two names; with 2, an underscore is appended at the end instead.
     return f"{name}_" if sign == 2 else name, f"{GIVEN[given].title()} {FAMILY[family].title()}"
 
 

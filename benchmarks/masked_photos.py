@@ -91,7 +91,7 @@ def photos(data: Path) -> list[Photo]:
     return [
         Photo(
             author=str(row["user_id"]),
-            # Ids begin in 2024: all times are shifted by a constant, which preserves the intervals.
+            # An id cannot encode a time before 2024, so shift all times by a constant, which preserves the intervals.
             moment=EPOCH_MS + int((at.timestamp() - first) * 1_000),
             tags=_tags(row["tags"]),
             words=len(f"{row['name'] or ''} {row['description'] or ''}".split()),

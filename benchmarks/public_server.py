@@ -82,7 +82,7 @@ async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, 
         for child, pages in zip(both, wanted, strict=True):
             wrong += (await load(child.server, itertools.islice(pages, len(keys.all)), is_page, 8)).wrong.total()
         for number in range(2 * rounds):
-            # In the order A B B A, so that neither has the warmer processor.
+            # Measure the two servers in the order A B B A, so that neither of them always runs on the warmer processor.
             which = (number + 1) // 2 % 2
             before = process_cpu(both[which].pid)
             outcome = await load(both[which].server, until(wanted[which], seconds), is_page, 8)

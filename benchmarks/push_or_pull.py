@@ -6,7 +6,7 @@ delivery and of a pull are those of the included calibration. With p posts a day
 costs H of a delivery and L of a pull:
 
 - all push costs p H for each follow, all pull r L;
-- a threshold pulls authors with more followers than that, for all their readers; the cheapest threshold is used;
+- with a threshold, all readers pull the posts of authors with more followers than the threshold; the cheapest one is used;
 - by author, or by reader, the cheaper way is used for all follows of each;
 - by follow, the cheaper way is used for each (Silberstein et al., "Feeding Frenzy", SIGMOD 2010): no rule costs less.
 

@@ -36,7 +36,7 @@ _LENGTH = 800
 _OPEN = "#!lua flags=allow-cross-slot-keys\nlocal entry, score = ARGV[2], ARGV[3]\nfor i = 1, #ARGV[1], 25 do "
 _KEY = "local key = string.sub(ARGV[1], i, i + 24) "
 _ZADD = _OPEN + _KEY + "redis.call('ZADD', key, score, entry) redis.call('ZREMRANGEBYRANK', key, 0, -801) end return 1"
-# As a timeline must do: the highest trimmed entry is the floor.
+# Does what a timeline requires: it trims the list and keeps the highest trimmed entry as the floor.
 _RPUSH = (
     _OPEN
     + _KEY
@@ -72,7 +72,7 @@ class Bench:
         self.port = int(url.rsplit(":", 1)[1].partition("/")[0])
         self.members = member_ids(members)
         self.keys = [row.tobytes() for row in keys_of("b", np.array(self.members))]
-        # The slow log would be counted among the bytes.
+        # Turn off the slow log, because the measured bytes would include it.
         self.server.config_set("slowlog-log-slower-than", -1)
         self.before = 0
 

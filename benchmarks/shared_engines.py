@@ -46,6 +46,6 @@ def engines(stores: int, *, broker: bool = False) -> Iterator[Engines]:
         carrier = None
         if broker:
             carrier = rabbitmq.start(folder / "broker")
-            # Kill it: a clean stop would take ten seconds, and its folder is deleted anyway.
+            # Kill the broker: a clean stop would take ten seconds, and the folder of the broker is deleted anyway.
             stack.callback(carrier.kill)
         yield Engines(servers, cache, carrier)

@@ -148,7 +148,7 @@ class Bench:
         )
 
     def warm(self) -> None:
-        """Return the bytes of full timelines: header, `f`, floor, entries."""
+        """Write a full timeline for each follower, in the format of `RedisTimelines`: header, `f`, floor, entries."""
         first = floor_at(EPOCH_MS + 86_400_000)
         entries = np.arange(first, first + self.size.entries, dtype="<i8").tobytes()
         behind = b"7 bytes" + b"f" + bytes(8) + entries

@@ -183,7 +183,7 @@ async def warm(bench: Bench, readers: dict[int, list[int]]) -> None:
             handles = [await shoal.member(id_) for id_ in ids]
             for handle in handles:
                 await home.warm_up(network.reads, handle.id)
-                # First its objects, then, with the current version tokens, the lists that are not cached yet.
+                # The first call caches the objects. The second one then has their version tokens, and caches the lists.
                 await handle.home(limit=_ENTRIES)
                 await handle.home(limit=_ENTRIES)
             name = f"follows {degree}"

@@ -38,7 +38,7 @@ class Ration:
             os.close(self._files.pop(pid))
         for pid in alive - self._files.keys():
             with contextlib.suppress(OSError):
-                # It has nanoseconds; the ticks of `stat`, 10 ms each, would be too coarse.
+                # `schedstat` counts processor time in nanoseconds. `stat` counts ticks of 10 ms, which would be too coarse.
                 self._files[pid] = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY)
                 self._worked[pid] = self._seconds(pid)
                 if not self._running:

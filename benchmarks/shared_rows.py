@@ -62,7 +62,7 @@ async def _fill(url: str, of: Crowd, here: Callable[[Ints], Any]) -> int:
     members, posts = here(of.members), here(of.posts)
     connection = await asyncpg.connect(url)
     try:
-        # One sort at the end instead of a descent for each row.
+        # Drop the index and build it again at the end: one sort is faster than inserting each row into the index.
         index = await connection.fetchval("SELECT indexdef FROM pg_indexes WHERE indexname = $1", _INDEX)
         await connection.execute(f"DROP INDEX shoal.{_INDEX}")
         await _copy(connection, "object", ("id", "version", "revision", "data"), _objects(of, members, posts))

@@ -68,7 +68,7 @@ class Asked:
                 return await run(nodes, *values, **more)
             asked.scripts += 1
             answer = run(nodes, *values, **more)
-            # No request waits for the notification that its changes are complete.
+            # Do not count the call that reports the end of a request's changes, because the request does not wait for it.
             return await (answer if values[1].name == "versions.end" else asked._waiting(answer))
 
         async def statement(connections: ConnectionPool, *values: Any, **more: Any) -> Any:
@@ -117,7 +117,7 @@ async def requests(of: Engines, stores: int, report: Report, count: int) -> None
                 await cost(f"{kind}{again}, {name}", act, count, report)
             steps.reverse()
         await network.runner.drain(120)
-        # First the timelines, then, with the current version tokens, the objects that are not cached yet.
+        # The first pages fill the timelines. The second ones then have the current version tokens, and cache the objects.
         for n in (*range(count), *range(count)):
             await home(n)
         await cost(f"home page, {name}", home, count, report)
@@ -291,7 +291,7 @@ async def _database(url: str, name: str) -> str:
 
 async def run(of: Engines, count: int, callers: int, seconds: float, report: Report) -> None:
     for stores in (1, 2):
-        # Both run on these servers one after the other; the second network has new databases.
+        # The networks with one and with two stores run on the same servers, one after the other, and each has new databases.
         await requests(await _fresh(of, f"asked_{stores}"), stores, report, count)
     one = await saturate(of, 1, callers, seconds, report)
     two = await saturate(of, 2, callers, seconds, report)

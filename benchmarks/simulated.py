@@ -164,7 +164,7 @@ def simulated(
         follows=float(degrees.mean()),
         high_fan_out_followees=0.0,
         author_classes=classes(degrees, authors),
-        # Nothing arrives over HTTP, where requests wait for admission.
+        # No posts wait for admission, because they are created without HTTP.
         at_work=0,
     )
     return Loop(msgspec.structs.replace(costs, memory=float(real.empty)), scenario, real.each).run()

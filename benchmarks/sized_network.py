@@ -128,7 +128,7 @@ class SizedNetwork:
     async def prepare(self) -> None:
         """Warm the timelines of some readers, of all followers of member 1, and of some followers of member 0."""
         blocks = followees_of(self._shape)
-        # The followers of the crowd come in blocks, the first of which suffices; the circle is in one block.
+        # `followees_of` first yields the followers of the members 0 and 1, in one or more blocks. One block of each is enough.
         followers = {0: np.empty(0, np.int64), 1: np.empty(0, np.int64)}
         for block, followees in blocks:
             if followees[0] > 1:
@@ -276,7 +276,7 @@ async def _serve(settings: dict[str, Any], shape: Shape, folder: Path) -> None:
                 _evict(folder)
             act = network.acts[told.act]
             costs = [await act() for _ in range(told.times)]
-            # Consequences of these calls must not overlap with the next ones.
+            # Process the events of these calls now, so that they do not run during the next measurement.
             await network.drain()
             answer = Answer(costs, rss(), network.wrong)
             print(msgspec.json.encode(answer).decode(), flush=True)

@@ -81,7 +81,7 @@ async def main() -> None:
 
     with waits.counted():
         async with open_network(settings, background=False) as network:
-            # The hub follows the channel from the second read on. The pause lets it catch up.
+            # From the second read on, the process follows the update log. The pause lets it catch up with the log.
             for _ in range(2):
                 await network.tags.cloud()
             await asyncio.sleep(_CONNECT_SECONDS)

@@ -117,7 +117,7 @@ def delays(seen: Seen, written: dict[int, int]) -> list[float]:
 
 
 async def run(settings: Settings, processes: int, versions: int, pause: float, quiet: float, report: Report) -> None:
-    # Some more changes than an increment has, because a post is not cut.
+    # Create more changes than the increments need, because the changes of one post are never divided between two increments.
     uses = uses_of(made_up_posts(), 2 * _CHANGES * (_FILLED + versions))
     parcels = iter([parcel for _, parcel in parcels_of(uses, _CHANGES)])
     async with AsyncExitStack() as stack:

@@ -11,5 +11,5 @@ from tests.cheap_hashes import make_hashes_cheap
 __all__ = ["dynamodb", "postgres", "rabbitmq", "redis", "serve"]
 
 make_hashes_cheap()
-# Reading the names takes as long as starting the server.
+# Do not read the names of places, because that takes as long as starting the server.
 vars(gazetteer)["installed"] = lambda: None

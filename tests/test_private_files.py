@@ -91,7 +91,7 @@ async def test_network_files_are_private_to_their_owner(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_network_files_with_open_permissions_become_private_on_open(tmp_path: Path) -> None:
+async def test_network_files_readable_by_others_become_private_when_network_is_opened(tmp_path: Path) -> None:
     await a_network(tmp_path)
     open_up(tmp_path)
     settings = build(store=f"sqlite:///{tmp_path / 'shoal.db'}")

@@ -105,7 +105,7 @@ KEPT = (
     "tests/contracts/test_tag_stores.py::test_tag_store_version_is_atomic_when_writer_crashes_at_given_step[dynamodb-6]",
     "tests/faults/test_attacks.py::test_server_with_unterminated_request_heads_uses_bounded_memory",
     "tests/faults/test_server_kill.py::test_tag_cloud_merge_resumes_immediately_after_owner_is_killed",
-    "tests/flows/simulation/test_simulation.py::test_system_simulation_of_random_operations_reaches_the_defined_state[some-1-True]",
+    "tests/flows/simulation/test_simulation.py::test_system_simulation_of_random_operations_ends_in_the_state_that_the_model_defines[some-1-True]",
     "tests/flows/simulation/test_simulation.py::test_simulation_with_equal_seed_gives_identical_runs[some-2-True]",
     "tests/graph/test_postgres_standby.py::test_postgres_failover_reads_and_writes_reach_promoted_standby[killed]",
     "tests/media/test_decoder.py::test_image_decoder_largest_allowed_image_fits_memory_limit[WEBP-RGBA-limits4]",
@@ -119,7 +119,7 @@ KEPT = (
     "tests/web/chromium/test_every_page.py::test_web_pages_render_completely_accessibly_and_without_layout_shift[newcomer-390]",
     "tests/web/chromium/test_every_page.py::test_web_pages_render_completely_accessibly_and_without_layout_shift[member-1280]",
     "tests/web/chromium/test_links_and_buttons.py::test_anonymous_pages_have_one_main_and_one_navigation_after_each_click",
-    "tests/web/chromium/test_user_journeys.py::test_web_app_walk_from_signup_to_logout_succeeds[desk]",
+    "tests/web/chromium/test_user_journeys.py::test_web_app_use_from_signup_to_logout_succeeds[desk]",
     "tests/web/test_page_cache.py::test_cached_page_equals_fresh_page[2]",
 )
 """Prefixes of the names of tests that match `DEEP` but run in `make test`, too, as a sample."""

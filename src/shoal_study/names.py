@@ -341,7 +341,7 @@ async def network_batches(
 ) -> AsyncIterator[NameBatch]:
     """Yield batches of the names of all stored members, including suspended and pending ones.
 
-    With `by_posts`, the activity of a member is their number of posts and shares; members without posts and shares are inactive.
+    With `by_posts`, the batches also have the activity of each member: the number of the member's posts and shares.
     """
     held: list[Member] = []
     read, after = 0, _LOWEST_ID

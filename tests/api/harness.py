@@ -184,7 +184,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[int]:
 
 
 def on_a_server(app: ASGIApp, story: Callable[[int], Awaitable[T]]) -> T:
-    """Serve the app on a real port, run the story with the port, and return its result."""
+    """Serve the app on a real port, and return the result of `story`, which is called with the port."""
 
     async def run() -> T:
         async with serving(app) as port:

@@ -93,7 +93,9 @@ def given(data: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_status_list_includes_small_app_data_only_with_data_parameter(shoal: NetworkFixture, name: str) -> None:
+def test_status_list_includes_small_app_data_only_if_parameter_with_data_is_set(
+    shoal: NetworkFixture, name: str
+) -> None:
     # Replies do not trend.
     scene = Scene(shoal, answers=name != "trends")
     path = LISTS[name](scene)
@@ -127,14 +129,14 @@ def test_public_timeline_page_with_large_app_data_stays_small(shoal: NetworkFixt
     assert len(shoal.ask("GET", "/api/v1/timelines/public?limit=40&with_data=true").content) < 100_000
 
 
-def test_home_timeline_next_link_keeps_with_data_parameter(shoal: NetworkFixture) -> None:
+def test_home_timeline_next_link_keeps_the_parameter_with_data(shoal: NetworkFixture) -> None:
     scene = Scene(shoal)
     first = shoal.ask("GET", "/api/v1/timelines/home?limit=1&with_data=true", scene.ben)
     assert "with_data=true" in first.links["next"]["url"]
 
 
 @in_loop
-async def test_streamed_status_includes_app_data_only_if_stream_has_with_data_parameter() -> None:
+async def test_streamed_status_includes_app_data_only_if_stream_has_the_parameter_with_data() -> None:
     async with stream_server() as server:
         ann, ben = await server.join("ann"), await server.join("ben")
         async with (

@@ -28,7 +28,7 @@ NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
 
 
 class Cast(msgspec.Struct):
-    """A world with one member and one post as the targets of requests."""
+    """A network with one member and one post, which are the targets of requests."""
 
     network_fixture: NetworkFixture
     ann: Someone
@@ -42,7 +42,7 @@ class Cast(msgspec.Struct):
 
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
-    """One world for all routes: none of the requests here may change it."""
+    """Return one network for the tests of all routes: no request of these tests may change it."""
     with network_fixture() as made:
         ann = made.join("ann")
         post = made.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]

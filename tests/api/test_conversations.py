@@ -34,7 +34,9 @@ def short(shoal: NetworkFixture, who: Someone) -> list[tuple[str, bool, list[str
     ]
 
 
-def test_conversation_direct_status_is_read_for_author_and_unread_for_mentioned(shoal: NetworkFixture) -> None:
+def test_conversation_with_new_direct_status_is_read_for_author_and_unread_for_mentioned_members(
+    shoal: NetworkFixture,
+) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     root = write(shoal, ann, "@ben @cyd psst")
     assert short(shoal, ann) == [(root, False, ["ben", "cyd"], root)]

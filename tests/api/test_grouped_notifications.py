@@ -51,7 +51,9 @@ def test_grouped_notifications_merge_favourites_of_one_status(shoal: NetworkFixt
     assert "partial_accounts" not in found
 
 
-def test_grouped_notifications_partial_avatars_expand_first_account_only(shoal: NetworkFixture) -> None:
+def test_grouped_notifications_with_partial_avatars_contain_only_first_account_completely(
+    shoal: NetworkFixture,
+) -> None:
     ann = shoal.join("ann")
     fans = liked_by(shoal, ann, 3)
     found = groups(shoal, ann, "?expand_accounts=partial_avatars")

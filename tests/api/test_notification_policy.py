@@ -123,7 +123,7 @@ def test_filtered_notifications_are_collected_in_notification_request_of_sender(
     assert requests(shoal, ann)[0]["notifications_count"] == "1"
 
 
-def test_notification_request_accept_merges_and_stops_filtering_sender(
+def test_notification_request_accepted_shows_held_notifications_and_stops_filtering_sender(
     shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter", not_followers="drop")

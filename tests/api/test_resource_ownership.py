@@ -168,7 +168,7 @@ class Cast(msgspec.Struct):
 
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
-    """One world for all routes: nothing here may change it."""
+    """Return one network for the tests of all routes: no request of these tests may change it."""
     with network_fixture(invitations="members") as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
         # Not from ben, because he would be a participant.

@@ -131,7 +131,7 @@ def test_status_context_without_token_is_limited_to_60_ancestors_and_60_descenda
     assert len(whole["ancestors"]) + len(whole["descendants"]) == 122
 
 
-def test_status_with_allowed_mentions_refuses_other_mentions(shoal: NetworkFixture) -> None:
+def test_status_with_list_of_allowed_mentions_refuses_other_mentions(shoal: NetworkFixture) -> None:
     ann, ben, eve = shoal.join("ann"), shoal.join("ben"), shoal.join("eve")
     text, later = "Only for @ben, not @eve", (datetime.now(UTC) + timedelta(days=1)).isoformat()
     for allowed, unexpected in (([ben.id], [eve.id]), ([], [ben.id, eve.id]), ([ann.id, eve.id], [ben.id])):

@@ -61,7 +61,7 @@ def names(found: Any) -> list[str]:
 # Trends
 
 
-def test_trending_tags_list_rising_tags_before_used_tags(filled: NetworkFixture) -> None:
+def test_trending_tags_list_rising_tags_before_other_used_tags(filled: NetworkFixture) -> None:
     found = filled.json("GET", "/api/v1/trends/tags")
     assert names(found) == ["lowtide", "dawn", "sunset", "rare"]
     assert filled.json("GET", "/api/v1/trends") == found

@@ -72,7 +72,7 @@ def test_import_page_previews_archive_and_imports_after_confirmation(
     assert page.one("progress").get("value") is None
     work(here)
     page = ann.open(PATH)
-    assert "An archive of Mastodon, of https://mastodon.example/users/ann (archive-2022.zip)" in page.text
+    assert "Archive of the account https://mastodon.example/users/ann on Mastodon (archive-2022.zip)" in page.text
     assert "3 posts 1 reply you wrote to your own posts 1 photo" in page.text
     assert "1 post: replies to other people" in page.text
     assert "1 post: direct messages" in page.text

@@ -58,7 +58,9 @@ def planned(
 
 
 @given(st.lists(st.tuples(st.sampled_from(MOMENTS), st.integers(0, 3))))
-def test_archive_import_ids_of_sorted_times_match_generator_for_unsorted_times(moments: list[tuple[int, int]]) -> None:
+def test_archive_import_id_generator_for_sorted_times_gives_same_ids_as_the_one_for_any_order(
+    moments: list[tuple[int, int]],
+) -> None:
     ordered, any_order = OrderedIds(7), BackdatedIds()
     for moment, more in sorted(moments):
         last = any_order.take(moment, 7)

@@ -69,7 +69,7 @@ async def test_audit_log_records_reason_of_failed_login() -> None:
 
 
 @in_loop
-async def test_audit_log_login_without_second_factor_code_is_not_recorded() -> None:
+async def test_audit_log_does_not_record_login_that_still_lacks_second_factor_code() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", PASSWORD)
         key = await ann.second_factor_key()
@@ -227,7 +227,7 @@ def test_audit_log_rate_limited_password_guessing_writes_few_entries() -> None:
 
 
 @in_loop
-async def test_account_deletion_removes_audit_addresses_of_member_and_keeps_moderators() -> None:
+async def test_account_deletion_removes_member_addresses_from_audit_log_and_keeps_those_of_moderators() -> None:
     async with Shoal.open("memory://") as shoal:
         await shoal.register("ann", PASSWORD)
         mo = await shoal.register("mo")

@@ -46,7 +46,7 @@ def test_benchmark_bucket_sort_candidates_include_all_newest_entries_and_few_old
     assert top_buckets([5, 5, 5], 10) == [5, 5, 5]
 
 
-def test_benchmark_sqlite_work_meter_counts_rows_and_steps_independent_of_time() -> None:
+def test_benchmark_sqlite_work_meter_counts_rows_and_virtual_machine_steps_independent_of_time() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as store:
         store.execute("CREATE TABLE number (n)")
         meter = Meter()

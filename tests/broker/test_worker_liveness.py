@@ -26,7 +26,7 @@ class _Clock:
 
 @asynccontextmanager
 async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[LivenessQuery[int], _Clock]]:
-    """A calling process and a process that answers with 7. The clock measures the silence."""
+    """Yield the query of a process to another one, which answers 7. The clock measures how long others have not answered."""
     monkeypatch.setattr(amqp, "_REPLY_SECONDS", 2.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()

@@ -188,6 +188,6 @@ def test_placement_study_of_schemes_that_all_need_xxhash_is_refused_without_it()
     )
 
 
-def test_placement_study_without_xxhash_and_server_table_names_skipped_schemes() -> None:
+def test_placement_study_without_xxhash_lists_skipped_schemes_even_if_no_server_table_is_shown() -> None:
     shown = without_xxhash("study", "--generated", "5", "--only", "letters", "--only", "jump")
     assert "Jump hash: needs the package xxhash\n" in shown

@@ -40,7 +40,7 @@ class StoryRunner:
 
 @pytest.fixture(scope="module")
 def story_runner(shoal: Served) -> StoryRunner:
-    """A stage shared by all stories."""
+    """Return one runner for all stories, which collects the calls that they make."""
     return StoryRunner(shoal)
 
 

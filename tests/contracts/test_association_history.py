@@ -118,7 +118,7 @@ async def test_graph_follow_with_changed_options_starts_no_new_period(backend: B
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), changed)
         assert await at_both_ends(graph) == moments(1)
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
-        # From a device that does not know of the unfollow: the follow starts again.
+        # The change of options comes from a device that does not know of the unfollow: the follow starts again.
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), changed)
         assert await at_both_ends(graph) == {*moments(1, -2), moment(2) + 1}
         (row,) = await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5))

@@ -1,4 +1,4 @@
-"""The contract of `timelines/contract.py`, tested on every store of readings."""
+"""The contract of `Readings` in `timelines/contract.py`, a cache of ranked feeds, tested on every implementation."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ async def test_tag_store_lock_taken_by_other_holder_cannot_be_renewed_by_previou
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         await asyncio.sleep(0.03)
-        # Expired, but no other holder has taken it.
+        # The lock has expired, but no other holder has taken it in between.
         assert await store.renew(b"ann", 0.01)
         await asyncio.sleep(0.03)
         assert await store.lock(b"ben")

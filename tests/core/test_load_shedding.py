@@ -22,7 +22,7 @@ def test_job_wait_estimate_is_queue_length_times_service_time() -> None:
     assert wait.begin(100, 0.0, more=True)
     wait.counted(1_000, 0.0, 0.0)
     assert wait.seconds == 0
-    # A hundred jobs took half a second.
+    # Processing a hundred jobs took half a second.
     assert wait.begin(100, 0.5, more=True)
     wait.counted(1_000, 0.5, 0.5)
     assert wait.seconds == pytest.approx(5.0)

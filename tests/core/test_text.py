@@ -247,7 +247,7 @@ def test_canonical_tag_and_displayed_tag_are_valid_hashtags(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "#", "2024", "a b", "a-b", "a" * 101, "·", "##a", "\ufdfa", "a\n"])
-def test_check_tag_with_invalid_tag_is_rejected(name: str) -> None:
+def test_tag_validation_rejects_invalid_tag(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_tag(name)
     assert caught.value.field == "tag"
@@ -335,7 +335,7 @@ def test_text_length_of_characters_of_several_code_points_counts_each_once(text:
     assert text_length(text) == length
 
 
-def test_check_text_counts_characters_and_bounds_bytes() -> None:
+def test_text_validation_counts_characters_and_bounds_bytes() -> None:
     family = "\U0001f468\u200d\U0001f469"
     assert check_text(family * 10, field="display_name", maximum=10) == family * 10
     with pytest.raises(TooLarge, match="display_name has 11 characters; the maximum is 10"):
@@ -344,23 +344,23 @@ def test_check_text_counts_characters_and_bounds_bytes() -> None:
         check_text("\U0001f468" + (family[1:] + "\u200d") * 110, field="display_name", maximum=10)
 
 
-def test_check_text_normalizes_to_nfc_and_line_feeds() -> None:
+def test_text_validation_normalizes_to_nfc_and_line_feeds() -> None:
     assert check_text("e\u0301\r\n\tb", field="status", maximum=4) == "é\n\tb"
 
 
-def test_check_text_with_any_line_ends_returns_line_feeds() -> None:
+def test_text_validation_of_text_with_any_line_ends_returns_line_feeds() -> None:
     assert check_text("a\rb\r\nc\r\r\nd\n\re", field="status", maximum=100) == "a\nb\nc\n\nd\n\ne"
 
 
 @pytest.mark.parametrize("code", [0x0, 0x8, 0xB, 0x1B, 0xD800, 0xDFFF])
-def test_check_text_with_control_or_surrogate_character_is_rejected(code: int) -> None:
+def test_text_validation_rejects_control_or_surrogate_character(code: int) -> None:
     with pytest.raises(InvalidInput, match=rf"note contains .* U\+{code:04X}") as caught:
         check_text(f"a{chr(code)}b", field="note", maximum=100)
     assert caught.value.field == "note"
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0327\u0301", "\uff9e", "\u0344"])
-def test_check_text_with_more_than_30_marks_in_a_row_is_refused(mark: str) -> None:
+def test_text_validation_refuses_more_than_30_marks_in_a_row(mark: str) -> None:
     assert check_text("a" + mark * 15, field="note", maximum=100)
     with pytest.raises(InvalidInput, match="note: at most 30 combining marks in a row") as caught:
         check_text("a" + mark * 33, field="note", maximum=100)
@@ -380,13 +380,13 @@ def test_hashtag_with_many_combining_marks_is_plain_text() -> None:
 
 
 @pytest.mark.parametrize("length", [11, 1_000_000])
-def test_check_text_too_long_error_reports_both_lengths(length: int) -> None:
+def test_text_validation_error_for_long_text_reports_its_length_and_the_maximum(length: int) -> None:
     with pytest.raises(TooLarge, match=f"note has {length} characters; the maximum is 10") as caught:
         check_text("a" * length, field="note", maximum=10)
     assert caught.value.field == "note"
 
 
-def test_check_text_of_post_with_link_longer_than_limit_is_accepted() -> None:
+def test_text_validation_accepts_post_with_link_longer_than_limit() -> None:
     text = "http://a.b/" + "c" * 1000
     assert check_text(text, field="status", maximum=500, length=text_length) == text
     with pytest.raises(TooLarge):
@@ -394,25 +394,25 @@ def test_check_text_of_post_with_link_longer_than_limit_is_accepted() -> None:
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"])))
-def test_check_text_is_idempotent(text: str) -> None:
+def test_text_validation_is_idempotent(text: str) -> None:
     once = check_text(text, field="status", maximum=10_000)
     assert check_text(once, field="status", maximum=10_000) == once
     assert once == ("" if is_blank(text) else unicodedata.normalize("NFC", text))
 
 
-def test_check_user_name_returns_lower_case() -> None:
+def test_user_name_validation_returns_lower_case() -> None:
     assert check_user_name("Anna_K7") == "anna_k7"
 
 
 @pytest.mark.parametrize("name", ["", "a" * 31, "a-b", "a b", "é", "\u212a", "a\n", "@a", "Admin", *sorted(RESERVED)])
-def test_check_user_name_invalid_or_reserved_is_rejected(name: str) -> None:
+def test_user_name_validation_rejects_invalid_or_reserved_name(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_user_name(name)
     assert caught.value.field == "username"
 
 
 @pytest.mark.parametrize("address", ["a@b.example", "A.B+c@Mail.Example.ORG", " me@localhost ", "ü@müller.example"])
-def test_check_email_returns_lower_case(address: str) -> None:
+def test_email_address_validation_returns_lower_case(address: str) -> None:
     assert check_email(address) == address.strip().lower()
 
 
@@ -436,7 +436,7 @@ NO_ADDRESSES = [
     "typed",
     ["ann@ok.org", "\uff41nn@ok.org", "ann\uff20ok.org", "ann@ok\uff0eorg", "\U0001d41aNN@ok.org", " Ann@OK.org\n"],
 )
-def test_check_email_of_any_spelling_returns_its_normal_form(typed: str) -> None:
+def test_email_address_validation_normalizes_any_spelling(typed: str) -> None:
     assert check_email(typed) == "ann@ok.org"
 
 
@@ -448,12 +448,12 @@ def test_check_email_of_any_spelling_returns_its_normal_form(typed: str) -> None
         "\u0938\u0902\u092a\u0930\u094d\u0915@\u0921\u093e\u091f\u093e.\u092d\u093e\u0930\u0924",
     ],
 )
-def test_check_email_of_a_dot_atom_in_any_script_is_accepted(address: str) -> None:
+def test_email_address_validation_accepts_dot_atom_in_any_script(address: str) -> None:
     assert check_email(address) == address
 
 
 @pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_check_email_with_invalid_address_is_rejected(address: str) -> None:
+def test_email_address_validation_rejects_invalid_address(address: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         check_email(address)
     assert caught.value.field == "email"
@@ -483,7 +483,7 @@ def test_plain_excerpt_never_exceeds_limit(text: str, limit: int) -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_text_sanitizer_output_passes_check_text(text: str) -> None:
+def test_text_sanitizer_output_passes_text_validation(text: str) -> None:
     ours = as_text(f"a\r\n\x00{text}\ud800\rb")
     assert check_text(ours, field="text", maximum=10_000) == unicodedata.normalize("NFC", ours)
     assert (ours[:2], ours[-2:], "\r" in ours) == ("a\n", "\nb", False)

@@ -83,7 +83,7 @@ def test_tokenizer_words_contain_no_index_syntax(text: str) -> None:
 
 
 @given(st.text())
-def test_tokenizer_folding_does_not_change_words(text: str) -> None:
+def test_tokenizer_finds_same_words_in_text_without_case_and_accents_as_in_original(text: str) -> None:
     assert words_of(fold(text)) == words_of(text)
 
 

@@ -1,4 +1,4 @@
-"""Members at work over HTTP, who record acknowledged actions and retry the others.
+"""Members at work over HTTP, who record acknowledged actions and retry those that failed.
 
 Each member performs one action after another and retries it, with the same Idempotency-Key and at another web process, until it
 succeeds. The expected state is therefore known exactly: every acknowledged action is stored, and none twice.

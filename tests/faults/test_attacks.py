@@ -123,7 +123,7 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Attac
     tokens = run(_people(tmp_path / "shoal.db"))
     environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
     media = f"file://{tmp_path / 'media'}"
-    # A fork would hash passwords cheaply.
+    # Do not fork the server from the test process, because a forked one would hash passwords with a cheaper method.
     with served(
         tmp_path / "shoal.db", files=files, log=None, start_method="spawn", SHOAL_MEDIA=media, **environment
     ) as server:

@@ -188,7 +188,7 @@ async def _holds(shoal: Shoal, crowd: _Crowd) -> None:
     assert await network.store.parked() == []
     report = await check(network, young=-1.0)
     assert report.clean, report
-    # The posts after a death have no tag.
+    # Posts that were created after the death of a node have no tag.
     counted = await shoal.tags.tag("cluster")
     assert counted is not None
     assert counted.uses == len(crowd.posts) - 2

@@ -1,4 +1,4 @@
-"""Fixtures for story tests. Each id gets a new millisecond, as ids of the same millisecond are ordered by shard."""
+"""Fixtures for tests of whole networks. Each id gets a new millisecond, as ids of the same millisecond are ordered by shard."""
 
 from __future__ import annotations
 

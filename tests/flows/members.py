@@ -1,4 +1,4 @@
-"""Helpers for stories of several members."""
+"""Helpers for tests in which several members act."""
 
 from __future__ import annotations
 

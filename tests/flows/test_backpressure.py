@@ -20,7 +20,7 @@ from tests.async_runner import eventually, in_loop
 
 @pytest.fixture(autouse=True)
 def _no_backpressure() -> None:
-    """Keep backpressure, which is turned off for the other stories."""
+    """Keep backpressure, which is turned off for the other tests."""
 
 
 def test_backpressure_refuses_a_growing_part_of_posts_from_a_third_of_the_maximum_lag() -> None:
@@ -85,7 +85,7 @@ async def test_post_creation_is_refused_while_deliveries_lag_and_reads_continue(
         await ann.create("goes again")
 
 
-def test_post_statuses_under_backpressure_is_refused_without_reads_or_rate_limit_use() -> None:
+def test_status_creation_under_backpressure_is_refused_without_reads_or_rate_limit_use() -> None:
     """The check comes before the token, the rate limit and the body, so a refusal is cheap."""
     with network_fixture(rate_limits=True) as shoal:
         ann = shoal.join("ann")
@@ -103,7 +103,7 @@ def test_post_statuses_under_backpressure_is_refused_without_reads_or_rate_limit
         assert shoal.ask("POST", f"/api/v1/statuses/{liked}/favourite", ann).status_code == 200
 
 
-def test_post_statuses_under_backpressure_returns_503_with_retry_after() -> None:
+def test_status_creation_under_backpressure_returns_503_with_retry_after() -> None:
     with network_fixture() as shoal:
         ann = shoal.join("ann")
         shoal.network.writes.pressure.behind = lambda: 60.0

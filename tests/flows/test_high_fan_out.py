@@ -353,7 +353,7 @@ async def test_high_fan_out_demotion_is_aborted_when_followers_return_during_the
 
 
 @in_loop
-async def test_high_fan_out_demotion_keeps_mark_set_concurrently() -> None:
+async def test_high_fan_out_demotion_keeps_mark_that_another_worker_sets_concurrently() -> None:
     """Another worker finds too many followers between the last check of the mark and its removal."""
     async with a_stage() as high_fan_out:
         (event,) = await high_fan_out.they_leave()

@@ -44,7 +44,7 @@ STORES = ("memory", "sqlite", "postgres", "dynamodb")
 
 
 class _Owner:
-    """Owns a database for its lifetime."""
+    """The owner of a test database, which is released with it."""
 
 
 @asynccontextmanager

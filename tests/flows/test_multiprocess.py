@@ -231,7 +231,9 @@ async def test_warm_home_page_takes_three_redis_calls_and_two_waits_for_1_or_40_
 
 
 @in_loop
-async def test_like_follow_and_post_creation_take_fixed_number_of_store_waits_and_no_read_afterwards() -> None:
+async def test_like_follow_and_post_creation_wait_for_store_a_fixed_number_of_times_and_read_nothing_afterwards() -> (
+    None
+):
     place = SharedDatabases()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")

@@ -65,7 +65,7 @@ async def public_lists(who: Handle) -> dict[str, list[str]]:
 
 
 @in_loop
-async def test_reported_post_at_threshold_is_listed_publicly_for_author_and_followers_only(
+async def test_reported_post_at_threshold_is_shown_in_public_lists_only_to_author_and_followers(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as shoal:
@@ -363,7 +363,7 @@ async def told(who: Handle) -> list[tuple[str, bool]]:
 
 
 @in_loop
-async def test_report_closed_notification_is_removed_when_report_is_reopened(
+async def test_notification_of_closed_report_is_removed_when_report_is_reopened(
     url: str | dict[str, str],
 ) -> None:
     async with network(url) as shoal:

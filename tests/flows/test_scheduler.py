@@ -194,7 +194,7 @@ async def test_scheduled_post_creation_validates_time_content_and_limit() -> Non
 
 
 @in_loop
-async def test_scheduled_post_request_repeated_returns_the_scheduled_post_then_the_post() -> None:
+async def test_scheduled_post_request_repeated_returns_the_scheduled_post_and_once_published_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         at, writes = now() + 10 * MINUTE, shoal.network.writes

@@ -41,7 +41,10 @@ Cell = tuple[Visibility, str]
 
 @dataclass
 class Scene:
-    """A network with `posts` and `shares` by visibility and kind. `answers` are the host's public comments on the posts."""
+    """A network with `posts` and `shares` by visibility and kind.
+
+    `answers` are public comments on the posts by another member, the host.
+    """
 
     shoal: Shoal
     people: dict[str, Handle]

@@ -332,7 +332,9 @@ async def test_cached_graph_request_reads_version_token_once_and_sees_its_own_ch
 
 @pytest.mark.parametrize("posts", [3, 64, 65, 100])
 @in_loop
-async def test_cached_graph_list_head_is_cached_once_and_pages_in_both_directions_are_complete(posts: int) -> None:
+async def test_cached_graph_caches_newest_list_entries_once_and_pages_in_both_directions_are_complete(
+    posts: int,
+) -> None:
     store, _, one, two = two_memories()
     for number in range(posts):
         await begin(one, BEN, POSTED, number, moment(number))

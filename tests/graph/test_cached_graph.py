@@ -200,7 +200,7 @@ async def test_cached_graph_count_of_new_object_changed_by_concurrent_commits_is
 
 
 @in_loop
-async def test_cached_graph_caches_list_head_to_the_largest_requested_limit() -> None:
+async def test_cached_graph_caches_newest_list_entries_up_to_largest_requested_limit() -> None:
     store = Counting()
     graph = CachedGraph(store)
     for number in range(30):
@@ -231,7 +231,7 @@ async def test_cached_graph_list_read_in_full_answers_association_lookups() -> N
 
 
 @in_loop
-async def test_cached_graph_read_of_many_lists_caches_short_heads_and_empty_lists() -> None:
+async def test_cached_graph_read_of_many_lists_caches_their_few_newest_entries_and_empty_lists() -> None:
     store = Counting()
     graph = CachedGraph(store)
     for number in range(3):

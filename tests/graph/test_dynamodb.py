@@ -724,7 +724,7 @@ async def test_dynamodb_outbox_close_releases_own_leases_only() -> None:
 
 
 @in_loop
-async def test_dynamodb_outbox_finds_own_events_with_delayed_index() -> None:
+async def test_dynamodb_outbox_finds_own_events_that_lagging_index_does_not_have_yet() -> None:
     async with scene() as (graph, behind, moods):
         moods.always = has_a_late_index
         await emit(behind, 1, 2)
@@ -739,7 +739,7 @@ async def test_dynamodb_outbox_finds_own_events_with_delayed_index() -> None:
 
 
 @in_loop
-async def test_dynamodb_outbox_skips_deleted_event_in_delayed_index() -> None:
+async def test_dynamodb_outbox_skips_deleted_event_that_lagging_index_still_has() -> None:
     async with scene() as (graph, behind, moods):
         await emit(graph, 1, 2)
         doomed, _ = await graph.claim(5, 0.0)

@@ -162,7 +162,7 @@ def test_commit_group_later_batches_see_changes_of_earlier_ones() -> None:
         decide(taken, known, changes, owns=everywhere, now=NOW)
 
 
-def test_cross_store_inverse_of_association_older_than_stored_one_gets_later_time() -> None:
+def test_cross_store_inverse_of_association_older_than_stored_one_gets_time_after_stored_one() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")

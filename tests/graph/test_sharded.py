@@ -423,7 +423,7 @@ async def test_sharded_graph_job_claim_skips_unavailable_store(caplog: pytest.Lo
 
 
 @in_loop
-async def test_sharded_graph_job_claim_of_some_jobs_wakes_workers_for_the_rest() -> None:
+async def test_sharded_graph_claim_of_only_some_jobs_wakes_workers_for_the_remaining_jobs() -> None:
     graph, _, _ = two_stores()
     for number in range(7):
         batch = Batch(shard_of(ANN))

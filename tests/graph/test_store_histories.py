@@ -41,7 +41,7 @@ async def _likes(graph: CachedGraph) -> int:
     return (await graph.assoc_count((ANN,), (LIKES,)))[LIKES].get(ANN, 0)
 
 
-def test_failover_history_of_replaced_server_is_ignored_and_each_failover_changes_the_mark() -> None:
+def test_failover_history_of_replaced_server_is_ignored_and_each_failover_changes_the_mark_of_all_stores() -> None:
     histories, before = Histories(), perf_counter()
     told: list[int] = []
     histories.on_change(lambda: told.append(1))

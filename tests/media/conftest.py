@@ -40,7 +40,7 @@ def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         f"{KEY},{SECRET}",
         "--config",
         os.devnull,
-        # Otherwise a file that two concurrent requests create is listed twice from then on.
+        # Without this option, a file that two concurrent requests create is listed twice from then on.
         "--vfs-cache-mode",
         "writes",
         "--cache-dir",

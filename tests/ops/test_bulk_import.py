@@ -119,7 +119,7 @@ def replaced(sources: Sources, **changes: Any) -> Sources:
 @in_loop
 @pytest.mark.parametrize("kind", ["directory", "awkward", "dated"])
 async def test_bulk_import_tables_equal_those_of_import_through_services(tmp_path: Path, kind: str) -> None:
-    # Both ways import pictures through their services, under random names.
+    # A bulk import and an import one by one both store pictures through the media library, under random names.
     folder = lay_out(tmp_path / "data")
     made = {"directory": lambda: replaced(in_directory(folder), photos=None), "awkward": lambda: awkward(tmp_path)}
     sources = made.get(kind, lambda: dated(tmp_path))()

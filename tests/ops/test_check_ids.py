@@ -1,4 +1,4 @@
-"""`shoal check` reports lost and shared agenda tickets, and shared ids of poll options and emoji."""
+"""`shoal check` reports missing agenda tickets, and ids that two tickets, poll options or emoji share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def commit(shoal: Shoal, batch: Batch) -> None:
 
 
 async def lose(shoal: Shoal, ticket: int) -> None:
-    """Take a ticket off the agenda, without changing its object."""
+    """Delete a ticket from the agenda, without changing the object that is due."""
     batch = Batch(shard_of(ticket))
     take_off(batch, ticket, shoal.network.writes.new_id(batch.shard))
     await commit(shoal, batch)
@@ -127,7 +127,7 @@ async def test_shoal_check_option_id_shared_by_two_polls_is_reported() -> None:
 
 
 @in_loop
-async def test_shoal_check_emoji_id_shared_by_two_posts_is_reported() -> None:
+async def test_shoal_check_reports_id_under_which_emoji_reactions_to_two_posts_are_counted() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         first, second = await ann.create("a"), await ann.create("b")

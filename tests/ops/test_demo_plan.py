@@ -94,11 +94,11 @@ def test_demo_photographs_are_small_and_hold_no_metadata() -> None:
     assert sum(len(read(name)) for name in photos()) < 6_000_000
 
 
-def test_demo_header_pictures_have_the_size_of_profile_headers() -> None:
+def test_demo_header_pictures_have_the_size_in_which_profiles_show_headers() -> None:
     assert size_of(header("museum_hall")) == photographs.HEADER
 
 
-def test_demo_story_authors_have_distinct_subjects_and_tag_their_stories_with_them(network: DemoPlan) -> None:
+def test_demo_authors_of_written_posts_have_distinct_subjects_and_tag_their_posts_with_them(network: DemoPlan) -> None:
     for story in (*WITH_PHOTOS, *WITHOUT_PHOTOS):
         role = next(role for role in CAST if role.name == story.author)
         assert f"#{role.subject}" in story.text.split(), story.text
@@ -112,7 +112,7 @@ def test_demo_network_posts_with_photos_have_comments(network: DemoPlan) -> None
     assert not [post.text for at, post in enumerate(network.posts) if post.photos and at not in commented]
 
 
-def test_demo_stories_have_one_to_five_comments_and_repeat_no_text() -> None:
+def test_demo_written_posts_have_one_to_five_comments_and_repeat_no_text() -> None:
     stories = (*WITH_PHOTOS, *WITHOUT_PHOTOS)
     texts = Counter(text.lstrip(">+ ") for story in stories for text in (story.text, *story.comments))
     assert texts.most_common(1)[0][1] == 1
@@ -123,7 +123,7 @@ def test_demo_stories_have_one_to_five_comments_and_repeat_no_text() -> None:
             assert not any(line.startswith((">", "+")) for line in story.comments)
 
 
-def test_demo_replies_written_for_story_authors_are_posted_by_them(network: DemoPlan) -> None:
+def test_demo_replies_written_for_author_of_post_are_published_by_this_author(network: DemoPlan) -> None:
     replies = {line[2:]: story.author for story in WITH_PHOTOS for line in story.comments if line.startswith("> ")}
     written = {re.sub(r"^@\w+ ", "", post.text): network.people[post.author].name for post in network.posts}
     found = {text: written[text] for text in replies if text in written}

@@ -88,7 +88,7 @@ async def test_engine_measurements_of_redis_cluster_report_each_server_and_mark_
 
 
 @in_loop
-async def test_engine_measurements_of_redis_report_keys_and_full_memory() -> None:
+async def test_engine_measurements_of_redis_with_exhausted_memory_mark_memory_and_evictions_as_wrong() -> None:
     program = await asyncio.to_thread(redis.own, "--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru")
     try:
         client = Redis.from_url(program.url)

@@ -183,7 +183,7 @@ async def test_shard_move_after_mover_kill_keeps_network_writable_and_can_be_rep
         async with load.running(2):
             await load.more(10)
             await killed(here, "move", "12-15", there, phase)
-            # Frozen sources thaw automatically.
+            # Writes to frozen data sources are allowed again when the freeze expires.
             await load.more(3, SOURCES)
             async with mover(here) as moving:
                 await moving.move(SHARDS, there)
@@ -515,7 +515,7 @@ async def test_shard_map_in_database_overrides_configured_stores() -> None:
                 assert await contents_of(graph) == before
 
 
-def test_shard_move_row_names_and_checksums_of_two_parts_can_be_added_and_subtracted() -> None:
+def test_shard_move_sets_of_row_names_and_checksums_can_be_added_and_subtracted() -> None:
     entries = [
         ("object", 5, None, None, None, None),
         ("key", None, None, None, "s", "n"),

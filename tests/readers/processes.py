@@ -1,4 +1,4 @@
-"""Tools to inspect `shoal serve --workers` on one SQLite file: the process of each slot, and the process of each connection."""
+"""Tools to inspect `shoal serve --workers` on one SQLite file: its processes by number (slot), and the one of each connection."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def begun(store: Path, *names: str) -> list[Person]:
 
 
 def process(server: Server, place: int) -> int:
-    """Return the process ID of a slot, waiting until the process has started."""
+    """Return the process ID of the process with this number, waiting until it has started."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline:
         for child in children(server.process.pid):
@@ -111,7 +111,7 @@ class Connection:
         return self.receive()
 
     def place(self) -> int | None:
-        """Return the slot of the process that has accepted the connection, or None."""
+        """Return the number of the process that has accepted the connection, or None."""
         inode = self._inode()
         for place in (OWNER, READER):
             folder = Path(f"/proc/{process(self._server, place)}/fd")
@@ -156,7 +156,7 @@ class Connections:
         return made
 
     def at(self, place: int, token: str = "") -> Connection:
-        """Return a new connection to the process of a slot. Opens connections until that process accepts one."""
+        """Return a new connection to the process with this number. Opens connections until that process accepts one."""
         process(self._server, place)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with Connections(self._server) as tried:

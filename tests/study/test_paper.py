@@ -58,7 +58,7 @@ def test_placement_paper_printed_mean_of_graph_equals_names_divided_by_cumulativ
     assert compared.paper_mean == pytest.approx(NAMES / BUCKETS[graph], abs=0.01)
 
 
-def test_placement_paper_printed_mean_of_inner_level_graph_cannot_be_mean_of_one_level() -> None:
+def test_placement_paper_printed_mean_of_second_or_third_level_is_too_small_for_a_mean_of_that_level() -> None:
     for key, made in LEVEL_SCHEMES.items():
         for at, level in enumerate(made().levels):
             printed = GRAPHS[level.graph].printed

@@ -1,4 +1,4 @@
-"""Placement in other languages: each program of `examples/placement` matches the conformance file for every name."""
+"""Placement of names in other programming languages: the programs in `examples/placement` match the conformance file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_name_placement_in_python_matches_conformance_file() -> None:
         ("node", "--version", "place.mjs"),
     ],
 )
-def test_name_placement_in_another_language_matches_conformance_file(language: str, check: str, program: str) -> None:
+def test_placement_program_in_perl_php_or_javascript_matches_conformance_file(
+    language: str, check: str, program: str
+) -> None:
     command = [interpreter(language, check), str(PROGRAMS / program)]
     typed = "".join(f"{name}\n" for name in NAMES)
     done = subprocess.run(command, input=typed.encode(), capture_output=True, timeout=300, check=False)

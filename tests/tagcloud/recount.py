@@ -14,7 +14,7 @@ FIRST = -(2**63)
 
 
 def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
-    """Return the heat after `by` uses of a post written at this time (Unix ms) were added or removed."""
+    """Return a heat plus that of `by` uses, which may be negative, in a post written at this time (Unix ms)."""
     one = heats_of(written)[window]
     return joined(heat, Heat(by * one.value, one.step))
 
@@ -89,7 +89,7 @@ def differences(stored: Mapping[int, TagRow], wanted: Mapping[int, TagRow], now:
 
 
 def _alike(window: int, one: Heat, other: Heat, now: int) -> bool:
-    """Return whether two heats differ by far less than one use at `now`: heats are sums of rounded numbers."""
+    """Return whether two heats differ by far less than one use at `now`, because a heat is a sum of rounded numbers."""
     return abs(warmth(one, window, now) - warmth(other, window, now)) < 1e-9
 
 

@@ -146,7 +146,7 @@ async def test_tag_cloud_process_completing_an_old_version_late_does_not_change_
 
 
 @in_loop
-async def test_tag_cloud_dynamodb_store_deletes_stale_slices_days_and_clouds() -> None:
+async def test_tag_cloud_dynamodb_store_deletes_old_days_old_clouds_and_items_of_unfinished_writes() -> None:
     url = new_table()
     async with opened(url) as store:
         version = 0
@@ -187,7 +187,7 @@ async def test_tag_cloud_write_with_lost_responses_and_conflicts_succeeds() -> N
 
 
 @in_loop
-async def test_tag_cloud_write_that_loses_commit_race_leaves_no_slices_in_dynamodb() -> None:
+async def test_tag_cloud_write_overtaken_by_another_writer_leaves_no_items_in_dynamodb() -> None:
     url = new_table()
     async with moody() as moods, opened(url) as other, opened(_at(url, moods.url)) as store:
 

@@ -67,7 +67,9 @@ async def test_request_record_statement_count_equals_store_round_trips(name: str
 
 @pytest.mark.parametrize("name", KINDS)
 @in_loop
-async def test_request_records_of_grouped_commits_each_have_one_commit(name: str, tmp_path: Path) -> None:
+async def test_request_records_of_commits_written_as_one_group_each_contain_one_commit(
+    name: str, tmp_path: Path
+) -> None:
     async with Backend(name, tmp_path).open() as graph:
         batches = [follow(n) for n in range(8)]
         records = await asyncio.gather(*[asyncio.create_task(recorded(graph.commit(batch))) for batch in batches])

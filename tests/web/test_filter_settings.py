@@ -40,7 +40,7 @@ def held(here: NetworkFixture, name: str = "ann") -> list[Filter]:
     return here.run(filters_of(here.graph, found.id))
 
 
-def test_filter_settings_mute_word_folds_matching_posts(here: NetworkFixture, ann: Visitor) -> None:
+def test_filter_settings_mute_word_collapses_matching_posts(here: NetworkFixture, ann: Visitor) -> None:
     ben, me = member(here, "ben"), here.run(members.find(here.writes, "ann"))
     assert me is not None
     here.run(relationships.follow(here.writes, me.id, ben.id))

@@ -68,7 +68,9 @@ def test_post_links_on_search_and_nearby_pages_contain_no_search_words_or_coordi
 
 
 @pytest.mark.parametrize("query", ["", "?show=photos"])
-def test_photo_and_post_page_links_lead_through_posts_with_photos_of_home(here: NetworkFixture, query: str) -> None:
+def test_photo_and_post_page_links_lead_through_posts_with_photos_of_home_timeline(
+    here: NetworkFixture, query: str
+) -> None:
     dan, eli = member(here, f"dan{len(query)}"), member(here, f"eli{len(query)}")
     here.run(relationships.follow(here.writes, dan.id, eli.id))
     with_photos = [posted(here, eli, f"Ebb {number}", 2) for number in range(3)]

@@ -202,7 +202,9 @@ def _silenced(here: NetworkFixture, _viewer: Member, author: Member, _post: Post
 
 
 @pytest.mark.parametrize("hide", [_muted, _blocked, _reported, _filtered, _silenced])
-def test_reply_to_a_post_hidden_from_the_viewer_shows_only_its_author(here: NetworkFixture, hide: Hide) -> None:
+def test_reply_to_a_post_hidden_from_the_viewer_shows_only_the_author_of_the_hidden_post(
+    here: NetworkFixture, hide: Hide
+) -> None:
     name = hide.__name__.strip("_")
     viewer, author, other = (member(here, f"{role}_{name}") for role in ("viewer", "author", "other"))
     post = posted(here, author, "Behind the harbor")

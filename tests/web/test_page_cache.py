@@ -42,7 +42,7 @@ class Look(NamedTuple):
 
 
 class Browsers:
-    """Browsers of all members of a story, and an anonymous one."""
+    """The browsers of all members, and of an anonymous visitor."""
 
     def __init__(self, here: NetworkFixture, people: list[Someone]) -> None:
         self.cookies = {"": f"shoal_form={'s' * 43}"}
@@ -100,7 +100,10 @@ def _differs(asked: Look, ours: FrontEnd, fresh: FrontEnd) -> str:
 
 
 def played(here: NetworkFixture, seed: int, app_parts: AppParts | None = None) -> str:
-    """Return the first difference in a story, or an empty string. `app_parts`: of the process under test."""
+    """Perform random actions; return the first difference of a cached page from a fresh one, or an empty string.
+
+    `app_parts` are those of the process under test.
+    """
     story = Story(here, seed)
     browsers = Browsers(here, story.people)
     ours, fresh = FrontEnd(here, 64_000, app_parts), FrontEnd(here, 0)

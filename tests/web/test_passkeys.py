@@ -277,7 +277,7 @@ def test_passkey_login_from_new_network_sends_mail() -> None:
             here.settle()
             return [mail.subject for mail in office.take()]
 
-        # The network where the passkey was added is known.
+        # The address range from which the passkey was added is remembered, so no mail is sent.
         assert from_("127.0.0.9") == []
         assert from_("192.0.2.7") == ["New login to @ann"]
         assert from_("192.0.2.9") == [], "this network is known"

@@ -56,7 +56,7 @@ def test_photo_grid_with_few_photos_fills_the_row_with_empty_items() -> None:
 
 
 @given(st.lists(st.integers(1, 8), max_size=40))
-def test_photo_grid_reordered_by_author_keeps_every_photo(authors: list[int]) -> None:
+def test_photo_grid_order_that_separates_photos_of_one_author_keeps_every_photo(authors: list[int]) -> None:
     shown = [one.author.id for one in spread([photo(author) for author in authors])]
     assert sorted(shown) == sorted(authors)
 

@@ -92,7 +92,7 @@ def test_ranking_settings_preset_is_previewed_before_saving(here: NetworkFixture
 def test_ranking_settings_preview_button_works_without_scripts(here: NetworkFixture, ann: Visitor) -> None:
     page = ann.open("/settings/ranking").press("Preview", reactions="-10", velocity="-10", freshness="0", quality="0")
     assert (page.status, first(page)[-1]) == (200, "Wave number 0")
-    assert "3 ranks lower" in page.text
+    assert "moved down by 3 ranks" in page.text
     assert weights(page)["reactions"] == -10.0
     assert chosen(here) is None
 

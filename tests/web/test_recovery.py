@@ -183,7 +183,7 @@ def test_signup_without_required_confirmation_logs_in_immediately(office: PostOf
         assert len(office.mails) == mails
 
 
-def test_post_emails_confirmations_sends_confirmation_mail_again(office: PostOffice) -> None:
+def test_email_confirmation_endpoint_sends_confirmation_mail_again(office: PostOffice) -> None:
     with network_fixture(mail=office.url) as made:
         client = Client(made)
         form = {

@@ -202,8 +202,8 @@ def test_feedback_settings_list_and_remove_feedback(here: NetworkFixture, ann: V
     here.run(ranking.tap_tag(here.writes, me.id, "dawn", -1))
     here.run(ranking.pick_tags(here.writes, me.id, ("tide",)))
     page = ann.open("/settings/feedback")
-    assert "ben You asked for more (2 times)" in page.text
-    assert "#dawn You asked for less" in page.text
+    assert "ben You asked to see more (2 times)" in page.text
+    assert "#dawn You asked to see less" in page.text
     assert "#tide" in page.text
     page = page.press("Remove ben")
     assert "more" not in page.text

@@ -127,7 +127,9 @@ def test_share_to_app_of_long_text_opens_compose_form_with_all_of_it(here: Netwo
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", ""])
-def test_share_to_app_request_of_a_web_page_is_refused_before_files_are_stored(here: NetworkFixture, site: str) -> None:
+def test_share_to_app_request_sent_by_a_web_page_is_refused_before_files_are_stored(
+    here: NetworkFixture, site: str
+) -> None:
     name = f"fay{site.replace('-', '')}"
     fay = member(here, name)
     page = shared(visitor(here, name), files("one.png"), {"Sec-Fetch-Site": site})

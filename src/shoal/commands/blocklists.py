@@ -66,7 +66,7 @@ _SHARD = shard_of(EVERYBODY)
 async def check_capacity(graph: Reader, atype: AssocType, maximum: int) -> None:
     """Raise `Unfit` if a list of blocks is full. Concurrent additions may exceed the limit slightly, which is harmless."""
     if await count_of(graph, EVERYBODY, atype) >= maximum:
-        raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
+        raise Unfit(f"The list of blocks already has {maximum} entries, which is the maximum")
 
 
 class Blocklist(NamedTuple):

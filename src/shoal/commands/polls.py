@@ -109,7 +109,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
     """Vote for options by their positions. Raises `NotFound` for a poll whose post the member may not see.
 
     A single-choice poll accepts one vote; a multiple-choice poll accepts later votes for further options. Raises `InvalidInput`
-    for a closed or own poll, an option that does not exist or was voted for, and too many options.
+    for a closed or own poll, an option that does not exist or that the member has voted for already, and too many options.
     """
 
     async def attempt() -> Poll:

@@ -207,8 +207,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # An operation that is not later than the stored association gets a later time. In types with a `history`, an operation at an
-    # equal time is never later.
+    # An operation that is not later than the stored association gets the time just after it. In types with a `history`, an
+    # operation at an equal time is never later.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):

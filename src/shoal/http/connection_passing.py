@@ -85,7 +85,7 @@ class Balance:
         self._moved = 0.0
 
     def better(self, slots: Iterable[int]) -> int | None:
-        """Return the slot of the least busy process among `slots`, if it is much less busy than this process; else None."""
+        """Return the least busy of the processes numbered `slots`, if it is much less busy than this process; else None."""
         least = min(slots, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._slot] - self._busy[least] < _BUSIER:
             return None
@@ -122,7 +122,7 @@ class Passing(ABC):
 
     @abstractmethod
     def target(self, *, reads: bool, streak: int) -> int | None:
-        """Return the slot of the process that should serve a connection; None for this process.
+        """Return the number (slot) of the process that should serve a connection; None for this process.
 
         Args:
             reads: Whether the next request only reads.
@@ -131,7 +131,7 @@ class Passing(ABC):
 
     @abstractmethod
     def give(self, slot: int, descriptor: int, data: bytes) -> None:
-        """Have another process continue a connection. Closes the descriptor."""
+        """Have the process numbered `slot` continue a connection, for which `data` was read. Closes the descriptor."""
 
 
 class OwnerPassing(Passing):

@@ -249,7 +249,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` shared by several processes. Each counts in its own table in shared memory; this one writes `tables[slot]`."""
+    """A `Limiter` shared by several processes. Each counts in its own table in shared memory, process `slot` in `tables[slot]`."""
 
     def __init__(
         self,

@@ -88,7 +88,10 @@ class SeesAlbums(Seeing):
         return await feed.of_member(self._reads, self._viewer, await self._resolve(who), at, limit)
 
     async def album(self, which: AnyAlbum, offset: int = 0, limit: int = feed.PHOTOS) -> AlbumPage:
-        """Return some photos of an album, in its order. Raises `NotFound`, `Gone`, and `InvalidInput` for a limit below 1."""
+        """Return up to `limit` photos of an album in its order, from position `offset` on.
+
+        Raises `NotFound`, `Gone`, and `InvalidInput` for a limit below 1.
+        """
         return await feed.page(self._reads, self._viewer, _id(which), offset, limit)
 
 

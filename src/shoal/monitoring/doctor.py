@@ -422,8 +422,8 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
         message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
         return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # Send this request directly to the server, from the proxy's machine. It counts toward the limit of the other
-        # requests only if the server sees the proxy's address as the address of their client.
+        # The requests before and after this one go through the proxy; this one goes directly to the server, from the proxy's
+        # machine. If all of them count toward one rate limit, the server takes the address of the proxy for that of the client.
         await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:

@@ -522,9 +522,9 @@ _DETAILS = ("field", "retry_after")
 
 
 def _notify(waiting: _Waiting, notice: Callable[[msgspec.Raw], None], body: msgspec.Raw) -> None:
-    """Call the caller's function with a notice.
+    """Call `notice`, which the caller has passed to `Client.call`, with the body of a notice from the server.
 
-    An error of this function is raised by the caller's request, and the link stays open.
+    If `notice` raises an error, that `Client.call` raises it too, and the connection stays open.
     """
     try:
         notice(body)

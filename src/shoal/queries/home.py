@@ -188,7 +188,7 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a materialized timeline for a page, and the high fan-out sources, which were not read before it."""
+    """The first read of a materialized timeline for a page, and the high fan-out sources, which were read after it."""
 
     at: Cursor
     window: Window | None

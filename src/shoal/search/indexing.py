@@ -45,14 +45,14 @@ def related_ids(post: Post) -> tuple[int, ...]:
 
 
 def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
-    """Return the index row of a post, with the words of its poll and media, which are in `nodes`."""
+    """Return the row of a post in the search index. `nodes` must contain the poll and media of the post."""
     poll = nodes.get(post.poll_id)
     media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
     return post_row(post, poll if isinstance(poll, Poll) else None, media)
 
 
 def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
-    """Return the row of a post, with the words of its text, warning, poll options and media descriptions."""
+    """Return the row of a post in the search index, with the words of its text, warning, poll options and media descriptions."""
     options = [option.title for option in poll.options] if poll else []
     text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
     counts = post.visibility is Visibility.PUBLIC and not post.hidden

@@ -14,7 +14,7 @@ from shoal.tagcloud.contract import DAY_MS, Day, TagRow, TagRule
 from shoal.tagcloud.heat import COLD, DAY, HALF_LIVES_MS, HOUR, NEVER, WEEK, Heat, joined, surprise, warmth
 
 ORDERS = ("all", "hour", "day", "week", "rising")
-"""By total uses, by heat in a window, and by surprise: how unexpected the recent uses are."""
+"""The orders of tags: by total uses, by recent uses in a window (see the module `heat`), and by how unexpected these are."""
 WINDOWS: Mapping[str, int] = {"hour": HOUR, "day": DAY, "week": WEEK}
 LEVELS = 9
 DAYS = 8

@@ -23,7 +23,7 @@ CLOCK_SLACK = 1.5
 
 
 _NOISE = 1e-9
-"""The rounding error that remains of a heat, relative to its hottest use, when everything added has been subtracted."""
+"""Largest rounding error that can remain in `Heat.value` after all uses have been added and subtracted again."""
 
 
 class Overtaken(Conflict):
@@ -46,7 +46,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
     n: int = 0
     """Number of public posts with the tag that are not hidden."""
     heats: tuple[Heat, Heat, Heat] = (COLD, COLD, COLD)
-    """The heats in the windows of `heat`: hour, day, week."""
+    """The decaying number of uses (see the module `heat`) in each window: hour, day, week."""
     forms: dict[str, int] = {}
     days: dict[int, Day] = {}
     """The last days, by days since 1970-01-01 UTC."""
@@ -310,13 +310,16 @@ def unpack_marks(data: bytes) -> set[int]:
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
 
 ORDER_COLUMNS = ("hour", "day", "week", "n")
-"""By the windows of `heat`; the last one is for window -1."""
+"""The columns by which tags can be sorted, indexed by the windows of the module `heat`; the last one is the number of posts."""
 
 _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
-    """Return the columns of a row: id, name, uses, the ranks of the three heats, and the other fields encoded."""
+    """Return the columns of a tag's row: id, name, number of posts, `Heat.rank` in the windows hour, day and week, and the rest.
+
+    The rest is one value with the fields `heats`, `forms` and `days`.
+    """
     hour, day, week = row.heats
     rest = encode((row.heats, row.forms, row.days))
     return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest

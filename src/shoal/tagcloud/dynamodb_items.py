@@ -117,7 +117,11 @@ def piece_at(id_: str, before: str, number: int) -> ItemKey:
 
 
 def put_together(items: Iterable[Item]) -> dict[str, bytes]:
-    """Join the pieces in sorted items to values, by sort key without the number of the piece. Incomplete values are absent."""
+    """Put large values together from their pieces, which are stored in one item each. The items must be sorted.
+
+    The key of a value in the result is the sort key of its items without the number of the piece. A value is left out if one of its
+    pieces is missing.
+    """
     found: dict[str, list[Item]] = {}
     for item in items:
         found.setdefault(item["sort"]["S"].rpartition("#")[0], []).append(item)

@@ -1,8 +1,8 @@
 """Heat of tags: exponentially decaying sums, and rankings that are updated incrementally.
 
-The heat in a window with half-life h is the sum over uses of 2 ** ((written - now) / h). All heats decay at one rate, so their
-order changes only with uses. A heat is stored as `value * 2**step` with `now` at the epoch; powers of two move between the two
-without rounding.
+The heat of a tag in a window with half-life h is the sum over its uses of 2 ** ((written - now) / h). All heats in a window decay
+at the same rate, so the order of the tags changes only with new uses. A heat is stored for `now` = 0 (1970) as `value * 2**step`;
+a power of two is moved from `value` to `step`, or back, without rounding.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
 
 
 def joined(one: Heat, other: Heat) -> Heat:
+    """Return the sum of two heats."""
     if one.value == 0.0:
         return other
     if one.step < other.step:

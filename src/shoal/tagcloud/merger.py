@@ -1,8 +1,8 @@
 """Merge increments into the next version of the cloud, counting each use once.
 
 The merging process holds the lock; if another has taken it, the store refuses the version. Marks of counted uses are written with
-the version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The tally is pure arithmetic
-whose result does not depend on the order.
+the version, so a use is counted exactly once even if it is repeated, late, or interrupted by a crash. The numbers do not depend on
+the order in which the uses are counted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # Both heats usually have the same step. Adding their values is then faster than `joined`.
+            # `joined` adds any two heats. Those with the same exponent (`step`) are usual, and are added faster here.
             for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
                 if use_heat.step == stored.step:
                     heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)

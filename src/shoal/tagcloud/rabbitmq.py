@@ -91,7 +91,7 @@ class QueuePosition:
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # Deliveries for a cancelled subscription are returned to the queue with the others.
+        # Ignore a delivery for a cancelled subscription: `give_back` returns it to the queue.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)

@@ -49,7 +49,7 @@ class Timelines(Protocol):
     def length(self) -> int: ...
 
     def slots(self, members: Sequence[int]) -> Slots:
-        """Return the slots of those members whose timelines may be materialized, in no particular order."""
+        """Return the slots, for `push` and `remove`, of those members whose timelines may be materialized, in any order."""
         ...
 
     async def create(self, member: int) -> None:
@@ -61,7 +61,7 @@ class Timelines(Protocol):
         ...
 
     async def push(self, entry: int, slots: Slots) -> int:
-        """Add an entry to the timelines in these slots, except those whose floor is above it; return how many were written."""
+        """Add an entry to the timelines with these slots whose floor is not above it; return how many were written."""
         ...
 
     async def remove(self, entry: int, slots: Slots) -> None: ...

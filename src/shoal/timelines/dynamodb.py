@@ -563,7 +563,10 @@ def _merging(ids: Sequence[int], floor: int) -> Callable[[Ids, int], tuple[Ids, 
 
 
 def _update(member: int, version: int, values: Mapping[str, Value], gone: Iterable[int]) -> dict[str, Any]:
-    """Return an update of a head that sets `values` and removes the entries `gone`, if the head still has this version."""
+    """Return an update of the head item of the member's timeline: it sets `values` and removes the entries `gone`.
+
+    The update fails if the head item no longer has this version.
+    """
     expression = "SET " + ", ".join(f"#{name} = :{name}" for name in values)
     names = {f"#{name}": name for name in values}
     given = {f":{name}": attribute(value) for name, value in values.items()} | {":before": attribute(version)}

@@ -118,7 +118,9 @@ def _report(words: Translated, report: ArchiveReport) -> ArchiveReportView:
         period = _("Posts from %(first)s to %(last)s") % days
     there = report.there.posts + report.there.comments
     amounts = report.taken if report.finished else report.found
-    network = _("An archive of %(network)s, of %(account)s") if report.account else _("An archive of %(network)s")
+    network = (
+        _("Archive of the account %(account)s on %(network)s") if report.account else _("Archive from %(network)s")
+    )
     return ArchiveReportView(
         network=network % {"network": report.kind.network, "account": report.account},
         period=period,

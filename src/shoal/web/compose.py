@@ -298,7 +298,7 @@ async def new(ctx: PageContext, query: ComposeQuery) -> Response:
     text = f"#{query.tag.removeprefix('#')}" if query.tag else query.text
     asked = tuple(dict.fromkeys(query.files))[: ctx.limits.media]
     own = {file.id: file for file in await own_files(ctx, member, asked)}
-    # Leave out files of posts: a link from someone else must not bring the photos of a message into a public post.
+    # Leave out files that a post uses: a link from someone else must not bring the photos of a message into a public post.
     free = [id_ for id_ in asked if id_ not in own or own[id_].unused_since]
     pictures = tuple(picture_of(own[id_]) if id_ in own else FileOfPost(id=id_) for id_ in free)
     return await sheet(ctx, member, SheetState(form=replace(form, text=text, pictures=pictures)))

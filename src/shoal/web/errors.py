@@ -49,7 +49,7 @@ def _trouble(words: Translated, reply: Reply, request_id: str) -> Trouble:
             hint = _("It may have been deleted, or the address may be mistyped.")
             return Trouble(404, _("Page not found"), "", hint, search=True)
         case 410:
-            return Trouble(410, _("This was deleted"), message, _("It was permanently deleted."))
+            return Trouble(410, _("This was deleted"), message, _("The content of this page is no longer available."))
         case 405:
             return Trouble(
                 405, _("This page cannot be opened directly"), message, _("Go back and use the button again.")

@@ -209,7 +209,7 @@ COMPLAINTS = (
     "This server does not accept new members from your IP address",
     "Domain is not a valid domain name",
     "Ip is not an IP address or address range such as 203.0.113.0/24",
-    "There are %(most)s such blocks already, which is the maximum",
+    "The list of blocks already has %(most)s entries, which is the maximum",
 )
 """Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")

@@ -96,8 +96,8 @@ def license_words(words: Translated) -> dict[License, str]:
 def license_choices(words: Translated) -> tuple[tuple[License, str, str], ...]:
     _ = words.text
     means = {
-        License.RESERVED: _("Others need your permission to use them"),
-        License.CC_BY: _("Anyone may use them and must name you"),
-        License.CC0: _("Anyone may use them for any purpose"),
+        License.RESERVED: _("Others need your permission to use your photos"),
+        License.CC_BY: _("Anyone may use your photos and must name you"),
+        License.CC0: _("Anyone may use your photos for any purpose"),
     }
     return tuple((license_, name, means[license_]) for license_, name in license_words(words).items())

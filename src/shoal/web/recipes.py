@@ -115,9 +115,9 @@ def _card(ctx: PageContext, previewed: Previewed, position: int) -> PreviewCard:
     words = ctx.words
     moved = previewed.before - position if previewed.before is not None else 0
     if moved > 0:
-        text = words.counted("%(n)s rank higher", "%(n)s ranks higher", moved)
+        text = words.counted("moved up by %(n)s rank", "moved up by %(n)s ranks", moved)
     elif moved < 0:
-        text = words.counted("%(n)s rank lower", "%(n)s ranks lower", -moved)
+        text = words.counted("moved down by %(n)s rank", "moved down by %(n)s ranks", -moved)
     else:
         text = words.text("unchanged") if previewed.before is not None else words.text("new")
     why = why_of(ctx, previewed.why, previewed.entry)

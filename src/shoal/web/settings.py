@@ -148,7 +148,7 @@ async def show_privacy(
         (PlacePrecision.KM10, _("Rounded to 10 kilometers"), _("Region")),
         (PlacePrecision.KM, _("Rounded to 1 kilometer"), _("Neighborhood")),
         (PlacePrecision.M100, _("Rounded to 100 meters"), _("Street")),
-        (PlacePrecision.EXACT, _("Exactly"), _("Exact position, including your home")),
+        (PlacePrecision.EXACT, _("Exactly"), _("Exact position, even if it is your home")),
     )
     return await settings_page(ctx, "privacy", wrong=wrong, saved=query.saved, typed=typed or member, places=places)
 

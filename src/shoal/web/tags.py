@@ -108,9 +108,9 @@ def _reasons(ctx: PageContext, tag: TagSummary) -> Iterator[str]:
             "n": round(100 * tag.loudest)
         }
     if tag.rising:
-        yield _("That is more than usual for this week, so the tag is trending.")
+        yield _("The tag is used more than usual for this week, so it is trending.")
     else:
-        yield _("That is not more than usual for this week, so the tag is not trending.")
+        yield _("The tag is not used more than usual for this week, so it is not trending.")
 
 
 _ALIKE = 8

@@ -82,7 +82,10 @@ class Coming:
             self._future = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
-        """Yield the arrivals in one list per time interval. The intervals are in order, and each list is in reverse order."""
+        """Yield for each time interval a list of the arrivals in it, as (time, kind), the earliest interval first.
+
+        In a list, the latest arrival is first, so that `pop` returns the earliest.
+        """
         scenario = self._scenario
         count = math.ceil(scenario.seconds / _PIECE_SECONDS)
         for number in range(count):

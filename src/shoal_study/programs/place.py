@@ -1,6 +1,7 @@
 """Prints the buckets of the lower-case names on standard input, one line of comma-separated numbers for each name.
 
-Three letters, two sums, range, server, a, b, c, store. Arguments: members per range, servers, stores of the 64 data sources.
+The numbers are: three letters, two sums, range, server, a, b, c, store.
+Arguments: members per range, servers, stores of the 64 data sources.
 """
 
 from __future__ import annotations

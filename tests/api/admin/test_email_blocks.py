@@ -89,7 +89,7 @@ def test_email_domain_block_history_counts_refused_sign_ups_per_day(w: NetworkFi
         "uses": "3",
         "accounts": "1",
     }
-    # The narrowest block refused them.
+    # All three sign-ups were counted by the block of the most specific domain.
     assert w.json("GET", f"{DOMAINS}/{outer['id']}", boss)["history"][0]["uses"] == "0"
 
 
@@ -161,7 +161,9 @@ def test_canonical_email_block_with_invalid_email_or_hash_is_refused(
     assert w.state() == before
 
 
-def test_sign_up_with_blocked_domain_does_not_reveal_existing_address(w: NetworkFixture, boss: Someone) -> None:
+def test_sign_up_with_blocked_domain_does_not_reveal_whether_address_is_registered(
+    w: NetworkFixture, boss: Someone
+) -> None:
     assert sign_up(w, "ann", "ann@spam.example").status_code == 200
     block(w, boss, "spam.example")
     for email in ("ann@spam.example", "nobody@spam.example"):

@@ -106,7 +106,7 @@ def test_ip_block_with_invalid_parameters_is_refused(
     assert w.state() == before
 
 
-def test_ip_block_of_blocked_network_is_refused(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_block_of_already_blocked_address_range_is_refused(w: NetworkFixture, boss: Someone) -> None:
     block(w, boss)
     other = block(w, boss, "198.51.100.0/24")
     said = "Validation failed: Ip has already been taken"
@@ -116,7 +116,9 @@ def test_ip_block_of_blocked_network_is_refused(w: NetworkFixture, boss: Someone
     assert (moved.status_code, moved.json()["error"]) == (422, said)
 
 
-def test_ip_block_no_access_refuses_all_paths_except_health_checks(w: NetworkFixture, boss: Someone) -> None:
+def test_ip_block_with_severity_no_access_refuses_all_paths_except_health_checks(
+    w: NetworkFixture, boss: Someone
+) -> None:
     made = block(w, boss)
     ann = w.join("ann")
     for method, path, token in (

@@ -1,4 +1,4 @@
-"""Held posts over the API: moderators list and resolve reports, reporters are notified."""
+"""Posts held for review, over the API: moderators list and resolve reports, and reporters are notified."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from tests.api.in_memory_network import NetworkFixture
 CATCH_UP = "/api/shoal/v1/timelines/catch_up"
 
 
-def test_catch_up_timeline_returns_posts_of_quiet_friends_best_posts_and_left_out_count(shoal: NetworkFixture) -> None:
+def test_catch_up_timeline_returns_posts_of_rare_posters_then_best_posts_and_number_of_omitted_posts(
+    shoal: NetworkFixture,
+) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     for friend in (ben, cyd):
         shoal.json("POST", f"/api/v1/accounts/{friend.id}/follow", ann)

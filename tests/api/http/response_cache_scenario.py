@@ -1,4 +1,4 @@
-"""A random story of members who use a network, and cached pages to compare with fresh ones between its steps."""
+"""Random actions of members in a network, and a comparison of cached pages with fresh ones after each action."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class Story:
 
 
 def told(story: Story, steps: int, ours: FrontEnd, look: Callable[[], str]) -> str:
-    """Run a story and call `look` after each step; return the first difference, or an empty string."""
+    """Perform random actions and call `look` after each; return the first difference that it finds, or an empty string."""
     for _ in range(steps):
         story.step()
         if wrong := look():

@@ -239,7 +239,7 @@ async def test_admission_gate_refuses_post_during_backpressure_without_waiting_f
     async with behind(Gate(1, 0, 5.0), lambda: refusals.pop(0)) as (works, client):
         first = asyncio.create_task(client.get("/api/v1/work"))
         await eventually(works.at_work, answer=1)
-        # Requests that deliver nothing skip the refusal check.
+        # A request that creates no deliveries is not refused for backpressure, only for lack of a slot.
         assert (await client.post("/api/v1/work")).json()["error"].startswith("The server is busy")
         refused = await client.post("/api/v1/told", content=b"never read")
         assert (refused.status_code, refused.json()) == (503, {"error": "deliveries are behind"})

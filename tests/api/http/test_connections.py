@@ -394,14 +394,14 @@ def counting(most: int, per_address: int = 0) -> OpenConnections:
     return OpenConnections(proxies, Doubts(load({}), proxies.trusts), most=most, per_address=per_address)
 
 
-def test_connection_limit_counts_ipv6_64_network_as_one_address() -> None:
+def test_connection_limit_counts_ipv6_64_prefix_as_one_address() -> None:
     counted = counting(10, per_address=1)
     assert counted.enter("2001:db8::1") == 0
     assert counted.enter("2001:db8::ffff:2") == 429
     assert counted.enter("2001:db8:0:1::1") == 0
 
 
-def test_connection_limit_of_ipv6_48_network_is_four_times_address_limit() -> None:
+def test_connection_limit_of_ipv6_48_prefix_is_four_times_limit_per_address() -> None:
     counted = counting(100, per_address=2)
     assert [counted.enter(f"2001:db8:0:{subnet:x}::1") for subnet in range(9)] == [0] * 8 + [429]
     assert counted.enter("2001:db8:1::1") == 0
@@ -432,7 +432,7 @@ class Held:
         self.evicted = True
 
 
-def test_full_server_evicts_the_most_idle_connection_of_the_largest_network() -> None:
+def test_full_server_evicts_the_most_idle_connection_of_the_address_range_with_most_connections() -> None:
     counted = counting(6)
     busy, reading, begun, idle = (
         Held(counted, "203.0.113.1", idleness)
@@ -467,7 +467,7 @@ def test_full_server_with_only_busy_connections_refuses_next_connection() -> Non
     assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
 
 
-def test_full_server_after_refusing_largest_address_range_accepts_smaller_address_range() -> None:
+def test_full_server_that_refused_range_with_most_connections_accepts_connection_from_another_range() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):

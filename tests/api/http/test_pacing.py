@@ -59,7 +59,7 @@ async def test_request_pacing_preserves_arrival_order(bursts: list[int]) -> None
             came += 1
         requests.run_once += 1
         await asyncio.sleep(0)
-    # The slowest pace is one request per iteration.
+    # At least one request is started in each iteration of the event loop.
     await requests.finish(came, came + 3)
     assert requests.begun == [*range(came)]
 

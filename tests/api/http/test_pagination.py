@@ -52,7 +52,7 @@ def test_link_header_keeps_other_parameters_and_escapes_commas() -> None:
     assert len(link.split(",")) == 2
 
 
-def test_link_header_next_link_matches_pattern_of_toot() -> None:
+def test_link_header_next_link_is_found_by_pattern_of_toot_client() -> None:
     link = link_header("http://localhost:3000/api/v1/timelines/tag/a,b", 90, 50, limit=1, more=True)
     match = re.match(r'<([^>]+)>; rel="next"', link)
     assert match

@@ -46,7 +46,7 @@ def test_x_forwarded_for_headers_sent_repeatedly_are_joined_into_one_address_lis
     assert client("::1", ("X-Forwarded-For", "10.9.9.9"), ("X-Forwarded-For", CLIENT)) == CLIENT
 
 
-def test_trusted_proxies_setting_accepts_networks() -> None:
+def test_trusted_proxies_setting_accepts_address_ranges() -> None:
     chain = ("X-Forwarded-For", f"10.9.9.9, {CLIENT}, 192.168.0.2")
     assert client("127.0.0.1", chain) == "192.168.0.2"
     assert client("127.0.0.1", chain, trusted=("127.0.0.1", "192.168.0.0/24")) == CLIENT
@@ -85,7 +85,7 @@ def test_forwarded_client_cannot_be_spoofed_by_client_headers(written: str, forw
 
 
 @pytest.mark.parametrize("wrong", ["", "nowhere", "10.0.0.0/99"])
-def test_trusted_proxies_setting_with_invalid_network_raises_settings_error(wrong: str) -> None:
+def test_trusted_proxies_setting_with_invalid_address_range_raises_settings_error(wrong: str) -> None:
     with pytest.raises(SettingsError, match="trusted_proxies"):
         Proxies([wrong])
 

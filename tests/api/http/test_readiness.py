@@ -44,7 +44,7 @@ async def broken() -> None:
 
 
 @in_loop
-async def test_readiness_reports_failed_or_hanging_parts_as_unavailable() -> None:
+async def test_readiness_reports_failed_or_hanging_components_as_unavailable() -> None:
     parts = await Readiness({"stores": Asked(), "timelines": hangs, "broker": broken}, patience=0.05).parts()
     assert parts == {"stores": True, "timelines": False, "broker": False}
 

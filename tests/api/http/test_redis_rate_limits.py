@@ -99,7 +99,7 @@ async def test_redis_rate_limiter_without_limit_sends_no_commands() -> None:
 async def test_redis_rate_limiter_keys_expire_with_window() -> None:
     async with limiter_at(redis.single()) as limiter:
         key = RateKey("short", 9)
-        # Repeat until three consecutive requests fall into one window.
+        # Repeat until enough requests fall into one window to reach the limit.
         window = await counted(limiter, key)
 
         async def is_limited() -> bool:

@@ -33,7 +33,7 @@ async def unnoted(ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def played(seed: int, steps: int) -> str:
-    """Run a random story and return the first difference, or an empty text."""
+    """Perform random actions; return the first difference of a cached page from a fresh one, or an empty text."""
     with network_fixture() as here:
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000), FrontEnd(here, 0)

@@ -46,7 +46,7 @@ def two_processes() -> Iterator[tuple[NetworkFixture, AppParts]]:
 
 
 def played(seed: int, steps: int) -> str:
-    """Run a random story and return the first difference, or an empty text."""
+    """Perform random actions; return the first difference of a cached page from a fresh one, or an empty text."""
     with two_processes() as (here, there):
         story = Story(here, seed)
         ours, fresh = FrontEnd(here, 64_000, there), FrontEnd(here, 0)
@@ -55,7 +55,7 @@ def played(seed: int, steps: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(examples(1, full=2)))
-def test_response_cache_of_one_process_matches_uncached_other_process(seed: int) -> None:
+def test_response_cache_of_one_process_returns_same_pages_as_uncached_other_process(seed: int) -> None:
     assert played(seed, STEPS) == ""
 
 
@@ -117,7 +117,7 @@ class AskedCloud:
         return getattr(self._store, name)
 
 
-def test_response_cache_revalidates_unchanged_tags_with_at_most_one_cloud_read() -> None:
+def test_response_cache_revalidates_unchanged_tag_pages_with_at_most_one_read_of_tag_cloud() -> None:
     with two_processes() as (here, there):
         ann = here.join("ann")
         for _ in range(2):

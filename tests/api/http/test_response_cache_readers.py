@@ -65,7 +65,7 @@ async def _opened(
 
 
 def played(folder: Path, seed: int, steps: int = STEPS) -> str:
-    """Run a random story and return the first difference, or an empty text."""
+    """Perform random actions; return the first difference of a cached page from a fresh one, or an empty text."""
     with beside(folder) as (here, read, fresh):
         story = Story(here, seed)
         return told(story, steps, read, lambda: differs(story, read, fresh))

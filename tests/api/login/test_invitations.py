@@ -107,7 +107,7 @@ def test_admin_account_list_shows_inviter_and_moderators_can_revoke_invitations(
         assert w.ask("DELETE", f"{INVITES}/{made['id']}", max_).status_code == 404
 
 
-def test_invitation_rights_of_moderator_without_second_factor_are_those_of_member() -> None:
+def test_invitation_rights_of_moderator_without_required_second_factor_are_those_of_ordinary_member() -> None:
     with network_fixture(invitations="members", staff_second_factor=True) as w:
         ann, max_ = w.join("ann"), w.join("max", STAFF_SCOPES)
         hers = invited(w, ann)

@@ -140,7 +140,9 @@ def test_login_wrong_password_limit_holds_for_concurrent_attempts(guarded: Guess
     assert guarded.shoal.run(all_at_once()) == [400] * 3 + [429] * 9
 
 
-def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guarded: Guesser) -> None:
+def test_login_lockout_keeps_sessions_and_accepts_password_from_address_range_of_earlier_login(
+    guarded: Guesser,
+) -> None:
     register(guarded.shoal, "ann")
     token = guarded.ask("ann", PASSWORD, HOME).json()["access_token"]
     assert guarded.statuses("ann", "wrong", addresses(4)) == [400, 400, 400, 429]
@@ -148,11 +150,11 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", PASSWORD, [CAFE, "192.0.2.200"]) == [429, 200], (
         "an unknown address, then the /24 of an earlier login"
     )
-    # Wrong passwords from the known network have a separate counter.
+    # Wrong passwords from the address range of an earlier login have a separate counter.
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 
-def test_login_stores_last_eight_known_address_ranges_as_hashes_until_password_change(
+def test_login_stores_address_ranges_of_last_eight_logins_as_hashes_until_password_change(
     guarded: Guesser,
 ) -> None:
     id_ = register(guarded.shoal, "ann")

@@ -14,7 +14,7 @@ from tests.api.login.test_signup import GOOD, codes, sign_up
 from tests.web.browser import visitor
 
 
-def test_sign_up_with_blocked_username_or_part_is_refused_until_unblocked() -> None:
+def test_sign_up_with_blocked_username_or_name_containing_blocked_word_is_refused_until_unblocked() -> None:
     with network_fixture() as shoal:
         lists = Blocklists(shoal.network.writes)
         shoal.run(lists.block_name("Boss"))

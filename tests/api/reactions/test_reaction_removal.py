@@ -138,7 +138,7 @@ def test_reaction_removal_response_omits_content_of_hidden_status(
         "shoal": {"data": {"a": 1}, "place": {"latitude": 0, "longitude": 2}},
     }
     if visibility == "private":
-        # A mentioned member would see the status in any case.
+        # Mention no member here, because a mentioned member would see the status in any case.
         said["status"] = "a secret #tide"
     post = shoal.json("POST", "/api/v1/statuses", ann, json=said)
     shoal.json("POST", "/api/v1/statuses", ann, json={"status": "so", "in_reply_to_id": post["id"]})

@@ -1,1 +1,1 @@
-"""Stories in which Mastodon.py uses a served Shoal."""
+"""Scenarios (stories) in which members use a served Shoal through Mastodon.py, one function each."""

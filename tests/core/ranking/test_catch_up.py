@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shoal.core.ranking.reranking import AUTHOR_MOST, chosen, end_words
 
 
-def test_catch_up_selects_quiet_friends_first_and_at_most_two_posts_per_author() -> None:
+def test_catch_up_selects_authors_who_post_rarely_first_and_at_most_two_posts_per_author() -> None:
     names = ["ann", "ann", "ann", "ben", "cyd", "dan", "eve"]
     assert chosen(names, {"cyd", "dan", "eve"}, 4) == ([4, 5], [0, 1])
     assert chosen(names, {"cyd", "dan", "eve"}, 7) == ([4, 5, 6], [0, 1, 3])

@@ -1,4 +1,4 @@
-"""The arithmetic of ranking wishes: taps are bounded, the oldest are dropped, and affinities stay between -1 and 1."""
+"""The arithmetic of feedback: its sums are bounded, the oldest is dropped, and affinities stay between -1 and 1."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def network() -> AsyncIterator[tuple[Shoal, Handle, Handle, Handle, Handle
 
 
 @in_loop
-async def test_catch_up_lists_quiet_friends_first_and_limits_posts_per_author() -> None:
+async def test_catch_up_lists_followees_who_post_rarely_first_and_limits_posts_per_author() -> None:
     async with network() as (shoal, ann, ben, cyd, _):
         await cyd.create("rare")
         for n in range(QUIET_MOST + 1):
@@ -75,7 +75,7 @@ async def test_catch_up_lists_quiet_friends_first_and_limits_posts_per_author() 
 
 
 @in_loop
-async def test_catch_up_author_above_monthly_post_limit_is_not_quiet() -> None:
+async def test_catch_up_author_above_monthly_post_limit_is_not_among_those_who_post_rarely() -> None:
     async with network() as (shoal, ann, ben, _, _):
         with before(shoal, days=31):
             for n in range(QUIET_MOST):

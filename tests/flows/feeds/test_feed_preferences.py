@@ -144,7 +144,7 @@ async def test_feed_feedback_invalid_post_or_tag_is_rejected() -> None:
 
 
 @in_loop
-async def test_interest_options_list_picked_then_used_tags_with_public_example() -> None:
+async def test_interest_options_list_picked_tags_then_often_used_tags_each_with_public_example_post() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
 
         async def posted(who: Handle, text: str, **more: object) -> int:

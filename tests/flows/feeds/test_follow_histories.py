@@ -206,7 +206,7 @@ async def test_relationship_history_expires_after_retention_and_is_deleted_by_up
 
 
 @in_loop
-async def test_relationship_history_known_since_survives_longer_retention_setting() -> None:
+async def test_relationship_history_begins_no_earlier_than_before_when_retention_setting_is_increased() -> None:
     async with Shoal.open("memory://", follow_history_days=100.0) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await put(shoal.network.store, ann.id, ben.id, now_ms() - 150 * DAY_MS, alive=False)
@@ -234,7 +234,7 @@ def _upkeep(shoal: Shoal, *, tombstone_days: float, history_days: float) -> Upke
 
 
 @in_loop
-async def test_relationship_history_known_since_is_network_start_or_upgrade(tmp_path: object) -> None:
+async def test_relationship_history_begins_at_network_start_or_upgrade(tmp_path: object) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as shoal:
         store = shoal.network.store

@@ -144,7 +144,7 @@ async def test_recipe_replay_writes_nothing() -> None:
 
 
 class Unkept:
-    """Readings that fail when written."""
+    """A cache of ranked feeds that fails when one is stored."""
 
     async def keep(self, id_: int, data: bytes) -> NoReturn:
         raise AssertionError("a replay kept a reading")

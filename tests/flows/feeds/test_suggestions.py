@@ -265,7 +265,7 @@ async def test_follow_suggestions_read_count_is_independent_of_followee_count(
 
 
 @in_loop
-async def test_follow_suggestions_react_immediately_to_picked_interests_and_less_like() -> None:
+async def test_follow_suggestions_change_immediately_after_picked_interests_and_less_like_this_feedback() -> None:
     async with Shoal.open("memory://") as shoal:
         new, tagger, *others = await register(shoal, "new", "tagger", *(f"member{n}" for n in range(4)))
         for one in others:

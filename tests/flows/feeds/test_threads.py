@@ -196,7 +196,7 @@ async def test_thread_above_limit_shows_own_and_newest_comments_with_their_paren
 
 
 @in_loop
-async def test_thread_above_limit_by_likes_selects_most_liked_comments_with_bounded_reads(
+async def test_thread_above_limit_sorted_by_likes_selects_most_liked_comments_with_bounded_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(threads, "_RANKED", 10)

@@ -449,7 +449,7 @@ async def test_email_change_undo_removes_all_passkeys_and_passkey_second_factor(
 
 
 class _Owner:
-    """Owns a database for its lifetime."""
+    """The owner of a test database, which is released with it."""
 
 
 @in_loop

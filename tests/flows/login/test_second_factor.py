@@ -104,7 +104,7 @@ async def test_second_factor_recovery_codes_are_not_stored_in_clear_text() -> No
 
 
 @in_loop
-async def test_half_authenticated_session_is_valid_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_session_that_lacks_second_factor_is_valid_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
@@ -127,7 +127,7 @@ async def test_half_authenticated_session_is_valid_for_ten_minutes(monkeypatch: 
 
 
 @in_loop
-async def test_half_authenticated_session_is_revoked_by_password_change() -> None:
+async def test_session_that_lacks_second_factor_is_revoked_by_password_change() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, _, _ = await guarded(shoal)
         writes = shoal.network.writes
@@ -163,7 +163,7 @@ async def test_second_factor_reset_by_operator_turns_it_off() -> None:
 
 
 @in_loop
-async def test_half_authenticated_session_expired_is_deleted_behind_many_sessions(
+async def test_session_that_lacks_second_factor_is_deleted_after_expiry_behind_many_newer_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -268,7 +268,7 @@ async def test_login_address_range_is_trusted_only_after_correct_second_factor()
         await members.knows_password(writes, "ann", PASSWORD, owner)
         assert owner.known == [False, True]
         assert owner.accounts == [(str(ann.id), True), (authentication.account_key("ann"), False)]
-        # A password change does not make a network known, nor does a refused request for recovery codes.
+        # Neither a password change nor a refused request for recovery codes makes the server remember an address range.
         await credentials.change_password(writes, ann.id, PASSWORD, "another password", thief)
         await members.knows_password(writes, "ann", "another password", thief)
         assert not any(thief.known)

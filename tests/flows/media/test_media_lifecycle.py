@@ -217,7 +217,7 @@ class Scene:
     # Invariants
 
     async def check(self) -> None:
-        """Check the remaining objects, files, tickets and bytes."""
+        """Check the remaining objects, files, tickets of the agenda, and counted bytes."""
         nodes = await all_objects(self.store)
         kept = {node.id: node for node in nodes if isinstance(node, Media)}
         (ann,) = [node for node in nodes if isinstance(node, Member)]

@@ -1,4 +1,4 @@
-"""Helpers for stories about notifications, including commits that other parts of Shoal would make."""
+"""Helpers for tests of notifications, including commits that other parts of Shoal would make."""
 
 from __future__ import annotations
 

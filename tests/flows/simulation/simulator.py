@@ -723,7 +723,7 @@ class Simulator:
             await self._check_home(member, snapshot.home(member.id, self.reach))
 
     async def _check_histories(self) -> None:
-        """Check that both members of each follow are shown the periods of the story."""
+        """Check that both members of each follow are shown the periods that were recorded when the follow was committed."""
         for follower, followee in self.story.pairs():
             told = [
                 FollowPeriod(milliseconds_of(since), milliseconds_of(until) if until else None)

@@ -133,7 +133,7 @@ def examples(some: int, many: int) -> pytest.MarkDecorator:
 
 
 def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], object]) -> None:
-    """Run `tell` for generated stories, each with a seed."""
+    """Run `tell` for `examples` generated lists of operations, each with a seed."""
 
     @settings(deadline=None, max_examples=examples)
     @given(seed=st.integers(0, 2**32), ops=stories)
@@ -146,7 +146,7 @@ def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Op
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(10, 200)
-def test_system_simulation_of_random_operations_reaches_the_defined_state(
+def test_system_simulation_of_random_operations_ends_in_the_state_that_the_model_defines(
     examples: int, stores: int, shared: bool
 ) -> None:
     told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
@@ -155,7 +155,7 @@ def test_system_simulation_of_random_operations_reaches_the_defined_state(
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @examples(6, 50)
-def test_simulation_with_members_crossing_the_high_fan_out_limit_reaches_the_defined_state(
+def test_simulation_with_members_crossing_the_high_fan_out_limit_ends_in_the_state_that_the_model_defines(
     examples: int, stores: int, shared: bool
 ) -> None:
     told(examples, MANY_FICKLE_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared, fickle=True))

@@ -202,7 +202,7 @@ def test_offline_home_page_shows_last_posts_and_no_restricted_posts_or_form_toke
         page.get_by_role("link", name="Home").click()
         expect(page.get_by_text("Low tide")).to_be_visible()
         ours.context.set_offline(offline=False)
-        # The network of the service worker may return a moment later.
+        # The service worker may be online again a moment later than the page.
         again = page.get_by_role("link", name="Try again")
         for _ in range(60):
             with page.expect_navigation():

@@ -30,7 +30,7 @@ class Way(NamedTuple):
 
 
 @pytest.mark.parametrize("way", [Way(), Way(scripts=False), Way(390, touch=True)], ids=["desk", "no-scripts", "phone"])
-def test_web_app_walk_from_signup_to_logout_succeeds(chromium: Browser, way: Way) -> None:
+def test_web_app_use_from_signup_to_logout_succeeds(chromium: Browser, way: Way) -> None:
     with live_server(rules=RULES) as at, ExitStack() as windows:
         ann = at.join("ann")
         at.run(moderation.set_role(at.network.writes, at.join("chief").id, Role.MODERATOR))

@@ -91,7 +91,7 @@ class ArchiveProcess:
             count = 0
             while isinstance(message := await self._process.receive(_MESSAGES, _MAX_REPORT), PostsRead):
                 if not count < message.count <= MOST_POSTS:
-                    raise ChildDied(f"the post count decreased from {count} to {message.count}")
+                    raise ChildDied(f"the archive reader process reported {message.count} posts after {count}")
                 count = message.count
                 progress(count)
         if isinstance(message, Planned):

@@ -208,7 +208,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the time that an association must have: the id of the object that implies it, which is `id1` or `id2`."""
+    """Return the time that an association must have: it equals the id of the object that requires it, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 

@@ -122,7 +122,7 @@ class _Histories(NamedTuple):
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield follow histories without an end although the follow has ended, and with an end although it exists."""
+    """Yield follow histories that contradict the follow: without an end if it has ended, or with an end if it still exists."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")

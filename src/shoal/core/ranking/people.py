@@ -83,7 +83,7 @@ REASONS = (
     ),
     Term(
         "nearby",
-        "a post at the member's own place",
+        "a post near where the member lives or last posted",
         "1 / (1 + (distance / scale)^2) of the nearest post; 0 where a place is not known",
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),

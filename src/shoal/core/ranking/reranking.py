@@ -4,9 +4,9 @@
 first tag, 7 from one first source. If all posts break a rule, the source rule is dropped first, then all rules, so that no post is
 lost. The first `OPENING` positions go to the best posts with photos that break no rule, as long as there are any.
 
-Catch-up shows posts of quiet friends first, in at most half of the slots, and at most two posts per author. For example, four slots
-are filled from these posts, given by score and author: 9 ann, 8 ann, 7 ann, 6 ben, 5 cyd (quiet), 4 dan (quiet), 3 eve (quiet). The
-order is cyd, dan, ann, ann.
+Catch-up first shows posts of quiet friends, who post rarely. At most half of the posts shown are theirs, and at most two are by the
+same author. For example, four posts are to be shown, and there are these, given by score and author: 9 ann, 8 ann, 7 ann, 6 ben,
+5 cyd (quiet), 4 dan (quiet), 3 eve (quiet). Then the posts of cyd, dan, ann and ann are shown, in this order.
 """
 
 from __future__ import annotations
@@ -168,9 +168,10 @@ class _Order:
         return opening
 
     def append_best(self, queues: _Queues) -> None:
-        """Append the best row that breaks no rule.
+        """Append the best row of the queues to the result, if possible one that breaks no diversity rule.
 
-        If every row breaks a rule, append the best row that breaks only the source rule, or else the best of all rows.
+        If every row breaks a rule, append the best row that breaks only the rule that limits posts from one source. If there is
+        none, append the best of all rows.
         """
         if self._full < 0:
             taken = self._best(queues)

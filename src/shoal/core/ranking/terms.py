@@ -115,7 +115,7 @@ TERMS = (
     ),
     Term(
         "nearby",
-        "posted at the member's own place",
+        "posted near where the member lives or last posted",
         "1 / (1 + (distance / scale)^2); 0 where a place is not known",
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
@@ -134,7 +134,7 @@ TERMS = (
     Term("rising", "the use of a tag grew sixteenfold", "min(1, log2(growth) / 4)", _SATURATION),
     Term(
         "velocity",
-        "64 times the author's usual number of reactions, right now",
+        "64 times as many recent reactions as the author's posts usually get",
         "min(1, max(0, log2((1 + recent) / (1 + usual)) / 6))",
         "the logarithm of the observed over the expected number, with one added to each (Laplace). `recent` counts members who"
         " reacted, halved for every six hours since; `usual` is the average number of likes and shares of the author's other posts",

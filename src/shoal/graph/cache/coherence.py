@@ -180,7 +180,10 @@ class Guard(Protocol):
     """Decides whether cached data may be used and whether data may be cached, and invalidates data around changes."""
 
     async def enter(self, ids: Collection[int]) -> Any:
-        """Invalidate outdated data of these objects, so that the remaining data may be used. Returns a ticket for `keeps`."""
+        """Invalidate outdated cached data of these objects. The other cached data of them may then be used.
+
+        Returns a ticket, which `keeps` needs to decide whether data that is read from now on may be cached.
+        """
         ...
 
     def keeps(self, ticket: Any, id_: int) -> bool:
@@ -518,8 +521,8 @@ class VersionTokenGuard:
         return versions
 
     def keeps(self, ticket: _Ticket, id_: int) -> bool:
-        # Do not cache if another request has found a newer token, or if this process has changed the object after the ticket was
-        # issued.
+        # Do not cache if another request has read a newer token, or if this process has changed the object since `enter` returned
+        # the ticket.
         version = ticket.versions.get(id_)
         return (
             version is not None and self._seen.get(id_) == version and (self._changed.get(id_) or 0) <= ticket.changes

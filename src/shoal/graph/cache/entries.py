@@ -104,10 +104,10 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Return this prefix with some entries changed; None if the newest entries of the list are no longer known.
+        """Change some entries and return the prefix after the change; None if all its entries are deleted and it was not `whole`.
 
-        `by_id2` has the new time and data of each changed entry; None for a deleted entry. The existing list of entries is
-        modified, because a new list for each change would cost time in the garbage collector.
+        `by_id2` has the new time and data of each changed entry; None for a deleted entry. The Python list `assocs` is modified in
+        place, because creating a new list for each change would cost time in the garbage collector.
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)

@@ -168,7 +168,7 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index partition of an association, one of this `kind` (see `LINK_KINDS`), and its sort key there."""
+    """Return the index partition that lists an association, one of the partitions of this `kind`, and its sort key there."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 

@@ -286,7 +286,10 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
 
 
 def encode_position(number: int, emoji: str) -> bytes:
-    """Encode the data of the association from a post to an emoji: the number of the emoji's key (one byte), and the emoji."""
+    """Encode the data of the association from a post to an emoji: the emoji's position on the post (one byte), and the emoji.
+
+    The position is the `number` that `emoji_position_key` reserves.
+    """
     return bytes((number,)) + emoji.encode()
 
 

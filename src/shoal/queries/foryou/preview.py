@@ -143,7 +143,7 @@ class Effect(NamedTuple):
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
-    """Return how a change of the viewer's feedback affects the score of posts with `tag` or, if "", by the post's author."""
+    """Return how a change of the viewer's feedback affects the score of posts with `tag` or, if "", by the author of `post`."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]
