@@ -201,7 +201,7 @@ async def _first(stream: AsyncGenerator[News | OfViewer, None], kind: type[T]) -
 
 @stores
 @in_loop
-async def test_library_photo_details_license_and_download_permission_follow_upload_post_and_profile(
+async def test_library_photo_details_license_and_downloads_default_to_profile_and_can_be_set_per_post(
     store: str, tmp_path: Path
 ) -> None:
     async with opened(store, tmp_path) as shoal:

@@ -45,7 +45,7 @@ def test_placement_directory_level_statistics_include_label_and_member_count_of_
     assert level_figures("level", loads([1, 2])).hottest == 0
 
 
-def test_placement_directory_level_load_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
+def test_placement_load_curve_of_directory_level_adds_up_members_from_fullest_to_emptiest_bucket() -> None:
     equal = level_figures("level", loads([7] * 10)).curve
     assert equal == pytest.approx([step / CURVE_STEPS for step in range(CURVE_STEPS + 1)])
     unequal = level_figures("level", loads([90, 0, 10, 0])).curve

@@ -197,7 +197,7 @@ async def test_engine_login_fault_is_reported_in_one_line_without_password(
 
 @pytest.mark.parametrize("engine", ["postgres", "redis", "rabbitmq"])
 @in_loop
-async def test_engine_login_with_client_certificate_succeeds(engine: str) -> None:
+async def test_database_redis_and_broker_accept_client_certificate(engine: str) -> None:
     ours = trusted().signed("certified", user="certified")
     if engine == "postgres":
         program = await servers.postgres_server()

@@ -34,9 +34,9 @@ _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
 
 @contextmanager
 def export_target(to: Path) -> Iterator[Open]:
-    """Open the target: a ZIP if `to` ends in `.zip`, otherwise a directory that is empty or does not exist.
+    """Open the target: a ZIP if `to` ends in `.zip`, otherwise a directory.
 
-    Raises `InvalidInput` if the target exists already. After a failure, no part of it remains.
+    Raises `InvalidInput` if the ZIP exists already, or the directory is not empty. If the export fails, its files are deleted.
     """
     zipped = to.suffix == ".zip"
     if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):

@@ -280,7 +280,7 @@ class SetEmail(Operation[None]):
 
 
 class ResetSecondFactor(Operation[None]):
-    """Turn off the second factor of a member without authenticator app and recovery codes."""
+    """Turn off the second factor of a member who has lost the authenticator app and the recovery codes."""
 
     name: str
 

@@ -127,7 +127,7 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
-    """Cancel the scheduled deletion of an account without a password, for operators.
+    """Cancel the scheduled deletion of an account, for operators: the password of the member is not needed.
 
     Raises `NotFound` for an unknown or pending member, and `NotAllowed` if no deletion is scheduled, the member is disabled, or
     the deletion has begun.

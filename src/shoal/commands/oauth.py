@@ -164,7 +164,7 @@ async def keep_app(writes: Writes, app_id: int) -> None:
 
 
 async def plan_end(writes: Writes, app_id: int) -> None:
-    """Schedule the deletion of an app after a day, unless it is kept or its deletion is scheduled already."""
+    """Schedule the deletion of an app in a day, unless it has been used (`kept`) or its deletion is scheduled already."""
 
     async def attempt() -> None:
         app = await find_object(writes.graph, App, app_id)

@@ -39,12 +39,12 @@ class TraceContext(NamedTuple):
         return self._replace(span_id=secrets.token_bytes(8))
 
     def pack(self) -> bytes:
-        """Encode the span in the 25 bytes that an event carries."""
+        """Encode the trace context in the 25 bytes that are stored with an event."""
         return self.trace_id + self.span_id + bytes([self.flags])
 
 
 def unpack(packed: bytes) -> TraceContext | None:
-    """Return the span that an event carries, or None."""
+    """Return the trace context that is stored with an event, or None."""
     if len(packed) != _PACKED_BYTES:
         return None
     return TraceContext(packed[:16], packed[16:24], packed[24])

@@ -36,7 +36,7 @@ COLD = Heat()
 
 
 def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
-    """Return the heat of one use, in a post written at this time (Unix ms), for each window."""
+    """Return the heat that a tag gets from one use, in a post written at this time (Unix ms): one for each window."""
     hour, day, week = (math.modf(written / half_life) for half_life in HALF_LIVES_MS)
     return (
         Heat(math.exp2(hour[0]), int(hour[1])),

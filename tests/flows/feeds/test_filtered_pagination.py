@@ -247,7 +247,7 @@ async def _vanish(shoal: Shoal, author: Handle) -> None:
 
 
 @in_loop
-async def test_filtered_pagination_at_work_limit_returns_all_rows_read() -> None:
+async def test_filtered_pagination_through_long_filtered_part_returns_all_visible_rows() -> None:
     """The newer half of a long list is dropped at hydration: all rows that were read are hydrated before the page is complete."""
     numbers = Numbers(4 * pagination.ENOUGH)
     shown = set(range(numbers.count - 5, numbers.count + 1)) | set(range(1, 2 * pagination.ENOUGH, 97))

@@ -113,7 +113,10 @@ class FriendsOfFriends(NamedTuple):
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members. A member whom no followee follows has 0 `friends` and `bonds`."""
+        """Return the columns for these members, which must be distinct.
+
+        A member whom none of the followees follows has 0 in `friends` and in `bonds`.
+        """
         _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
         # Ids that are not found get the index of the empty row, which is appended as the last row.
         at = np.full(len(ids), len(self.ids))

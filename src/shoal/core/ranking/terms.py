@@ -141,7 +141,7 @@ TERMS = (
     ),
     Term(
         "common",
-        "identical followers and followed accounts",
+        "the author has the same followers and follows the same accounts as the viewer",
         "common / sqrt(members around the viewer * members around the author)",
         "the cosine similarity of Salton (1983) between two sets of neighbors",
     ),
