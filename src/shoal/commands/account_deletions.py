@@ -427,7 +427,7 @@ async def _end(writes: Writes, deletion: AccountDeletion) -> None:
     now = writes.new_id(batch.shard)
     if member is not None:
         login = await members.login_of(writes, member)
-        batch.obj_del(member.id, member.version)
+        batch.obj_del(member, member.version)
         batch.obj_del(member.login_id)
         redeclare(batch, member, replace(member, fields=(), email_hash=""), now)
         if keys := files_of_member(member):

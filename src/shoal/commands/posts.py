@@ -406,7 +406,7 @@ async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
 def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     author_id = post.author_id
     batch = Batch(shard_of(author_id))
-    batch.obj_del(post.id, post.version)
+    batch.obj_del(post, post.version)
     batch.assoc_del(author_id, POSTED, post.id, now)
     batch.assoc_del(author_id, PINS, post.id, now)
     unlist(batch, post, now)
