@@ -26,6 +26,7 @@ OTHER: dict[str, Any] = {
     "email_confirmation": "required",
     "invitations": "members",
     "tag_cloud_refresh": "poll",
+    "event_log": "on",
 }
 """Values that `_another` does not derive from the default."""
 

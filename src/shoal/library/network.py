@@ -87,6 +87,8 @@ class Options(TypedDict, total=False):
     answer_cache: int
     tombstone_days: float
     audit_days: float
+    event_log: Literal["", "on", "off"]
+    event_log_days: float
     follow_history_days: float
     rate_limits: bool
     limits: dict[str, str]
