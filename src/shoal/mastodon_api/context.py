@@ -153,7 +153,8 @@ Context = routes.Context[AppContext]
 def acting(app_context: AppContext, caller: routes.Caller, request: Request) -> AppContext:
     """Return a context whose commands record the caller and its address in the audit log."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
-    return replace(app_context, writes=app_context.writes.by(Actor(caller.member_id or 0, caller.name, address)))
+    actor = Actor(caller.member_id or 0, caller.name, address, key=caller.key)
+    return replace(app_context, writes=app_context.writes.by(actor))
 
 
 def app_context_of(app_parts: AppParts) -> AppContext:
@@ -200,6 +201,7 @@ class RouteOptions(TypedDict, total=False):
     role: Role
     limit_class: str
     max_body: int | Callable[[Settings], int]
+    max_fields: int
     answer: object
     also: tuple[tuple[int, str], ...]
     refuses: tuple[int, ...]
