@@ -207,8 +207,9 @@ async def issue_token(
     *,
     generation: int | None = None,
     origin: Origin = NOWHERE,
+    seconds: int = 0,
 ) -> NewToken:
-    """Issue a token of a member, or of the app alone if `member_id` is 0.
+    """Issue a token of a member, or of the app alone if `member_id` is 0. It expires after `seconds` (0: never).
 
     A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
     invalidates this token too; None means the current generation.
@@ -219,13 +220,17 @@ async def issue_token(
         member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
+    # Tokens without an end are not listed as expiring, so they add no read.
+    old = await expired(writes, member_id) if seconds else []
 
-    def extra(batch: Batch, _id: int) -> None:
+    def extra(batch: Batch, id_: int) -> None:
+        for login in old:
+            drop_login(batch, member_id, login, id_)
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
 
-    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra)
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra, seconds=seconds)
 
 
 async def add_token(
@@ -236,8 +241,13 @@ async def add_token(
     generation: int,
     origin: Origin,
     extra: Callable[[Batch, int], None],
+    *,
+    seconds: int = 0,
 ) -> NewToken:
-    """Create a token for the client `origin`. `extra` adds changes to its commit, given the batch and the id of the token."""
+    """Create a token for the client `origin`, which expires after `seconds` (0: never).
+
+    `extra` adds changes to its commit, given the batch and the id of the token.
+    """
     secret, shard = new_secret(SECRET_BYTES), shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
@@ -249,12 +259,13 @@ async def add_token(
             secret_hash=hash_of(secret),
             generation=generation,
             use=origin.first(milliseconds_of(id_)),
+            expires_at=milliseconds_of(id_) + seconds * 1_000 if seconds else 0,
         )
         batch = Batch(shard)
         batch.obj_add(token)
         if HALFWAY not in token.scopes:
             batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
-        if not app_id:
+        if not app_id or (member_id and seconds):
             batch.assoc_add(member_id, EXPIRING, id_, id_)
         extra(batch, id_)
         return token, batch

@@ -64,6 +64,8 @@ class Options(TypedDict, total=False):
     public_pages: bool
     token_days: int
     password_grant: bool
+    issuers: dict[str, configuration.Issuer]
+    outgoing_networks: tuple[str, ...]
     max_post_characters: int
     max_media_per_post: int
     max_upload_bytes: int
