@@ -213,6 +213,44 @@ def _names(listed: str) -> list[str]:
     return sorted(line.split("\t")[0] for line in listed.splitlines()[1:])
 
 
+def test_cli_key_commands_create_list_rotate_and_delete_server_keys(shoal: Shoal) -> None:
+    made = shoal("key", "create", "shop", "--scopes", "server:act, read write")
+    assert (made.returncode, made.stderr) == (0, "secret of the server key shop, shown only once:\n")
+    assert re.fullmatch(r"[\w-]{43}\n", made.stdout)
+    assert refused(shoal("key", "create", "shop", "--scopes", "server")) == (
+        "shoal: name: there is a server key 'shop' already"
+    )
+    assert "'reed' is not one of" in refused(shoal("key", "create", "kiosk", "--scopes", "server reed"))
+    head, line = told(shoal("key", "list")).splitlines()
+    assert head.split("\t") == ["name", "created", "last used", "address", "scopes", "old secret until"]
+    name, day, *rest = line.split("\t")
+    assert (name, rest) == ("shop", ["-", "-", "server:act read write", "-"])
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", day)
+    assert shoal("key", "rotate", "shop", "--grace-hours", "2").stdout != made.stdout
+    assert re.search(r"\t20\d\d-\d\d-\d\d \d\d:\d\d UTC$", told(shoal("key", "list")))
+    assert told(shoal("key", "delete", "shop")) == "deleted the server key shop\n"
+    for command in ("rotate", "delete"):
+        assert refused(shoal("key", command, "shop")) == "shoal: there is no server key 'shop'"
+    assert told(shoal("key", "list")).splitlines() == [head]
+    assert re.findall(r"server_key\.\w+", told(shoal("audit", "list"))) == [
+        "server_key.deleted",
+        "server_key.rotated",
+        "server_key.created",
+    ]
+
+
+def test_cli_member_external_ids_lists_adds_and_removes_ids(shoal: Shoal) -> None:
+    shop = ("https://shop.example", "42")
+    assert told(shoal("member", "external-ids", "ann")) == "issuer\tid\n"
+    assert told(shoal("member", "external-ids", "ann", "--add", *shop)) == "issuer\tid\nhttps://shop.example\t42\n"
+    assert refused(shoal("member", "external-ids", "ben", "--add", *shop)) == (
+        "shoal: another member has this external id"
+    )
+    assert told(shoal("member", "external-ids", "ann", "--remove", *shop)) == "issuer\tid\n"
+    assert refused(shoal("member", "external-ids", "ann", "--remove", *shop)) == "shoal: Record not found"
+    assert refused(shoal("member", "external-ids", "nobody")) == "shoal: no member 'nobody'"
+
+
 def test_cli_post_hide_and_reveal_change_post_visibility(shoal: Shoal, tmp_path: Path) -> None:
     assert (
         told(shoal("export", "ann", "--to", str(tmp_path / "ann")))

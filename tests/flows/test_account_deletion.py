@@ -103,6 +103,7 @@ async def a_full_life(url: str = "memory://", **settings: Any) -> AsyncIterator[
         await ann.mark_seen(theirs)
         await ann.upload(a_photo())
         await ann.invite(3, follow=True)
+        await shoal.external_ids.link(ann, "https://shop.example", "42")
         await ann.home()
         await ben.home()
         await shoal.settle()

@@ -14,9 +14,11 @@ from shoal.core.errors import NotFound
 from shoal.core.model import AccountDeletion, Post
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
+from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
+from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
 
 
@@ -62,6 +64,8 @@ class Options(TypedDict, total=False):
     public_pages: bool
     token_days: int
     password_grant: bool
+    issuers: dict[str, configuration.Issuer]
+    outgoing_networks: tuple[str, ...]
     max_post_characters: int
     max_media_per_post: int
     max_upload_bytes: int
@@ -112,6 +116,8 @@ class Shoal:
         self.tags = Tags(network.reads)
         self.blocklists = NetworkBlocklists(network.writes)
         self.moderation = Moderation(network)
+        self.server_keys = ServerKeys(network)
+        self.external_ids = ExternalIds(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""

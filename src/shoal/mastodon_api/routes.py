@@ -17,6 +17,7 @@ from shoal.mastodon_api import (
     albums,
     contacts,
     conversations,
+    external_ids,
     filters,
     for_you,
     instance,
@@ -33,6 +34,7 @@ from shoal.mastodon_api import (
     reports,
     scheduled_statuses,
     search,
+    server_keys,
     sessions,
     statuses,
     streaming,
@@ -55,6 +57,7 @@ _GROUPS = (
         "Apps, tokens, OAuth, sign-up and login sessions.",
         (oauth.router, registration.router, accounts.credentials_router, sessions.router),
     ),
+    ("server keys", "Endpoints for server keys of other products.", (server_keys.router, external_ids.router)),
     (
         "accounts",
         "Accounts, and the caller's relationships to them.",
