@@ -72,7 +72,7 @@ def main() -> None:
         "--json",
         type=Path,
         metavar="FILE",
-        help="write the figures to FILE, where figures of other benchmarks remain",
+        help="write the figures to FILE, and keep those of other benchmarks in it",
     )
     options.add_argument(
         "--page", action="store_true", help="save the figures in docs/figures.json, and write the pages that show them"

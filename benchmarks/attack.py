@@ -189,7 +189,7 @@ def main() -> None:
     )
     options.add_argument("--circle", type=int, default=100, help="number of members of the network")
     options.add_argument("--seconds", type=float, default=15.0, help="duration of each attack in seconds")
-    options.add_argument("--part", type=float, default=1.0, help="fraction of the full number of connections, 0 to 1")
+    options.add_argument("--part", type=float, default=1.0, help="number of connections, as a fraction of the default")
     options.add_argument("--attacks", default=",".join(_SIZES), help="attacks to run, separated by commas")
     options.add_argument(
         "--command",

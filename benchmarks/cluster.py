@@ -145,8 +145,10 @@ def main() -> None:
         quick={"seconds": 3.0, "circle": 200},
         smallest={"seconds": 0.3, "circle": 40},
     )
-    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
-    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each load runs")
+    options.add_argument(
+        "--circle", type=int, default=1_000, help="number of members, not counting a celebrity whom all of them follow"
+    )
+    options.add_argument("--seconds", type=float, default=15.0, help="duration of each load test in seconds")
     chosen = options.parse_args()
     report = Report("cluster", chosen.size)
     with engines(2, broker=True) as of:

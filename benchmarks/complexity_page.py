@@ -160,7 +160,7 @@ def _table(table: Table, curves: Curves) -> str:
 
 def _short(number: float) -> str:
     """Return a number with at most three significant digits, such as 12.3 k."""
-    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+    for size, letter in ((1e9, "\u00a0G"), (1e6, "\u00a0M"), (1e3, "\u00a0k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
     return f"{number:.0f}"

@@ -181,11 +181,13 @@ def main() -> None:
         smallest={"readers": 10, "members": 500, "posts": 2_000, "calls": 20},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real follow graph"
     )
     options.add_argument("--posts", type=int, default=200_000, help="number of posts")
     options.add_argument("--readers", type=int, default=400, help="number of members who read the feed")
-    options.add_argument("--calls", type=int, default=500, help="number of times the feature matrix is scored")
+    options.add_argument(
+        "--calls", type=int, default=500, help="number of times that posts are scored from their feature matrix"
+    )
     chosen = options.parse_args()
     report = Report("discovery", chosen.size)
     matrix(report, chosen.calls)

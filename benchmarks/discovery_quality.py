@@ -252,12 +252,17 @@ def main() -> None:
         smallest={"members": 400, "tuned": 20, "tested": 40, "timed": 5, "viewers": 20, "liking": 2},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the real follow graph"
     )
     options.add_argument(
-        "--tuned", type=int, default=1_500, help="number of members whose feeds are used to choose the weights"
+        "--tuned", type=int, default=1_500, help="number of members whose suggestions are used to choose the weights"
     )
-    options.add_argument("--tested", type=int, default=6_000, help="number of other members whose feeds are measured")
+    options.add_argument(
+        "--tested",
+        type=int,
+        default=6_000,
+        help="number of further members, whose suggestions are measured with the chosen weights",
+    )
     options.add_argument(
         "--timed",
         type=int,
@@ -268,7 +273,7 @@ def main() -> None:
         "--viewers",
         type=int,
         default=1_000,
-        help="maximum number of authors who become viewers in the measurement of photos",
+        help="maximum number of authors who serve as viewers of recommended photos",
     )
     options.add_argument(
         "--liking", type=int, default=10, help="number of members who also like photos by calling the Python library"

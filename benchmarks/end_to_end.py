@@ -150,10 +150,10 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument("--rate", type=float, default=3_500, help="posts submitted per second")
-    options.add_argument("--seconds", type=float, default=60, help="seconds for which posts are submitted at this rate")
+    options.add_argument("--seconds", type=float, default=60, help="seconds for which posts are submitted at --rate")
     options.add_argument("--flat-out", type=float, default=15, help="duration in seconds of each run at full speed")
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     chosen = options.parse_args()
     made_up = chosen.members

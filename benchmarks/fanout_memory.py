@@ -157,13 +157,15 @@ def main() -> None:
         quick={"members": 20_000, "posts": 500, "rounds": 3},
         smallest={"members": 2_000, "length": 200, "posts": 100, "rounds": 1},
     )
-    options.add_argument("--members", type=int, default=1_000_000, help="number of warm timelines")
+    options.add_argument("--members", type=int, default=1_000_000, help="number of materialized timelines")
     options.add_argument("--length", type=int, default=800, help="number of entries in each timeline")
     options.add_argument("--followers", type=int, default=1_000, help="number of followers to whom each post is pushed")
     options.add_argument(
-        "--posts", type=int, default=4_000, help="number of posts per round, each to a different set of followers"
+        "--posts", type=int, default=4_000, help="number of posts per round, each with its own random set of followers"
     )
-    options.add_argument("--rounds", type=int, default=5, help="number of rounds for each variant")
+    options.add_argument(
+        "--rounds", type=int, default=5, help="number of rounds, each with Shoal and with the bare NumPy array"
+    )
     chosen = options.parse_args()
     report = Report("fanout_memory", chosen.size)
     asyncio.run(run(chosen.members, chosen.length, chosen.posts, chosen.followers, chosen.rounds, report))

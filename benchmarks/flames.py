@@ -139,9 +139,9 @@ def _words(frame: str, share: float, width: float) -> str:
 def table(columns: Mapping[str, Flames], known: Sequence[Stage], whole: str) -> str:
     """Return a Markdown table of the stages of each column; the last row is `whole`."""
     told = [stages(flames, known) for flames in columns.values()]
-    rows = [[name, *(f"{one[name]:.0f}" for one in told)] for name in told[0]]
-    rows.append([f"**{whole}**", *(f"**{flames.unit_us:.0f}**" for flames in columns.values())])
-    head = ["| stage | " + " | ".join(f"{name}, us" for name in columns) + " |", "|---|" + "---:|" * len(columns)]
+    rows = [[name, *(f"{one[name]:,.0f}" for one in told)] for name in told[0]]
+    rows.append([f"**{whole}**", *(f"**{flames.unit_us:,.0f}**" for flames in columns.values())])
+    head = ["| stage | " + " | ".join(f"{name}, µs" for name in columns) + " |", "|---|" + "---:|" * len(columns)]
     return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
@@ -229,7 +229,7 @@ async def _alone(name: str, checkout: Path) -> AsyncIterator[tuple[Child, Keys]]
             sys.executable, "-c", _BUILD, folder, cwd=checkout, env={**os.environ, **path}
         )
         if await building.wait():
-            raise SystemExit("the network could not be built")
+            raise SystemExit("building the measured network failed")
         keys = msgspec.json.decode((place / "keys.json").read_bytes(), type=Keys)
         port = free_port()
         command = [
@@ -290,7 +290,7 @@ def main() -> None:
     acts = options.add_subparsers(dest="act", required=True)
     acts.add_parser("draw")
     recording = acts.add_parser("record")
-    recording.add_argument("name", choices=_UNITS, help="name of the load and of the written file")
+    recording.add_argument("name", choices=_UNITS, help="load to profile; the output file gets its name")
     recording.add_argument(
         "--checkout", type=Path, default=REPOSITORY, help="checkout of Shoal whose server is profiled"
     )
@@ -299,9 +299,9 @@ def main() -> None:
         "--seconds",
         type=float,
         default=20.0,
-        help="seconds for which the load runs without the profiler, and then with it",
+        help="seconds for which the server is measured without the profiler, and then with it",
     )
-    recording.add_argument("--title", default="", help="title of the graph; by default a description of the load")
+    recording.add_argument("--title", default="", help="title of the flame graph; by default a description of the load")
     chosen = options.parse_args()
     if chosen.act == "draw":
         draw()

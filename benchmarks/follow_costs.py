@@ -130,11 +130,11 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
-    options.add_argument("--acts", type=int, default=10_000, help="number of follows")
+    options.add_argument("--acts", type=int, default=10_000, help="number of follows to create")
     options.add_argument("--runs", type=int, default=5, help="number of repetitions of the whole measurement")
-    options.add_argument("--writers", type=int, default=64, help="number of concurrent follows")
+    options.add_argument("--writers", type=int, default=64, help="number of follows that are created concurrently")
     chosen = options.parse_args()
     report = Report("follow_costs", chosen.size)
     with workplace(chosen.keep) as place:

@@ -152,15 +152,19 @@ def main() -> None:
         type=int,
         nargs="+",
         default=[100, 10_000, 1_000_000],
-        help="numbers of posts of the measured networks, in the same order",
+        help="numbers of posts of the measured networks, in the order of --members",
     )
     options.add_argument(
         "--cold-members",
         type=int,
         default=0,
-        help="number of members of the generated network for cold pages; 0: the real graph",
+        help="number of members of the generated network in which cold pages are read; 0: use the network in --data",
     )
-    options.add_argument("--only", choices=("warm", "cold"), help="measure only warm or only cold pages")
+    options.add_argument(
+        "--only",
+        choices=("warm", "cold"),
+        help="measure only pages of materialized timelines (warm), or only of others (cold)",
+    )
     chosen = options.parse_args()
     report = Report("home_page", chosen.size)
     with workplace(chosen.keep) as place:

@@ -134,8 +134,8 @@ def main() -> None:
     options.add_argument(
         "--connections", type=int, help="number of connections; default: 16 for reads and 32 for posts"
     )
-    options.add_argument("--seconds", type=float, default=10.0, help="seconds for which the load runs")
-    options.add_argument("--count", type=int, help="send this number of requests of `home`, without a time limit")
+    options.add_argument("--seconds", type=float, default=10.0, help="duration of the load test in seconds")
+    options.add_argument("--count", type=int, help="number of requests in the scenario `home`, instead of a duration")
     chosen = options.parse_args()
     chosen.connections = chosen.connections or (32 if chosen.scenario == "post" else 16)
     if chosen.scenario != "ceiling" and chosen.tokens is None:

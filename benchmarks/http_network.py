@@ -94,10 +94,12 @@ def main() -> None:
         smallest={"seconds": 0.3, "circle": 40, "rounds": 3},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
-    options.add_argument("--seconds", type=float, default=15.0, help="seconds for which each load runs")
     options.add_argument(
-        "--rounds", type=int, default=300, help="number of requests of a page within this process, without HTTP"
+        "--circle", type=int, default=1_000, help="number of members, not counting a celebrity whom all of them follow"
+    )
+    options.add_argument("--seconds", type=float, default=15.0, help="duration of each load test in seconds")
+    options.add_argument(
+        "--rounds", type=int, default=300, help="number of times a page is requested within this process, without HTTP"
     )
     options.add_argument(
         "--command",

@@ -109,9 +109,9 @@ def main() -> None:
         "--members",
         type=int,
         default=0,
-        help="number of members of a generated network to import; 0: import the real data",
+        help="number of members of a generated network to import; 0: import the network in --data",
     )
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="directory of the real data")
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="directory of the network to import")
     options.add_argument(
         "--command",
         default=_COMMAND,

@@ -75,7 +75,7 @@ async def awaited(calls: int, report: Report) -> None:
 
 def main() -> None:
     options = parser(__doc__, quick={"calls": 1_000}, smallest={"calls": 50})
-    options.add_argument("--calls", type=int, default=10_000, help="number of calls of each method, and of each thread")
+    options.add_argument("--calls", type=int, default=10_000, help="number of calls of each method in each thread")
     options.add_argument("--threads", type=int, default=8, help="number of concurrent threads")
     chosen = options.parse_args()
     report = Report("library_calls", chosen.size)

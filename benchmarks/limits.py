@@ -82,7 +82,7 @@ def rate(value: float, unit: str) -> float:
         return value
     if unit in _A_SECOND:
         return _A_SECOND[unit] / value
-    raise ValueError(f"{unit!r} is neither a rate nor a time")
+    raise ValueError(f"{unit!r} is neither a unit of rates nor of times")
 
 
 def paths(results: Iterable[Result]) -> Iterator[Measured]:

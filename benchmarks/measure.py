@@ -64,7 +64,8 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
             return ""
         met = self.value <= self.target if self.least is None else self.value >= self.target
         sign = "<=" if self.least is None else ">="
-        return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {self.missed_by:.0%}")
+        missed_by = f"{self.missed_by:.0%}" if self.missed_by >= 0.005 else "less than 1%"
+        return f"{sign} {_shown(self.target)}: " + ("met" if met else f"missed by {missed_by}")
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of a table row: figure, value, unit, raw engine, ratio to it, target."""
@@ -345,7 +346,7 @@ def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str
 
 def keep_option(options: argparse.ArgumentParser) -> None:
     options.add_argument(
-        "--keep", type=Path, metavar="DIR", help="directory in which built stores are kept and reused by later runs"
+        "--keep", type=Path, metavar="DIR", help="keep the generated stores in DIR, and reuse stores of earlier runs"
     )
 
 

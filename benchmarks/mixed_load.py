@@ -251,9 +251,11 @@ def main() -> None:
         smallest={"seconds": 1.0, "circle": 40, "rate": 200.0},
     )
     keep_option(options)
-    options.add_argument("--circle", type=int, default=1_000, help="number of members, plus one whom all others follow")
+    options.add_argument(
+        "--circle", type=int, default=1_000, help="number of members, not counting a celebrity whom all of them follow"
+    )
     options.add_argument("--rate", type=float, default=1_500.0, help="requests per second")
-    options.add_argument("--seconds", type=float, default=120.0, help="seconds for which the load runs")
+    options.add_argument("--seconds", type=float, default=120.0, help="duration of the load test in seconds")
     options.add_argument(
         "--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to measure, one after the other"
     )

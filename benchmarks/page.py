@@ -185,7 +185,7 @@ def _summary(results: Sequence[Result]) -> str:
         return "Only full runs have targets, and none was recorded.\n"
     lines = [f"{count - len(missed)} of {count} targets are met; missed are:", ""]
     lines += [
-        f"- {result.benchmark}, {figure.what}: {figure.cells()[1]} {figure.unit}, {figure.verdict}"
+        f"- {result.benchmark}, {figure.what}: {f'{figure.cells()[1]} {figure.unit}'.rstrip()}, {figure.verdict}"
         for result, figure in missed
     ]
     return "\n".join(lines) + "\n" if missed else f"All {count} targets are met.\n"
@@ -262,7 +262,7 @@ def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--long", type=Path, metavar="FILE", help="file with the output of a long benchmark run")
-    options.add_argument("--command", default="", help="command of that run, as shown on the page")
+    options.add_argument("--command", default="", help="command of the long benchmark run, shown with its figures")
     options.add_argument("--commit", default=commit(), help="the commit that was measured")
     options.add_argument("--day", default=today(), help="the day of the measured run")
     chosen = options.parse_args()

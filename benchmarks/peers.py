@@ -23,8 +23,8 @@ class Document(NamedTuple):
     account: str = ""
 
     def cited(self) -> str:
-        told = f", as told by {self.account}" if self.account else ""
-        return f"{self.by}, [{self.title}]({self.address}), {self.year or 'undated'}{told}"
+        source = f", as reported by {self.account}" if self.account else ""
+        return f"{self.by}, [{self.title}]({self.address}), {self.year or 'undated'}{source}"
 
 
 class PeerFigure(NamedTuple):
@@ -186,7 +186,7 @@ PEERS = (
     PeerFigure(
         "Rama",
         "3,500 posts per second, 403 followers each, for nine days",
-        "a cluster, size not told",
+        "a cluster, size not stated",
         _RAMA_RUN,
         3_500 * _RAMA_FOLLOWERS,
         path="Deliveries in memory",
@@ -255,7 +255,7 @@ PEERS = (
     PeerFigure(
         "Stream",
         "1,500 requests per second, nine in ten of them reads, in 11 to 15 ms at the median",
-        "not told",
+        "not stated",
         _STREAM_RUN,
         1_500,
     ),
@@ -297,7 +297,7 @@ PEERS = (
     PeerFigure(
         "Nextcloud",
         "Nextcloud Social: a home page in 49.6 ms among 22,642 posts",
-        "one reader in the process, machine not told",
+        "one reader in the process, machine not stated",
         _NEXTCLOUD,
         1_000 / 49.6,
         1,
@@ -306,13 +306,16 @@ PEERS = (
     ),
     PeerFigure(
         "Nuage",
-        'a home page over HTTP in 358 ms at the median; 545 ms of the Mastodon beside it ("completely unscientific")',
-        "not told",
+        'a home page over HTTP in 358 ms at the median; 545 ms of the Mastodon next to it ("completely unscientific")',
+        "not stated",
         _NUAGE,
     ),
     PeerFigure("GoToSocial", "250 to 350 MB for 1 to 20 active members", "1 core, 1 GB (advice)", _GOTOSOCIAL),
     PeerFigure(
-        "Mastodon", "800 to 1,200 streaming connections with 50,000 accounts", "typical, machines not told", _STREAMING
+        "Mastodon",
+        "800 to 1,200 streaming connections with 50,000 accounts",
+        "typical, machines not stated",
+        _STREAMING,
     ),
     PeerFigure("Mastodon", "56 to 96 new posts a minute", "mastodon.social", _DELETION),
     PeerFigure("Redis", "403,063 SET and 508,388 GET per second, 16 to a pipeline", "one instance", _REDIS),

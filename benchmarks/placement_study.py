@@ -91,7 +91,7 @@ def main() -> None:
         quick={"names": 631_154, "generated": 10_000_000},
         smallest={"names": 20_000, "generated": 200_000},
     )
-    options.add_argument("--names", type=int, default=631_154, help="number of names read from the file of real names")
+    options.add_argument("--names", type=int, default=631_154, help="number of real names to read")
     options.add_argument("--generated", type=int, default=100_000_000, help="number of generated names")
     chosen = options.parse_args()
     report = Report("placement_study", chosen.size)

@@ -124,8 +124,8 @@ async def measure(path: Path, posts: int, calls: int, report: Report) -> None:
 
 def main() -> None:
     options = parser(__doc__, quick={"posts": 10_000, "calls": 100}, smallest={"posts": 2_000, "calls": 5})
-    options.add_argument("--posts", type=int, default=100_000, help="number of entries in the list")
-    options.add_argument("--calls", type=int, default=300, help="number of reads of each position")
+    options.add_argument("--posts", type=int, default=100_000, help="number of posts in the list that is read")
+    options.add_argument("--calls", type=int, default=300, help="number of times that each page is read")
     chosen = options.parse_args()
     report = Report("positions", chosen.size)
     with workplace(None) as folder:

@@ -257,10 +257,10 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     options.add_argument(
-        "--before", type=int, help="number of posts in the store before the measurement; default: that of the real data"
+        "--before", type=int, help="number of posts in the store before the measurement; default: 26,293"
     )
     options.add_argument("--posts", type=int, default=10_000, help="number of posts created for each measurement")
     options.add_argument("--writers", type=int, default=64, help="number of posts created concurrently")

@@ -209,7 +209,9 @@ def main() -> None:
     options.add_argument("--circle", type=int, default=1_000, help="number of members whose home pages are read")
     options.add_argument("--rounds", type=int, default=20, help="number of rounds for each server")
     options.add_argument("--seconds", type=float, default=2.0, help="duration of a round in seconds")
-    options.add_argument("--acts", type=int, default=1_000, help="number of likes measured for each kind of request")
+    options.add_argument(
+        "--acts", type=int, default=1_000, help="number of likes sent to a member with web push, and to one without"
+    )
     chosen: argparse.Namespace = options.parse_args()
     report = Report("public_server", chosen.size)
     with tempfile.TemporaryDirectory() as folder, mail_server() as mail:

@@ -146,7 +146,7 @@ def main() -> None:
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     chosen: argparse.Namespace = options.parse_args()
     made_up = chosen.members

@@ -208,7 +208,9 @@ def main() -> None:
         smallest={"events": 1_024, "rounds": 1, "rate": 200, "seconds": 0.2},
     )
     options.add_argument("--events", type=int, default=50 * 1_024, help="number of events per round")
-    options.add_argument("--rounds", type=int, default=5, help="number of rounds for Shoal and for the bare broker")
+    options.add_argument(
+        "--rounds", type=int, default=5, help="number of rounds, each with Shoal and with the bare AMQP library"
+    )
     options.add_argument(
         "--rate", type=int, default=1_000, help="events per second in the measurement at a constant rate"
     )

@@ -137,7 +137,7 @@ def main() -> None:
         quick={"posts": 20_000, "questions": 400},
         smallest={"posts": 600, "questions": 20, "made_up": True},
     )
-    options.add_argument("--posts", type=int, default=200_000, help="number of indexed posts")
+    options.add_argument("--posts", type=int, default=200_000, help="number of posts in the index")
     options.add_argument("--questions", type=int, default=2_000, help="number of search queries")
     options.add_argument(
         "--made-up", action="store_true", help="use posts of random words even if the real posts are installed"

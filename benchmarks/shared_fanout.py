@@ -253,7 +253,7 @@ async def arrival(bench: Bench, post: int) -> None:
     deadline = time.perf_counter() + _PATIENCE_SECONDS
     while not (found := bench.found(post, bench.looked_at)).all():
         if time.perf_counter() > deadline:
-            raise SystemExit(f"the post to all has reached only {found.astype(bool).mean():.0%} of the sampled members")
+            raise SystemExit(f"the post has reached only {found.astype(bool).mean():.0%} of the sampled members")
         await asyncio.sleep(0.02)
 
 
@@ -342,18 +342,28 @@ def main() -> None:
         default=[1, 2],
         help="numbers of worker processes to measure, one after the other",
     )
-    options.add_argument("--each", type=int, default=400, help="number of followers of each of the other authors")
+    options.add_argument(
+        "--each",
+        type=int,
+        default=400,
+        help="number of followers of each author, except the author of the measured post",
+    )
     options.add_argument(
         "--settling",
         type=float,
         default=3.0,
-        help="seconds for which the other authors post before the measured post",
+        help="seconds for which the other authors (--authors) post before the measured post",
     )
     options.add_argument(
         "--followers", type=int, default=1_000_000, help="number of followers of the author of the measured post"
     )
-    options.add_argument("--authors", type=int, default=100, help="number of other authors who post at the same time")
-    options.add_argument("--rate", type=float, default=30.0, help="posts per second of all others together")
+    options.add_argument(
+        "--authors",
+        type=int,
+        default=100,
+        help="number of authors who post at the same time as the author of the measured post",
+    )
+    options.add_argument("--rate", type=float, default=30.0, help="posts per second of all --authors together")
     options.add_argument(
         "--entries", type=int, default=50, help="number of entries in each timeline before the measurement"
     )

@@ -272,20 +272,25 @@ def main() -> None:
         smallest={"members": 500, "readers": 2, "rounds": 2, "cold": 1},
     )
     options.add_argument(
-        "--members", type=int, default=0, help="number of members of a generated network; 0: the real graph"
+        "--members", type=int, default=0, help="number of members of a generated network; 0: use the network in --data"
     )
     options.add_argument(
-        "--cold", type=int, default=15, help="number of readers whose page is read in a process that has just started"
+        "--cold", type=int, default=15, help="number of readers who read a page in a process that has just started"
     )
     options.add_argument(
         "--data", type=Path, default=REAL_DATA, help="directory that contains graph/nodes.csv and graph/edges.csv"
     )
-    options.add_argument("--readers", type=int, default=20, help="number of readers for each number of followees")
+    options.add_argument(
+        "--readers",
+        type=int,
+        default=20,
+        help="number of readers in each of two groups, with about 200 and about 404 followees",
+    )
     options.add_argument(
         "--rounds",
         type=int,
         default=50,
-        help="number of pages read for each reader in each of the three states of a warm process",
+        help="number of pages that each reader reads in each state of the caches, but not in a new process (--cold)",
     )
     chosen = options.parse_args()
     report = Report("shared_home", chosen.size)

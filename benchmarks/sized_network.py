@@ -255,7 +255,7 @@ def _bytes_read() -> tuple[int, int]:
 def _evict(folder: Path) -> None:
     """Remove the files below a folder from the system's memory."""
     for path in folder.rglob("*"):
-        # A server may delete a file of its own at any time.
+        # The server may delete its files at any time.
         with contextlib.suppress(FileNotFoundError):
             if path.is_file():
                 file = os.open(path, os.O_RDONLY)

@@ -366,9 +366,13 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, 
 
 def main() -> None:
     options = parser(__doc__, quick={"uses": 20_000}, smallest={"uses": 2_000, "different": 500, "reads": 20})
-    options.add_argument("--different", type=int, default=0, help="number of generated posts; 0: use real posts")
-    options.add_argument("--reads", type=int, default=500, help="number of reads of the newest version")
-    options.add_argument("--data", type=Path, default=REAL_DATA, help="directory with the real posts")
+    options.add_argument(
+        "--different", type=int, default=0, help="number of generated posts; 0: use the posts in --data"
+    )
+    options.add_argument(
+        "--reads", type=int, default=500, help="number of times that the tag cloud is read after all uses are merged"
+    )
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="directory that contains posts/*.jsonl.gz")
     options.add_argument("--uses", type=int, default=1_000_000, help="number of merged tag uses")
     chosen = options.parse_args()
     report = Report("tag_merge", chosen.size)

@@ -164,9 +164,13 @@ def main() -> None:
         smallest={"versions": 3, "pause": 0.5, "quiet": 0.5, "processes": 2},
     )
     options.add_argument("--processes", type=int, default=4, help="number of processes that read the tag cloud")
-    options.add_argument("--versions", type=int, default=60, help="number of merged versions")
-    options.add_argument("--pause", type=float, default=1.0, help="minimum seconds between two merges")
-    options.add_argument("--quiet", type=float, default=60.0, help="seconds of the measurement without merges")
+    options.add_argument("--versions", type=int, default=60, help="number of versions of the tag cloud to write")
+    options.add_argument(
+        "--pause", type=float, default=1.0, help="minimum seconds between two versions of the tag cloud"
+    )
+    options.add_argument(
+        "--quiet", type=float, default=60.0, help="seconds of the measurement in which no version is written"
+    )
     chosen = options.parse_args()
     report = Report("tag_updates", chosen.size)
     report.add(BUSY_FIGURE, busy_share())

@@ -63,7 +63,7 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a network ended before it had answered")
+            raise SystemExit("a process that runs a measured network exited without a result")
         return line
 
     def do(self, told: Told) -> Answer:
@@ -227,7 +227,7 @@ def main() -> None:
         help="engine of the store: an SQLite file, or two PostgreSQL servers",
     )
     options.add_argument("--acts", nargs="+", choices=ACTS, default=list(ACTS), help="operations to measure")
-    options.add_argument("--evict", action="store_true", help="read what no cache of the process has from the disk")
+    options.add_argument("--evict", action="store_true", help="first evict the files of the store from the page cache")
     chosen = options.parse_args()
     words = ("ten_million", "" if chosen.engine == "sqlite" else chosen.engine, "evicted" if chosen.evict else "")
     report = Report(" ".join(filter(None, words)), chosen.size)

@@ -255,7 +255,7 @@ def main() -> None:
     options.add_argument("--days", type=int, default=28, help="days of posts in the generated network")
     options.add_argument("--seconds", type=float, default=15.0, help="seconds for which home pages are read")
     options.add_argument(
-        "--calls", type=int, default=300, help="number of requests of a page within the process, without HTTP"
+        "--calls", type=int, default=300, help="number of times a page is requested within the process, without HTTP"
     )
     options.add_argument("--browsing", type=int, default=1, help="1: also measure in a browser; 0: do not")
     chosen = options.parse_args()

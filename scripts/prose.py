@@ -270,7 +270,7 @@ def main() -> None:
         nargs="?",
         const="",
         metavar="TEXT",
-        help="list the phrases found; with TEXT, only those in paths that contain TEXT",
+        help="list the phrases that count against the budgets; with TEXT, only in files whose path contains TEXT",
     )
     chosen = options.parse_args()
     words: Counter[str] = Counter()

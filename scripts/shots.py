@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -150,7 +151,9 @@ def served(folder: Path) -> Iterator[Served]:
     shoal = [sys.executable, "-m", "shoal.cli"]
     subprocess.run([*shoal, "demo", "--folder", str(folder), "--no-serve"], check=True, stdout=subprocess.DEVNULL)
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
-    subjects, cookies = asyncio.run(_prepared(store))
+    # In a new thread: the synchronous Playwright of a browser test runs an event loop in this one.
+    with ThreadPoolExecutor(1) as thread:
+        subjects, cookies = thread.submit(asyncio.run, _prepared(store)).result()
     texts = {
         "TITLE": "Shoal demo",
         "DESCRIPTION": DESCRIPTION,
@@ -339,7 +342,7 @@ def main() -> None:
     options.add_argument("only", nargs="?", default="", help="take only pictures whose names contain this text")
     options.add_argument("--out", type=Path, default=OUT)
     options.add_argument(
-        "--keep", action="store_true", help="keep these pictures as the reference for later comparisons"
+        "--keep", action="store_true", help="keep the pictures of this run as the reference for later comparisons"
     )
     options.add_argument(
         "--docs", action="store_true", help="take only the pictures for README, docs and the manifest of the web app"

@@ -142,7 +142,7 @@ async def _trace(name: str, request: Callable[[], Awaitable[None]]) -> Trace:
 def main() -> None:
     """Print the counts; exit with an error if one exceeds its target."""
     parser = argparse.ArgumentParser(description="Count the source files that a request visits until it is answered.")
-    parser.add_argument("--files", action="store_true", help="also list the visited files")
+    parser.add_argument("--files", action="store_true", help="also list the source files that each request visits")
     listed = parser.parse_args().files
     over = False
     for trace in asyncio.run(traces()):

@@ -61,7 +61,7 @@ def test_engine_imports_are_limited_to_wiring_and_engine_modules() -> None:
     assert _offenders(lambda name: not MAY_NAME_ENGINES.match(name) and bool(_last_parts(name) & ENGINES)) == []
 
 
-def test_source_tree_has_no_unfinished_markers() -> None:
+def test_source_tree_contains_no_todo_or_fixme_markers() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     assert _offenders(lambda name: bool(marks.search(TEXTS[name]))) == []
 

@@ -18,7 +18,7 @@ from scripts.commit_message import problems
         "Fix a leak\n\n# Please enter the commit message for your changes. Lines starting with '#' will be ignored.\n",
     ],
 )
-def test_commit_message_that_follows_the_rule_has_no_problems(message: str) -> None:
+def test_commit_message_with_valid_format_is_accepted(message: str) -> None:
     assert list(problems(message)) == []
 
 
@@ -43,5 +43,5 @@ def test_commit_message_that_follows_the_rule_has_no_problems(message: str) -> N
         ("Retry\n\n" + "word " * 15, "body: wrap line 3 at 72 characters (got 74)"),
     ],
 )
-def test_commit_message_that_breaks_the_rule_is_refused_with_the_reason(message: str, problem: str) -> None:
+def test_commit_message_with_invalid_format_is_refused_with_reason(message: str, problem: str) -> None:
     assert list(problems(message)) == [problem]

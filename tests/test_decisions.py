@@ -18,7 +18,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_decision_index_lists_records_by_topic_with_status_other_than_accepted(folder: Path) -> None:
+def test_decision_index_groups_records_by_topic_and_states_status_of_those_not_accepted(folder: Path) -> None:
     (folder / "0003-ids.md").write_text(RECORD)
     (folder / "0021-pull.md").write_text(
         RECORD.replace("3. Ids are Snowflakes", "21. Pull").replace("accepted", "superseded by 22")

@@ -36,12 +36,12 @@ PATHS = {path.name: path for path in ROOT.glob("*.md")} | {
 PAGES = {name: path.read_text() for name, path in PATHS.items()}
 
 
-def test_settings_page_documents_exactly_the_existing_settings() -> None:
+def test_settings_reference_page_documents_exactly_the_existing_settings() -> None:
     named = re.findall(r"^\| `(\w+)` \|", PAGES["settings.md"], re.MULTILINE)
     assert named == list(Settings.__struct_fields__)
 
 
-def test_settings_page_defaults_equal_code_defaults() -> None:
+def test_settings_reference_page_defaults_equal_code_defaults() -> None:
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", PAGES["settings.md"], re.MULTILINE)
     for name, shown in rows:
         default = getattr(Settings(), name)
@@ -85,10 +85,8 @@ def test_planning_page_plans_equal_command_output() -> None:
 
 def test_api_page_rate_limits_equal_defaults() -> None:
     section = PAGES["api.md"].partition("## Rate limits")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (\w+) \| (\d+) \| ([\d.]+) \|", section, re.MULTILINE)
-    assert [(name, int(limit), float(seconds)) for name, limit, seconds in rows] == [
-        (name, rule.limit, float(rule.seconds)) for name, rule in DEFAULTS.items()
-    ]
+    rows = re.findall(r"^\| (\w+) \| ([\d,]+) \| ([\d,.]+) \|", section, re.MULTILINE)
+    assert rows == [(name, f"{rule.limit:,}", f"{rule.seconds:,}") for name, rule in DEFAULTS.items()]
 
 
 def test_data_layout_page_lists_exactly_the_association_types() -> None:

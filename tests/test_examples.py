@@ -204,7 +204,7 @@ def test_notebook_example_is_stored_without_outputs() -> None:
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
 
 
-def test_report_example_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
+def test_report_example_program_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
     command = [installed.python, str(EXAMPLES / "report.py"), f"sqlite:///{store}", "ann", "dice"]

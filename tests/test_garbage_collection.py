@@ -16,7 +16,7 @@ def shown(before: str) -> str:
     return subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_server_process_sets_rare_garbage_collection_and_short_switch_interval() -> None:
+def test_server_process_collects_garbage_rarely_and_switches_threads_often() -> None:
     assert shown("from shoal.app import process\nprocess.prepare()\nprocess.settle()") == "True True True"
 
 

@@ -32,7 +32,7 @@ TOWNS = small()
         (Place(90.0, 0.0), None),
     ],
 )
-def test_gazetteer_finds_town_whose_disk_is_nearest_to_place(place: Place, name: str | None) -> None:
+def test_gazetteer_finds_town_whose_area_is_nearest_to_place(place: Place, name: str | None) -> None:
     found = TOWNS.town_near(place)
     assert (found and found.name) == name
 
@@ -53,7 +53,7 @@ def test_gazetteer_finds_town_whose_disk_is_nearest_to_place(place: Place, name:
         max_size=12,
     )
 )
-def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record]) -> None:
+def test_gazetteer_town_found_for_any_coordinates_is_found_again_for_its_own_coordinates(records: list[Record]) -> None:
     towns = Gazetteer(records)
     for record in records:
         town = towns.town_near(Place(record.latitude, record.longitude))
@@ -64,7 +64,9 @@ def test_gazetteer_town_of_place_of_a_town_is_the_same_town(records: list[Record
 
 
 @given(st.integers(0, len(TOWNS) - 1), st.floats(-1, 1), st.floats(-1, 1))
-def test_gazetteer_search_by_latitude_finds_nearest_disk(row: int, north: float, east: float) -> None:
+def test_gazetteer_town_of_any_coordinates_equals_result_of_search_over_all_towns(
+    row: int, north: float, east: float
+) -> None:
     """The search reads the towns of a few latitudes. The definition compares all of them."""
     latitude, longitude = TOWNS._latitudes[row] + north, TOWNS._longitudes[row] + east
     away = [
@@ -138,7 +140,7 @@ def test_gazetteer_name_that_is_too_long_is_refused() -> None:
         ("Großbritannien", "GB", ""),
     ],
 )
-def test_gazetteer_location_is_country_or_town(typed: str, country: str, town: str) -> None:
+def test_gazetteer_typed_location_is_recognized_as_country_or_town(typed: str, country: str, town: str) -> None:
     found = TOWNS.location(typed, "en")
     assert (found.country, found.town, found.place is not None) == (country, town, bool(town))
 
@@ -193,7 +195,7 @@ def test_gazetteer_country_has_at_most_forty_cells_that_contain_its_towns() -> N
         (Place(-45.01, 170.02), Place(-45.0, 170.057561)),
     ],
 )
-def test_stored_place_with_city_precision_is_town_or_ten_kilometers(
+def test_stored_place_with_city_precision_is_rounded_to_town_or_ten_kilometers(
     towns: Gazetteer, place: Place, stored: Place
 ) -> None:
     assert len(towns) == len(TOWNS)
@@ -213,7 +215,7 @@ def test_stored_place_without_gazetteer_is_rounded() -> None:
 
 
 @needs_data
-def test_gazetteer_installed_data_names_places_and_finds_names() -> None:
+def test_gazetteer_installed_data_finds_towns_by_typed_name_in_several_languages() -> None:
     towns = real()
     assert towns is not None, f"{gazetteer.PACKAGE} is missing: CI installs it with the extra dev"
     assert len(towns) > 50_000
@@ -233,7 +235,7 @@ def test_gazetteer_installed_data_names_places_and_finds_names() -> None:
 
 
 @needs_data
-def test_gazetteer_installed_labels_find_their_towns() -> None:
+def test_gazetteer_installed_data_finds_towns_by_the_names_that_it_displays() -> None:
     towns = real()
     assert towns is not None
     rows = np.random.default_rng(0).integers(0, len(towns), 300).tolist()

@@ -108,7 +108,7 @@ async def test_outbox_event_without_consequences_is_acknowledged() -> None:
 
 
 @in_loop
-async def test_outbox_job_with_pages_resumes_from_checkpoint_of_each_consequence() -> None:
+async def test_outbox_job_processed_in_pages_resumes_each_consequence_from_its_checkpoint() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3), paging("b", 2))})
     await fixture.emit(BIG)
     await fixture.runner.drain()
@@ -116,7 +116,7 @@ async def test_outbox_job_with_pages_resumes_from_checkpoint_of_each_consequence
 
 
 @in_loop
-async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
+async def test_outbox_job_processed_in_many_pages_does_not_delay_small_job() -> None:
     fixture = RunnerFixture({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
     await fixture.emit(BIG)
     await fixture.runner.run_once()
@@ -128,7 +128,7 @@ async def test_outbox_job_with_many_pages_does_not_delay_small_job() -> None:
 
 
 @in_loop
-async def test_outbox_jobs_with_pages_alternate_page_by_page() -> None:
+async def test_outbox_jobs_processed_in_pages_alternate_after_each_page() -> None:
     fixture = RunnerFixture({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
     await fixture.emit(BIG, SMALL)
     await fixture.runner.drain()
@@ -385,7 +385,7 @@ async def test_outbox_job_with_unavailable_store_is_retried_without_attempt_limi
 
 
 @in_loop
-async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_log(
+async def test_outbox_job_postponed_by_its_consumer_is_retried_without_attempt_limit_or_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     turns = 0
@@ -407,7 +407,7 @@ async def test_outbox_job_raising_not_yet_is_retried_without_attempt_limit_or_lo
 
 
 @in_loop
-async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outbox_jobs_delayed_by_unavailable_engine_log_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(done: list[str], event: object, mark: int) -> None:
         raise Unavailable("the store cannot be reached")
 
@@ -416,7 +416,7 @@ async def test_outbox_jobs_with_unavailable_engine_log_one_line(caplog: pytest.L
         await fixture.emit(BIG)
     with caplog.at_level(logging.WARNING, logger="shoal.outbox.runner"):
         await fixture.runner.run_once()
-    assert caplog.messages == ["PostCreated 1 is delayed: the store cannot be reached"]
+    assert caplog.messages == ["job PostCreated 1 is delayed: the store cannot be reached"]
 
 
 @in_loop
@@ -434,7 +434,7 @@ async def test_outbox_job_redelivered_too_often_is_parked_without_running() -> N
 
 
 @in_loop
-async def test_outbox_step_exceeding_time_limit_fails() -> None:
+async def test_outbox_consumer_exceeding_its_time_limit_fails_the_job() -> None:
     async def hang(done: list[str], event: object, mark: int) -> None:
         done.append("begun")
         await asyncio.Event().wait()
@@ -582,7 +582,7 @@ async def test_outbox_stop_with_unresolved_future_times_out() -> None:
 
 
 @in_loop
-async def test_outbox_job_finished_during_acknowledgment_is_acknowledged() -> None:
+async def test_outbox_job_finished_while_another_is_acknowledged_is_acknowledged_too() -> None:
     acknowledging = asyncio.Event()
 
     class Slow(MemoryGraph):
@@ -618,7 +618,7 @@ def promising(futures: list[asyncio.Future[None]]) -> Consequence[list[str]]:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 @in_loop
-async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and_blocks_no_others(
+async def test_outbox_job_returning_future_is_acknowledged_after_it_resolves_and_blocks_no_other_jobs(
     concurrency: int,
 ) -> None:
     futures: list[asyncio.Future[None]] = []

@@ -137,7 +137,7 @@ def test_export_files_are_private_to_their_owner(tmp_path: Path, name: str) -> N
     assert modes(tmp_path) == {}
 
 
-def test_private_mode_keeps_owner_permissions_and_ignores_missing_file(tmp_path: Path) -> None:
+def test_private_file_keeps_owner_permissions_and_missing_file_is_ignored(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("x")
     script.chmod(0o755)

@@ -28,7 +28,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_prose_check_reports_module_phrases_with_kind_and_line(module: Path) -> None:
+def test_prose_check_reports_banned_phrases_of_module_with_kind_and_line(module: Path) -> None:
     found = [(text.kind, phrase) for text in prose.of_module(module) for phrase in prose.phrases_in(text)]
     assert sorted(found) == [
         ("comments", "module.py:3: The same"),
@@ -46,7 +46,7 @@ def test_prose_check_ignores_code_in_pages(module: Path) -> None:
     assert found == ["page.md:1: stands", "page.md:10: Anew"]
 
 
-def test_prose_check_with_kind_over_budget_fails(
+def test_prose_check_over_phrase_budget_of_docstrings_fails_and_lists_phrases(
     module: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(prose, "texts", lambda: prose.of_module(module))

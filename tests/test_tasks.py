@@ -11,7 +11,7 @@ from tests.async_runner import in_loop
 
 
 @in_loop
-async def test_background_task_error_is_raised_at_exit_of_running_block() -> None:
+async def test_background_task_error_is_raised_at_exit_of_its_context_manager() -> None:
     async def fail() -> None:
         raise ValueError("it broke")
 
@@ -21,7 +21,7 @@ async def test_background_task_error_is_raised_at_exit_of_running_block() -> Non
 
 
 @in_loop
-async def test_background_task_is_cancelled_at_exit_of_running_block() -> None:
+async def test_background_task_is_cancelled_at_exit_of_its_context_manager() -> None:
     ended = asyncio.Event()
 
     async def wait() -> None:

@@ -95,7 +95,7 @@ _WANTS_TLS = "the server requires TLS: use amqps://"
 
 
 class _Refusing(NamedTuple):
-    """The time to reconnect if a queue still refuses messages (event loop clock), and the seconds until the next attempt."""
+    """The time (event loop clock) at which to reconnect if a queue still refuses messages, and the backoff in seconds."""
 
     until: float
     seconds: float
@@ -137,7 +137,7 @@ class Link:
         await cancel(self._task)
 
     def renew(self) -> None:
-        """Reconnect, because the channels or consumers differ from those that `prepare` created."""
+        """Reconnect, so that `prepare` creates all channels and consumers again."""
         self._renewal.set()
 
     @property
@@ -147,8 +147,8 @@ class Link:
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which uses a channel of this connection.
 
-        Raises `Unavailable` if the connection breaks before. The client library would then leave some tasks waiting and
-        cancel others; callers of this method do not notice that.
+        Raises `Unavailable` if the connection breaks first. The client library alone would leave some tasks waiting and
+        cancel others.
         """
         task, over = asyncio.ensure_future(work), self._ended
         try:
@@ -220,9 +220,9 @@ class Link:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _log_failure(self, error: Exception) -> None:
-        """Log the reason of a failure, if it differs from the last.
+        """Log why an attempt to connect failed, unless the previous attempt failed for the same reason.
 
-        A permanent failure of the first attempt is raised by `open` instead.
+        If the first attempt fails permanently, `open` raises the error instead.
         """
         url = self._urls[0]
         address, reason = address_of(url), await _reason(url, error)
@@ -266,7 +266,7 @@ async def _publish_one(channel: aiormq.Channel, exchange: str, queue: str, body:
     # Do not call aiormq's publish method: it draws a random message id, and waits for the socket for each message. This saves a
     # fifth of the time.
     properties = aiormq.spec.Basic.Properties(delivery_mode=2, message_id=str(next(_numbers)))
-    # Mandatory, because a message to a deleted queue must not be dropped silently.
+    # Set `mandatory`, so that the broker returns a message to a deleted queue instead of dropping it silently.
     await channel.basic_publish(
         body, exchange=exchange, routing_key=queue, properties=properties, mandatory=True, wait=False
     )
@@ -321,8 +321,8 @@ _FORGOTTEN_SECONDS = 60.0
 """If the pause between two queries is longer, the silence before the pause is ignored."""
 
 
-class Roll(NamedTuple, Generic[T]):
-    """The replies to a liveness query, and the number of consumers that did not reply and may still have messages."""
+class Replies(NamedTuple, Generic[T]):
+    """The replies to a liveness query, and the number of consumers that did not reply but may still be processing."""
 
     answers: list[T]
     silent: int
@@ -336,7 +336,7 @@ class _Silence(NamedTuple):
     seen: float
 
 
-class RollCall(Generic[T]):
+class LivenessQuery(Generic[T]):
     """Sends liveness queries and replies, on a channel of its own.
 
     `own` returns this process's reply; if it is None, this process only queries.
@@ -363,7 +363,7 @@ class RollCall(Generic[T]):
             await channel.basic_consume(queue, self._on_query, no_ack=True)
         self._channel = channel
 
-    async def take(self, expected: int) -> Roll[T]:
+    async def send(self, expected: int) -> Replies[T]:
         """Query `expected` processes and return their replies. There are fewer replies if some processes are silent."""
         async with self._lock:
             self._questions += 1
@@ -373,7 +373,7 @@ class RollCall(Generic[T]):
                 properties = aiormq.spec.Basic.Properties(reply_to=_REPLIES, correlation_id=question)
                 await self._channel.basic_publish(b"", exchange=self._exchange, properties=properties)
                 await self._collect_replies(question, expected, found)
-            return Roll(found, self._silent_processes(max(0, expected - len(found))))
+            return Replies(found, self._silent_processes(max(0, expected - len(found))))
 
     def _silent_processes(self, silent: int) -> int:
         """Return how many of the consumers that did not reply may belong to live processes."""

@@ -38,7 +38,7 @@ def asgi_app(shoal: Shoal) -> ASGIApp:
 
 
 class _Mounted:
-    """Delegates to one application for each root URL of the network. An application is created on first use."""
+    """An ASGI application that creates one web application for each root URL on first use, and delegates to it."""
 
     def __init__(self, shoal: Shoal) -> None:
         self._shoal = shoal
@@ -110,8 +110,8 @@ class _Mounted:
 def _inside(scope: Scope) -> Scope:
     """Return the ASGI scope as it would be without mounts.
 
-    The path normally includes `root_path`. If a proxy has removed its own prefix, the path includes only the prefix of
-    the mounts.
+    The path normally begins with `root_path`. If a proxy has removed its own prefix, the path begins with the prefix of
+    the mounts only.
     """
     path: str = scope["path"]
     whole = scope.get("root_path", "").rstrip("/")

@@ -159,7 +159,7 @@ class Gazetteer:
         return self._states.get(self._regions[row], "") if self._countries[row] == _UNITED_STATES else ""
 
     def _find_landmarks(self) -> dict[int, str]:
-        """Return a nearby large town for each town whose name a larger town of its country also has."""
+        """Return the landmark, a large town nearby, of each town that shares its name with a larger town of the same country."""
         large = defaultdict[str, list[int]](list)
         for row in self._by_size:
             if self._population[row] >= _LANDMARK:
@@ -181,8 +181,8 @@ class Gazetteer:
     def _cells(self, country: str) -> tuple[str, ...]:
         """Return at most 40 map cells of one size that contain the largest towns of a country.
 
-        There are three sizes of cells. The result has the smallest size of which 40 cells contain all these towns. If
-        there is no such size, it has the 40 cells of the largest size that contain the largest towns.
+        Cells have three sizes. The result has the smallest size for which 40 cells contain all these towns. If even 40 cells of
+        the largest size do not, the result has 40 of this size, which contain the largest of these towns.
         """
         rows = [row for row in self._by_size if self._countries[row] == country][:_CELL_TOWNS]
         found: list[dict[str, None]] = [{}, {}, {}]
@@ -241,11 +241,11 @@ class Gazetteer:
         return self._town(rows[0])
 
     def _matching(self, parts: Sequence[str], *, partly: bool = False) -> list[int]:
-        """Return the towns that have the first parts as their name, and the other parts as country, state or landmark.
+        """Return the towns whose name is the first of `parts`, and whose country, state or landmark are the others.
 
-        Towns with this main name come before towns with this alternative name. Each group begins with the largest town.
-        With `partly`, towns whose names begin with these parts follow. A name may contain separators ("Frankfurt (Oder)"),
-        so several parts may be one name.
+        Several of the first parts may be one name, because a name may contain separators ("Frankfurt (Oder)"). Towns with this
+        main name come before towns with this alternative name, each group by size, largest first. With `partly`, towns whose
+        names begin with these parts follow.
         """
         for cut in range(len(parts), 0, -1):
             name, rest = " ".join(parts[:cut]), parts[cut:]
@@ -257,7 +257,10 @@ class Gazetteer:
         return []
 
     def _largest(self, named: Named) -> list[int]:
-        """Return the rows of towns. Towns with a main name come first. Each group begins with the largest town."""
+        """Return the rows of the `named` towns: first those found by their main name, then those found by another name.
+
+        Each of the two groups begins with the largest town.
+        """
         found: dict[int, None] = {}
         for rows in (named.rows[named.main], named.rows[~named.main]):
             found |= dict.fromkeys(rows[np.argsort(-self._population[rows], kind="stable")][:_COMPARED].tolist())
@@ -279,7 +282,7 @@ class Gazetteer:
         return all(any(one.startswith(part) for one in known) if partly else part in known for part in rest)
 
     def _refuse(self, name: str, language: str, field: str, *, countries: bool) -> NoReturn:
-        """Raise an error that suggests similar town names. Only names with the longest common beginning are compared."""
+        """Raise an error that suggests similar town names. It compares only the names that share the longest prefix with `name`."""
         rows: list[int] = []
         prefix = name
         while len(prefix) > 1 and not rows:
@@ -301,7 +304,7 @@ class Named(NamedTuple):
 
 
 class _Names:
-    """An index of town names: one text with all folded names in order, and columns of positions, rows and kinds."""
+    """An index of town names: all folded names as one sorted text, with columns for the end of each name in it and for its town."""
 
     def __init__(self, names: Iterable[tuple[str, int, bool]]) -> None:
         keys: list[bytes] = []
@@ -324,7 +327,7 @@ class _Names:
         return self._text[int(self._ends[at - 1]) if at else 0 : int(self._ends[at])]
 
     def equal(self, key: str) -> Named:
-        # No name contains a zero byte, so the second bound is after every entry of this name.
+        # No name contains a zero byte, so the upper bound is above every entry of this name, and below every longer name.
         return self._between(key.encode(), key.encode() + b"\x00")
 
     def starting(self, key: str) -> Named:
@@ -357,7 +360,7 @@ def _countries(language: str) -> dict[str, str]:
 
 
 def country_name(code: str, language: str) -> str:
-    """Return the name of a country in a language. If it has no name there, return the code."""
+    """Return the name of a country in a language, or the country code if the language has no name for it."""
     return _countries(language).get(code, code)
 
 
@@ -386,7 +389,7 @@ def installed() -> Gazetteer | None:
     data = files(PACKAGE) / "data"
 
     def other_names() -> dict[int, OtherNames]:
-        # Read the file when it is first used, because most processes never search for a name.
+        # Read the file at the first search for a town by name, because most processes never do such a search.
         return msgspec.json.decode((data / "cities15000.json").read_bytes(), type=dict[int, OtherNames])
 
     records = msgspec.json.decode((data / "cities5000.json").read_bytes(), type=dict[str, Record])

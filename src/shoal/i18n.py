@@ -55,7 +55,7 @@ class Translated:
         self.plural = self._messages.ungettext
 
     def text(self, message: str) -> str:
-        """Return the translation of a message. It is "" for "", the key under which catalogs store their header."""
+        """Return the translation of a message; "" for "", under which a catalog has its metadata."""
         return self._messages.ugettext(message) if message else ""
 
     def counted(self, one: str, many: str, n: int, /, **values: object) -> str:
@@ -138,7 +138,7 @@ def language_tag(text: str) -> str:
     return _canonical(*match.groups("")) if match else ""
 
 
-# The cache key consists of the parts of the tag. The text may be long.
+# Cache by the parts of the tag, which are short; the text that a client sends may be long.
 @lru_cache(1_000)
 def _canonical(language: str, extended: str, script: str, region: str) -> str:
     language, script, region = (extended or language).lower(), script.title(), region.upper()
@@ -159,10 +159,7 @@ def check_language(text: str, *, field: str) -> str:
 
 
 def language_for(accepted: str, chosen: str = "") -> str:
-    """Return the code of a language with a catalog.
-
-    If the `chosen` language has no catalog, return the best language of the `Accept-Language` header `accepted`.
-    """
+    """Return the `chosen` language if it has a catalog, otherwise the best one for the `Accept-Language` header `accepted`."""
     return chosen if chosen in LANGUAGES else _accepted(accepted[:_MOST_ACCEPTED])
 
 

@@ -74,7 +74,7 @@ class ResponseCache(Generic[R]):
         self._entries: OrderedDict[Hashable, _Entry[R]] = OrderedDict()
         self._size = 0
         self._skip = skip
-        # Maps each key to the number of its responses that will not be cached.
+        # Maps each key to the number of its next responses that will not be cached.
         self._skipped: Recent[Hashable, int] = Recent(64 * kilobytes)
         self.asked = self.missed = 0
 
@@ -103,9 +103,9 @@ class ResponseCache(Generic[R]):
         return await self._compute(key, make)
 
     def _skips(self, key: Hashable, invalid: _Entry[R] | None) -> bool:
-        """Return whether the next response for a key must not be cached, and count it.
+        """Return whether the next response for a key must not be cached. If so, decrease the number of responses left to skip.
 
-        `invalid` is the entry that it would replace.
+        `invalid` is the entry of the key that has become invalid, if any.
         """
         if invalid is not None and invalid.used:
             return False
@@ -118,8 +118,8 @@ class ResponseCache(Generic[R]):
     async def _is_valid(self, entry: _Entry[R]) -> bool:
         if not self._is_unchanged(entry):
             return False
-        # Check again after the wait: there must be a moment after the start of the request at which all dependencies
-        # were unchanged.
+        # Check again after waiting for the queries: there must be one moment since the start of the request at which all
+        # dependencies were unchanged.
         return not entry.checks or (await _have_same_results(entry.checks) and self._is_unchanged(entry))
 
     def _is_unchanged(self, entry: _Entry[R]) -> bool:

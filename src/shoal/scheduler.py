@@ -80,7 +80,7 @@ class Agenda(BackgroundWorker):
             try:
                 await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
-                _log.exception("reading the agenda failed")
+                _log.exception("reading the schedule failed")
             await asyncio.sleep(self._every)
 
     async def _attempt(self, ticket: Assoc, node: AnyNode | None) -> bool:
@@ -89,13 +89,16 @@ class Agenda(BackgroundWorker):
         try:
             await self._do(ticket, node)
         except Conflict:
-            # Another process, or the member, has changed the object. The ticket is deleted already, or is read again
-            # next time.
+            # Another process, or the member, has changed the object. If the ticket still exists, the next call of `once`
+            # reads it again.
             return False
         except Exception as error:  # noqa: BLE001  # must not stop the others
             self._failed.extend(ticket.id2)
             _log.warning(
-                "processing due %s %d failed; it will be retried", type(node).__name__, ticket.id2, exc_info=error
+                "processing %s %d, which is due, failed; it will be retried",
+                type(node).__name__,
+                ticket.id2,
+                exc_info=error,
             )
             return False
         self._failed.reset(ticket.id2)
@@ -173,10 +176,9 @@ _BELOW_ALL = -(2**63)
 
 
 async def begin_histories(store: Store, tombstone_days: float) -> None:
-    """Record the time since when follow histories are complete, unless it is recorded already.
+    """Record the time since when all ended follows are kept, unless it is recorded already.
 
-    A new network has complete histories. In an older network, they begin `tombstone_days` ago, with the oldest
-    tombstones.
+    A new network keeps all ended follows. An older network has deleted follows that ended more than `tombstone_days` ago.
     """
     if (await store.assoc_get(EVERYBODY, (HISTORY_START,), (EVERYBODY,)))[HISTORY_START]:
         return
@@ -206,7 +208,7 @@ async def begin_token_uses(store: Store, *, read_only: bool) -> int:
 
 
 async def _note_histories(store: Store, since: int) -> None:
-    """Record that follow histories are complete since a snowflake id, unless a later id is recorded."""
+    """Record that all follows that ended after the snowflake id `since` are kept, unless a later id is recorded."""
     await store.commit(_histories_since(since))
 
 
@@ -245,8 +247,8 @@ class Upkeep(BackgroundWorker):
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
-        # Like tombstones, histories prevent a late retry from restoring an ended follow, so they are kept at least as
-        # long.
+        # The tombstones of ended follows also prevent a late retry from restoring the follow, so they are kept at least as
+        # long as other tombstones.
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days

@@ -52,10 +52,10 @@ class RunningApp:
 
 
 class ProcessGroup(Protocol):
-    """The other processes that serve the store from the same listening socket."""
+    """The other processes that serve the same store and accept connections from the same listening socket."""
 
     def passing(self, routes: ReadableRoutes) -> Passing:
-        """Return the `Passing` that decides which process serves a connection."""
+        """Return the policy that decides which process serves a connection."""
         ...
 
     def met(

@@ -276,7 +276,7 @@ def build(**values: Any) -> Settings:
     given = with_new_names({name: value for name, value in values.items() if value is not None})
     try:
         for name, what in _TABLES.items():
-            # A store or a search index may also be a plain URL.
+            # `store` and `search` may also be plain URLs instead of JSON.
             if isinstance(text := given.get(name), str) and (name not in {"store", "search"} or text.startswith("{")):
                 del given[name]
                 if text:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 async def cancel(*tasks: asyncio.Future[Any] | None) -> None:
-    """Cancel tasks and wait until they have ended. Their results and errors are discarded. None is skipped."""
+    """Cancel tasks and wait until they have ended. Their results and errors are discarded. A task may be None."""
     started = [task for task in tasks if task is not None]
     for task in started:
         task.cancel()

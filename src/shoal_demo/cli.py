@@ -52,7 +52,7 @@ class Demo(msgspec.Struct):
 def recall(folder: Path) -> Demo | None:
     """Return the saved state of a demo folder, or None for a folder without a network.
 
-    Raises `InvalidInput` for a network that is not a demo or has another plan, or an unreadable state.
+    Raises `InvalidInput` if the network is not a demo or was made by another version of Shoal, or if the state cannot be read.
     """
     path = folder / _MEMORY
     if not path.exists():
@@ -64,7 +64,7 @@ def recall(folder: Path) -> Demo | None:
     except msgspec.DecodeError as error:
         raise InvalidInput(f"cannot read {path}: create a new network with --fresh") from error
     if state.plan != _PLAN:
-        raise InvalidInput(f"{folder} is a demo of another version: create a new network with --fresh")
+        raise InvalidInput(f"{folder} has the demo of another version of Shoal: create a new network with --fresh")
     return state
 
 
@@ -197,13 +197,13 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
             bars.start_task(tasks[noun])
             bars.advance(tasks[noun])
             if bars.tasks[tasks[noun]].finished and not console.is_terminal:
-                # Without a terminal, progress bars would be printed only at the end.
+                # Without a terminal, progress bars appear only at the end, so print a line when one is finished.
                 console.print(f"{noun:>8} {totals[noun]:,}")
 
         async with (
             open_network(settings) as network,
-            # Use all processor cores: there are no requests yet. Next to requests, a server decodes one picture at a
-            # time.
+            # Use all processor cores, because there are no requests yet. A running server
+            # decodes one picture at a time.
             Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
         ):
             writes = replace(network.writes, media=network.media.with_decoder(decoder))

@@ -320,7 +320,7 @@ BACKDROPS = (
 
 
 def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
-    """Draw a random look, with a skin tone between two rows of `SKINS`.
+    """Draw a random look with a skin tone from the range `tones` of rows in `SKINS`.
 
     `soft` selects hairstyles with longer hair, `fair` allows fair hair, and `wrapped` names a scarf or turban to wear.
     """
@@ -371,7 +371,7 @@ FAIR = ("en", "de", "fr", "sv", "pl", "it")
 
 
 class CastMember(NamedTuple):
-    """An author of posts. The city determines the culture, and so the language, the home and the look."""
+    """An author of posts. The city determines the culture, from which the language, the location and the look follow."""
 
     name: str
     shown: str
@@ -512,7 +512,7 @@ class _Name(NamedTuple):
 
 
 def people(dice: Random, count: int) -> tuple[Person, ...]:
-    """Return people with unique names, the most famous first: the cast, then generated people."""
+    """Return people with unique names, the most famous first: those of `CAST`, then generated people."""
     taken = {role.name for role in CAST}
     bag = [culture for culture in CULTURES if culture.language in SPOKEN] * 2
     made = []

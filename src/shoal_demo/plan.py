@@ -80,7 +80,7 @@ class Timeline:
         return at
 
     def after(self, moment: int, hours: float) -> int:
-        """Return a time after `moment` within the period. The mean distance is `hours`."""
+        """Return a random time between `moment` and the end of the planned period, usually about `hours` after `moment`."""
         gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
@@ -102,7 +102,7 @@ class Newsroom:
             self.followers[whom].append(who)
 
     def written(self, story: Story, author: int) -> Iterator[PostPlan]:
-        """Yield the post of a story and the comments on it. A comment that no suitable member can write is left out."""
+        """Yield the post that `story` describes, and the comments on it. A comment without a suitable author is left out."""
         root = PostPlan(
             post=PlannedPost(
                 author=author,
@@ -147,7 +147,7 @@ class Newsroom:
         return PostPlan(post=post, before=before)
 
     def _crowd(self, post: PlannedPost) -> list[int]:
-        """Return the members who could comment: followers who share interests with the author. The likeliest is last."""
+        """Return the members who could comment, the likeliest last: followers, and members with the interests of the author."""
         interests = set(self.people[post.author].interests)
         close = set(self.followers[post.author])
         keys = []
@@ -156,15 +156,15 @@ class Newsroom:
             if who != post.author and speaks and (post.visibility is Visibility.PUBLIC or who in close):
                 pull = 1.0 + 2 * len(interests.intersection(person.interests)) + 4 * (who in close)
                 if who < len(CAST):
-                    # Draw such pairs more rarely: home timelines show replies between followed members, who are mostly
-                    # authors.
+                    # Choose members of `CAST` more rarely: most followees are in `CAST`, and home timelines show replies
+                    # between followees.
                     pull *= 0.1
                 keys.append((math.log(1 - self.dice.random()) / pull, who))
         return [who for _, who in sorted(keys)]
 
 
 def stories(dice: Random, members: int, count: int) -> list[Story]:
-    """Choose about `count` different stories by the first `members` of the cast, 7 of 10 with photos."""
+    """Choose about `count` different example posts by the first `members` authors. 70 percent of the posts have photos."""
     present = {role.name for role in CAST[:members]}
     with_photos, without = (
         [story for story in table if story.author in present] for table in (WITH_PHOTOS, WITHOUT_PHOTOS)
@@ -175,7 +175,7 @@ def stories(dice: Random, members: int, count: int) -> list[Story]:
 
 
 def posts(newsroom: Newsroom, chosen: Iterable[Story]) -> list[PlannedPost]:
-    """Write the posts of the stories and the comments on them, in chronological order."""
+    """Return the posts of the `chosen` stories and the comments on these posts, in chronological order."""
     at = {person.name: index for index, person in enumerate(newsroom.people)}
     plans = [plan for story in chosen for plan in newsroom.written(story, at[story.author])]
     plans.sort(key=lambda plan: plan.post.moment)
@@ -211,7 +211,7 @@ def _appeal(dice: Random, newsroom: Newsroom, post: PlannedPost) -> float:
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
-    """Return a factor for the values of `appeal`. With the factor, and each value capped by its limit, their sum is `total`."""
+    """Return the factor for the values of `appeal` with which their sum is `total`, if each value is capped by its limit."""
     low, high = 0.0, 1000.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -240,7 +240,7 @@ SAVED = 6
 
 
 def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[PlannedMessage]:
-    """Yield the direct messages between the hero and other members of the cast that are in the network."""
+    """Yield the messages of `CORRESPONDENCE` between `hero`, the member whom visitors try, and members of the network."""
     at = {person.name: index for index, person in enumerate(people)}
     if people[hero].name != HERO:
         return

@@ -711,7 +711,10 @@ WITHOUT_PHOTOS: tuple[Story, ...] = (
 
 
 class Correspondence(NamedTuple):
-    """Direct messages between the hero and a member of `people.CAST`, the first one `hours` ago. The hero's begin with `> `."""
+    """Direct messages between the demo login (the hero) and a member of `people.CAST`.
+
+    The first one was sent `hours` ago. Messages of the hero begin with `> `.
+    """
 
     member: str
     hours: float

@@ -73,7 +73,7 @@ def held(folder: Path) -> Iterator[Path]:
 def end(folder: Path) -> bool:
     """Stop the cluster in a folder, or processes of an earlier one. Return whether anything was running.
 
-    Raises `Unavailable` if the cluster does not stop in time.
+    Raises `Unavailable` if the cluster is still running 90 seconds after SIGTERM.
     """
     folder = folder.resolve()
     if not (folder / _LOCK).exists():
@@ -82,11 +82,15 @@ def end(folder: Path) -> bool:
     try:
         if _take(lock):
             return clear(folder) > 0
-        os.kill(int(os.pread(lock, 20, 0)), signal.SIGTERM)
+        pid = int(os.pread(lock, 20, 0))
+        os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _take(lock):
             if time.monotonic() > deadline:
-                raise Unavailable("the cluster does not stop")
+                raise Unavailable(
+                    f"the cluster (process {pid}) did not stop within {_PATIENCE_SECONDS:g} s of SIGTERM: "
+                    "kill this process, then run `shoal cluster down` again"
+                )
             time.sleep(_POLL_SECONDS)
         return True
     finally:
@@ -99,7 +103,9 @@ def clear(folder: Path) -> int:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while left := _running_in(folder) | set(filter(_not_buried, killed)):
         if time.monotonic() > deadline:
-            raise Unavailable(f"processes of an earlier cluster do not exit: {sorted(left)}")
+            raise Unavailable(
+                f"processes of an earlier cluster did not exit within {_PATIENCE_SECONDS:g} s of SIGKILL: {sorted(left)}"
+            )
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -117,7 +123,7 @@ class Ports:
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
             except msgspec.DecodeError as error:
-                raise InvalidInput(f"cannot read {self._path}: delete it to choose new ports") from error
+                raise InvalidInput(f"cannot read {self._path}: delete it, and the cluster gets new ports") from error
 
     def get(self, name: str) -> int:
         others = {port for other, port in self.known.items() if other != name}
@@ -143,11 +149,11 @@ def _check_reachable(folder: Path) -> None:
         return
     for path in (folder, *folder.parents):
         if not path.stat().st_mode & 0o001:
-            raise InvalidInput(f"other users, which run the engines, cannot access {path}: name another --folder")
+            raise InvalidInput(f"the users who run the database servers cannot access {path}: name another --folder")
 
 
 def _running_in(folder: Path) -> set[int]:
-    """Return the processes that run in the folder, except processes with a terminal and those of this session."""
+    """Return the processes that run in the folder, except processes with a terminal and those of this process's session."""
     found = set()
     for entry in Path("/proc").iterdir():
         # The process may end at any moment, or belong to another operating-system user.
@@ -162,7 +168,7 @@ def _not_buried(pid: int) -> bool:
     """Return whether a killed process still exists. PostgreSQL cannot start again until it is gone."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        # Ignore children of this process, which are reaped when they are polled.
+        # Ignore children of this process, which remain zombies until `poll` reaps them.
         return int(fields[1]) != os.getpid()
     return False
 

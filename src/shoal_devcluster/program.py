@@ -36,10 +36,7 @@ class NotInstalled(Unavailable):
 
 
 def find(name: str, package: str, *folders: str) -> str:
-    """Find a program on the PATH or in one of these folders.
-
-    If several folders have it, the last is used. Raises `NotInstalled`.
-    """
+    """Find a program on the PATH or else in the last of `folders` that has it. Raises `NotInstalled`."""
     found = shutil.which(name) or next(
         (path for folder in reversed(folders) if (path := shutil.which(name, path=folder))), None
     )
@@ -169,7 +166,7 @@ class Program:
         if self._process is None:
             return
         if number is self._stop_signal:
-            # The main process stops its children in its own order.
+            # The main process stops its child processes itself, in the required order.
             self._process.send_signal(number)
             return
         for pid in _family(self._process.pid):

@@ -60,7 +60,7 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # The data folder has the node's name. Nodes with separate epmds may have equal names.
+        # The path of the data contains this name. Nodes with separate epmds may have equal names.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
         # Bind the distribution port to this machine, because a client with the cookie can run any code there.

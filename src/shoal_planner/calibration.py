@@ -46,7 +46,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of one process on SQLite with timelines in memory. Times are of the main thread unless stated otherwise."""
+    """Costs of a network of one process on SQLite with timelines in memory.
+
+    Times are of the main thread unless stated otherwise.
+    """
 
     post: Seconds
     """A post until its response, without its fraction of a group commit."""
@@ -110,7 +113,10 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Shared(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Costs of several processes on PostgreSQL, Redis and RabbitMQ. The prefix of a field names the process whose time it is."""
+    """Costs of a network of several processes on PostgreSQL, Redis and RabbitMQ.
+
+    The prefix of a field names the process whose time it is.
+    """
 
     web_post: Seconds
     web_change: Seconds

@@ -165,7 +165,7 @@ _DEFAULTS = Course()
     default=_DEFAULTS.seconds,
     show_default=True,
     metavar="N",
-    help="Seconds of the busiest hour to simulate.",
+    help="Number of seconds to simulate, at the load of the busiest hour.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Random seed.")
 @click.option(
@@ -174,7 +174,7 @@ _DEFAULTS = Course()
     type=FaultOption(),
     multiple=True,
     metavar="KIND:NAME=VALUE,...",
-    help="Simulate a fault, as listed below; may be repeated.",
+    help="Simulate a fault, as listed above; may be repeated.",
 )
 @click.option(
     "--shape",
@@ -219,23 +219,24 @@ def simulate(
     The network has the parts that `shoal plan` estimates, unless you set their numbers. Equal seeds give equal
     outcomes.
 
-    \b
     Faults and their parameters, in addition to the second `at` which they begin and
     the seconds that they last (`lasting`, 60 by default):
-      slow       commits take `by` times as long (10) in a fraction of the
-                 stores (part=1)
-      away       nothing is committed in a fraction of the stores (part=0.5)
-      workers    a fraction of the workers is gone (part=0.5); their jobs are
-                 redelivered after `lease` seconds (60; 0 with a broker)
-      timelines  a fraction of the timelines is lost at once (part=0.33)
-      celebrity  a member whom a fraction of all members follow (part=0.3)
-                 posts once a second
-      rush       everything arrives `by` times as often (5), and a fraction of
-                 the readers returns after a long absence (cold=0.02)
 
     \b
-    shoal simulate --members 10M --fault rush:at=60,by=3
-    shoal simulate --members 100M --fault slow:at=30,lasting=30,by=50,part=10%
+        slow       commits take `by` times as long (10) in a fraction of the
+                   stores (part=1)
+        away       nothing is committed in a fraction of the stores (part=0.5)
+        workers    a fraction of the workers is gone (part=0.5); their jobs are
+                   redelivered after `lease` seconds (60; 0 with a broker)
+        timelines  a fraction of the timelines is lost at once (part=0.33)
+        celebrity  a member whom a fraction of all members follow (part=0.3)
+                   posts once a second
+        rush       everything arrives `by` times as often (5), and a fraction of
+                   the readers returns after a long absence (cold=0.02)
+
+    \b
+        shoal simulate --members 10M --fault rush:at=60,by=3
+        shoal simulate --members 100M --fault slow:at=30,lasting=30,by=50,part=10%
     """
     of = assumed(file, assume, given)
     draw = surface_of(str(plot)) if plot is not None else None

@@ -101,7 +101,7 @@ _OPTIONS = (
         "path",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help=f"Measured costs.  [default: {FILE} if it exists, else those shipped with Shoal]",
+        help=f"File with measured costs.  [default: {FILE} if it exists, else those shipped with Shoal]",
     ),
 )
 
@@ -127,7 +127,9 @@ def assumed(file: Path | None, assume: tuple[str, ...], given: dict[str, float |
     for name, rate in rates.items():
         if rate is not None:
             if not of.daily:
-                raise click.UsageError("--posts and --reads require active members: set daily above 0")
+                raise click.UsageError(
+                    "--posts and --reads require active members: set daily above 0, as in --assume daily=0.3"
+                )
             values[name] = rate * DAY / (of.members * of.daily * of.busiest)
     return _converted(values, Assumptions, "assumptions")
 

@@ -54,7 +54,7 @@ class Waits(msgspec.Struct, frozen=True):
 
 
 class NetworkShape(msgspec.Struct, frozen=True):
-    """One way to deploy a network, under a given load."""
+    """One way to deploy a network, with its limits and waits under a given load."""
 
     name: str
     parts: list[ShapePart]
@@ -88,7 +88,8 @@ def waiting_p99(busy: float, service_time: float) -> float:
     The result is at least the mean wait, which plans show as the median. Otherwise it would be lower if fewer than one request
     in a hundred waits.
     """
-    # ln(100 * busy) is the 99th percentile of the wait in units of the mean wait of the requests that have to wait.
+    # A fraction `busy` of the requests waits, on average for `waiting / busy`. The 99th percentile of all is ln(100 * busy)
+    # times that.
     return waiting(busy, service_time) * max(1.0, math.log(100 * busy) / busy) if busy > 0 else 0.0
 
 
@@ -167,7 +168,7 @@ def remembered(readers: float, follows: float) -> float:
 
 
 def page(costs: OneProcess, known: float) -> float:
-    """Return the seconds for a page, if the data of a fraction `known` of the readers is cached."""
+    """Return the mean seconds for a page, if the data of a fraction `known` of the readers is cached."""
     return known * costs.page + (1 - known) * costs.page_fresh
 
 
@@ -178,7 +179,7 @@ def groups(load: Load, costs: OneProcess) -> float:
 
 
 def writer_thread(load: Load, costs: OneProcess) -> float:
-    """Return the utilization of the writer thread, without the cost per group, which is small for large groups."""
+    """Return the utilization of the writer thread. It excludes the cost per group commit, which is small for large groups."""
     writes = load.posts + load.changes
     return writes * (costs.store + costs.copy * costs.log / _LOG_PAGE / 3)
 

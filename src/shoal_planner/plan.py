@@ -99,7 +99,10 @@ class Size(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """The fraction of members whose public list (one per data source) is in another store than the member."""
+        """The fraction of members on another store than the list of their public posts.
+
+        The public timeline has one such list per data source.
+        """
         return max(0.0, 1 - DATA_SOURCES / self.stores)
 
 
@@ -140,8 +143,8 @@ def broker_queues(work: BusyCores, headroom: float) -> int:
 
 def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
     size = Size(of.copies, of.copies, 1, 1)
-    # Each part makes others work more: with more web processes, fewer pages find the member's data in the cache, and all processes
-    # poll all stores. Iterate to a fixed point.
+    # The sizes depend on each other: with more web processes, fewer pages find the member's data in the cache, and all
+    # processes poll all stores. Iterate to a fixed point.
     for iteration in range(20):
         found = _sized(load, of, costs, size)
         # The iteration may alternate between two sizes, because a process polls each store less often if there are more stores.
@@ -153,8 +156,8 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 def _sized(load: Load, of: Assumptions, costs: Shared, before: Size) -> Size:
     work = work_of(load, of, costs, before)
     headroom, polls = of.headroom, before.stores * before.poll_rate
-    # If polling all stores takes most of the capacity of a process, more processes do not help. Count at least a tenth of the
-    # capacity for other work.
+    # If polling all stores takes most of the capacity of a process, more processes do not help. So at least a tenth of
+    # the capacity counts as available for other work.
     each = max(headroom - polls * POLL_WEB, 0.1 * headroom)
     web = max(of.copies, math.ceil((work.web - before.web * polls * POLL_WEB) / each))
     workers = max(of.copies, math.ceil((work.workers - before.workers * polls * POLL_WEB) / each))
@@ -169,14 +172,14 @@ def _sized(load: Load, of: Assumptions, costs: Shared, before: Size) -> Size:
 
 
 def _stores(load: Load, of: Assumptions, costs: Shared, busy: float, polled: float, size: Size) -> int:
-    """Return the number of databases for `busy` cores, if polls keep `polled` cores of each busy."""
+    """Return the number of databases that `busy` cores of work need, if polling takes `polled` cores of each database."""
     disk, _ = _disks(load, costs, size)
     cores = max(DATABASE_CORES * of.headroom - polled, 0.1 * DATABASE_CORES * of.headroom)
     return math.ceil(max(busy / cores, disk / DATABASE_DISK, 1.0))
 
 
 def store_work(work: BusyCores, size: Size) -> float:
-    """Return the number of busy cores of the databases of the graph, including the search index unless it is in other databases."""
+    """Return the busy cores of the graph's databases. They include the search index, unless it has its own databases."""
     return work.store - work.search if size.searches else work.store
 
 
@@ -189,8 +192,8 @@ def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
 def work_of(load: Load, of: Assumptions, costs: Shared, size: Size) -> BusyCores:
     fresh = fresh_share(of, size.web)
     polls = size.stores * size.poll_rate * POLL_WEB
-    # `pushed` counts attempted deliveries, including those to cold timelines; `long` those to followers in lists that are too long
-    # to be cached and are read for each post.
+    # `pushed` is the rate of attempted deliveries, including those to cold timelines. `long` is the rate of deliveries
+    # to followers in lists that are too long to be cached, and are read for each post.
     pushed = load.deliveries / of.warm if of.warm else 0.0
     long = load.posts * sum(
         author_class.posts * author_class.followers
@@ -331,7 +334,7 @@ class Swing(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The complete plan. Money is per month."""
+    """The complete result of `shoal plan`. Money is per month."""
 
     assumptions: Assumptions
     prices: Prices

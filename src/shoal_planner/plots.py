@@ -45,7 +45,7 @@ class Scale(NamedTuple):
         return self.start + self.length * (value - self.low) / (self.high - self.low)
 
     def ticks(self, spacing: float = 1.0) -> list[float]:
-        """Return round numbers to mark, at least `spacing` points apart."""
+        """Return the round numbers to mark on the axis, at least `spacing` points apart."""
         every = self._round_numbers()
         if len(every) <= 1:
             return every
@@ -131,7 +131,7 @@ def _scales(series: Sequence[PlotLine], axes: Axes, height: int) -> tuple[Scale,
 
 
 def _above(value: float) -> float:
-    """Return a round number that is not less than the value."""
+    """Round a value up to a multiple of a round step, for the end of an axis."""
     if value <= 0:
         return 1.0
     step = _round_step(value / 5)
@@ -171,7 +171,7 @@ def bars(
     middle: float | None = None,
     log: bool = True,
 ) -> Chart:
-    """Draw a bar chart: bars start at the low end of the scale or, with a `middle`, go from the low to the high number."""
+    """Draw a bar chart. Each bar starts at the low end of the scale or, with a `middle`, at its own low number."""
     above = max(len(bar.name) for bar in series) > _LONG_NAME
     row = _ROW + (_ABOVE if above else 0)
     height = _HEAD + 16 + row * len(series) + _FOOT

@@ -68,7 +68,7 @@ def _part(part: ShapePart, plan: Plan) -> tuple[str, ...]:
     if not part.cores:
         return part.name, "", "", "", units.size(part.objects or part.traffic), "", money
     disk = units.size(part.disk) if part.disk else ""
-    return part.name, f"{part.count:,}", f"{part.cores:g}", units.size(part.memory), disk, f"{part.busy:.2f}", money
+    return part.name, f"{part.count:,}", f"{part.cores:g}", units.size(part.memory), disk, f"{part.busy:,.2f}", money
 
 
 def _load(plan: Plan) -> WordTable:

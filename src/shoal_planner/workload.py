@@ -84,7 +84,7 @@ _HALF_AND_DOUBLE = ("members", "posts", "pages", "changes", "follows", "picture_
 
 
 def spreads(of: Assumptions) -> list[Range]:
-    """Return a range for each assumption: half to double or, for some, the usual range."""
+    """Return a range for each assumption: half to double its value or, for some, another usual range."""
     return [
         *(Range(name, getattr(of, name) / 2, getattr(of, name) * 2) for name in _HALF_AND_DOUBLE),
         Range("busiest", max(1.0, of.busiest / 2), of.busiest * 2),
@@ -114,7 +114,7 @@ class FollowerClass(msgspec.Struct, frozen=True):
 
 
 def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
-    """Divide all members with followers into classes by number of followers, fewest first. A class ends at `cut`."""
+    """Divide all members with followers into classes by number of followers, fewest first. `cut` separates two classes."""
     if not of.follows:
         return [FollowerClass(float(of.members), 0.0, 1.0)]
     least, most, some = _ends(of)
@@ -133,7 +133,7 @@ def classes(of: Assumptions, cut: float = math.inf) -> list[FollowerClass]:
 
 
 def _with(edges: list[float], cut: float) -> list[float]:
-    """Return the edges of classes with `cut` added, unless it is among them or outside their range."""
+    """Add `cut` to the edges of follower classes, unless an edge is nearly equal or `cut` is outside their range."""
     near = min(edges, key=lambda edge: abs(edge - cut))
     if abs(near - cut) < near * _SAME or not edges[0] < cut < edges[-1]:
         return edges
@@ -158,7 +158,7 @@ def _ends(of: Assumptions) -> tuple[float, float, float]:
 
 
 def _largest(of: Assumptions, least: float, top: float) -> float:
-    """Return the expected largest of `of.members` numbers of followers drawn from the power law, at most `top`."""
+    """Return the expected maximum of `of.members` follower counts that are drawn from the power law, limited to `top`."""
     return min(top, max(1.001 * least, least * math.pow(of.members, 1 / (of.exponent - 1))))
 
 
@@ -210,7 +210,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 def load_of(of: Assumptions, high_fan_out_from: float, *, warm_only: bool) -> Load:
-    """Compute the load. Members with more than `high_fan_out_from` followers have high fan-out.
+    """Compute the load of a network. Members with more than `high_fan_out_from` followers have high fan-out.
 
     With `warm_only`, only followers with materialized timelines count.
     """

@@ -192,7 +192,10 @@ class _Sources(NamedTuple):
 def _chosen(command: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option(
-            "--only", multiple=True, type=click.Choice(SCHEMES), help="Study only this scheme; may be repeated."
+            "--only",
+            multiple=True,
+            type=click.Choice(SCHEMES),
+            help="Measure only this placement scheme; may be repeated.",
         ),
         _number("--servers", "Number of servers.", _DEFAULTS.servers, 2, MOST_SERVERS - 1),
         _number("--grown", "Number of servers after adding several at once.", _DEFAULTS.grown, 3, MOST_SERVERS),
@@ -203,7 +206,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
             metavar="MEMBERS",
             default=_DEFAULTS.range_size,
             show_default=True,
-            help="Members per range of the mapping scheme; range n is on server n mod SERVERS.",
+            help="Member numbers per range of the mapping scheme, which stores range n on server n mod SERVERS.",
         ),
         click.option(
             "--zipf",
@@ -226,14 +229,17 @@ def _number(name: str, words: str, default: int, least: int, most: int) -> Calla
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option(
-    "--generated", type=click.IntRange(1, MOST_NAMES), metavar="COUNT", help="Study this number of generated names."
+    "--generated",
+    type=click.IntRange(1, MOST_NAMES),
+    metavar="COUNT",
+    help="Measure this number of generated names instead of NAMES.",
 )
 @click.option("--column", default="", metavar="NAME", help="CSV column that contains the names.")
 @click.option(
     "--weight",
     default="",
     metavar="NAME",
-    help="CSV column that contains each member's activity, or `posts` for a network.",
+    help="CSV column with each member's activity; for a network, `posts`, the number of their posts.",
 )
 @_chosen
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
@@ -290,7 +296,7 @@ def _read(settings: Settings, sources: _Sources, name: str, study: Study, progre
             study.add(batch)
         return "standard input" if name == "-" else Path(name).name
     if sources.columns.column or sources.columns.weight not in ("", _POSTS):
-        raise click.UsageError("a network has no columns: omit --column, and use --weight posts or none")
+        raise click.UsageError("a network has no columns: omit --column, and use --weight posts or omit --weight")
     chosen = msgspec.structs.replace(settings, store=name) if name else settings
     asyncio.run(_read_network(chosen, study, _telling(progress, "objects"), by_posts=bool(sources.columns.weight)))
     return f"the members of {shown_url(name)}" if name else "the members of the network"

@@ -62,7 +62,7 @@ _GENERATED = 10_000
 
 
 class Growth(NamedTuple):
-    """A change of the number of servers, and the load of the fullest server before and after, as a multiple of the later mean."""
+    """A change of the number of servers. The load of the fullest server, before and after, is a multiple of the mean after it."""
 
     change: Change
     before: float
@@ -83,7 +83,7 @@ class Evidence(NamedTuple):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of the studied schemes that the paper has, in the order of the paper."""
+        """The keys of the studied schemes that the paper describes, in the order of the paper."""
         here = {*self.figures, *(("mapping",) if self.mapping else ()), *(("shoal",) if self.stores else ())}
         return [key for key in scripting.COLUMNS if key in here]
 
@@ -93,7 +93,7 @@ class Evidence(NamedTuple):
         Raises `LookupError` if that scheme was not studied.
         """
         if self.mapping is None:
-            raise LookupError("the mapping scheme was not studied")
+            raise LookupError("the measured schemes do not include the mapping scheme")
         return self.mapping
 
     def levels(self, key: str) -> Sequence[LevelFigures]:
@@ -104,7 +104,7 @@ Check = Callable[[Evidence, str], Outcome]
 
 
 def constraints(evidence: Evidence) -> list[Constraint]:
-    """Check the studied schemes: against the paper's seven constraints, then against its requirements without a number."""
+    """Check the studied schemes against the paper's seven numbered constraints, then against its other requirements."""
     evidence = evidence._replace(sample=batch_of(_distinct(evidence.sample)))
     return [
         Constraint(number, name, promise, how, [check(evidence, key) for key in evidence.keys])
@@ -120,7 +120,10 @@ def _distinct(sample: NameBatch) -> list[str]:
 
 
 def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> list[NDArray[np.intp]]:
-    """Return the parts of each name's location on this number of servers. The names are in the order of sign-up."""
+    """Return where a scheme places these names on this number of servers: an array for each part of a location.
+
+    The names are in the order of sign-up.
+    """
     if key == "mapping":
         ranges = np.arange(batch.size) // evidence.mapped().range_size
         return [ranges % servers, ranges, np.arange(batch.size)]
@@ -133,7 +136,7 @@ def _placed(evidence: Evidence, key: str, batch: NameBatch, servers: int) -> lis
 def _external(evidence: Evidence, key: str) -> Outcome:
     """Check that a location depends only on the name.
 
-    The sample is signed up again, in reverse order and on another number of servers.
+    The sample is located again, with signups in reverse order and on another number of servers.
     """
     sample = evidence.sample
     back = NameBatch(np.ascontiguousarray(sample.words[:, ::-1]), sample.lengths[::-1], sample.ordinals)
@@ -153,8 +156,8 @@ def _lightweight(evidence: Evidence, key: str) -> Outcome:
 
 
 def _nanoseconds(evidence: Evidence, key: str) -> float:
-    """Measure the nanoseconds for locating a name, including the lookup of its number in the mapping scheme."""
-    # A batch with a name of several MD5 blocks is hashed name by name; the study puts such names into separate batches.
+    """Measure the nanoseconds for locating a name. In the mapping scheme, this includes looking up the name's number."""
+    # A name longer than one MD5 block would slow down the whole batch. The study puts such names into separate batches.
     batch = batch_of([name.decode() for name in evidence.sample.encoded() if len(name) <= SHORT_BYTES])
     began = thread_time()
     _placed(evidence, key, batch, evidence.servers)
@@ -170,7 +173,7 @@ def _hash_nanoseconds(names: Sequence[bytes]) -> float:
 
 
 def lookup_nanoseconds(names: Sequence[bytes]) -> float:
-    """Measure the nanoseconds for finding a name's number in an SQLite table in memory, the least a stored table can cost."""
+    """Measure the nanoseconds for finding a name's number in an SQLite table in memory, a lower bound for stored tables."""
     table = sqlite3.connect(":memory:")
     try:
         table.execute("CREATE TABLE members (name BLOB PRIMARY KEY, number INTEGER) WITHOUT ROWID")
@@ -184,7 +187,7 @@ def lookup_nanoseconds(names: Sequence[bytes]) -> float:
 
 
 def _platforms(_evidence: Evidence, key: str) -> Outcome:
-    """Check that locations are equal in plain Python, other hash seeds and locales, and the conformance file."""
+    """Check that plain Python, other hash seeds and other locales compute the locations of the conformance file."""
     found = {name: right[key] for name, right in scripting.agreeing(scripting.PLATFORMS).items()}
     return Outcome(key, bool(found) and all(right == len(NAMES) for right in found.values()), _agreement(found))
 
@@ -226,7 +229,7 @@ def at_a_billion(level: LevelFigures) -> float:
 
 
 def _billion(evidence: Evidence, key: str) -> Outcome:
-    """Check a scheme at a billion members, by the measured time for placing a name and the measured evenness of its levels."""
+    """Extrapolate a scheme to a billion members: the time for placing all of them, and the members of the fullest bucket."""
     seconds = _nanoseconds(evidence, key) * BILLION / 1e9
     if key == "mapping":
         mapping = evidence.mapped()
@@ -248,9 +251,9 @@ def _billion(evidence: Evidence, key: str) -> Outcome:
 
 
 def _one_to_one(evidence: Evidence, key: str) -> Outcome:
-    """Count names of the sample with equal paths, first without and then with the name at the end of the path.
+    """Count the names of the sample with equal file paths: paths without, and with, the name at the end.
 
-    For MD5, the server's own code makes the paths.
+    For MD5, the server's own code makes the complete paths.
     """
     names = [name.decode() for name in evidence.sample.encoded()]
     placed = _placed(evidence, key, evidence.sample, evidence.servers)
@@ -288,7 +291,11 @@ def allowed(level: LevelFigures) -> float:
 
 
 def _even_mapping(evidence: Evidence) -> Outcome:
-    """Check the evenness of the mapping scheme: for all members, and just before the last range is full, when it is least even."""
+    """Check how evenly the mapping scheme fills its servers.
+
+    It is checked with the present number of members, and with the number at which the range that is being filled lacks
+    one member, because the servers are then filled least evenly.
+    """
     mapping = evidence.mapped()
     furthest = max(mapping.furthest, mapping.next_furthest)
     return Outcome(

@@ -72,7 +72,7 @@ class StudyOptions(NamedTuple):
         """Raise `InvalidInput` for options that contradict each other. The value of a single option is checked where it is read."""
         if self.grown <= self.servers:
             raise InvalidInput(
-                f"--grown: must be more than the {self.servers} servers before and at most {MOST_SERVERS}",
+                f"--grown: must be more than --servers ({self.servers}) and at most {MOST_SERVERS}",
                 field="grown",
             )
 
@@ -145,7 +145,7 @@ class LevelCount:
 
 
 class HashedCount:
-    """Counts the members per server of a scheme that assigns names by hash and number of servers."""
+    """Counts the members per server for a scheme that assigns a name by its hash and the number of servers."""
 
     def __init__(self, scheme: HashedScheme, sizes: Sequence[int]) -> None:
         self.scheme = scheme
@@ -159,7 +159,7 @@ class HashedCount:
         self.loads.add([*placed, *self.scheme.place(hashes, others)], activity)
 
     def figures(self, hashing: float) -> ServerFigures:
-        """Return the figures so far. `hashing` is the time for hashing a name, in nanoseconds."""
+        """Return the figures of the names added so far. `hashing` is the time for hashing a name, in nanoseconds."""
         moved = dict(zip(self.loads.sizes, self.loads.moved, strict=True))
         time = self.watch.nanoseconds + hashing
         return _figures(
@@ -168,7 +168,7 @@ class HashedCount:
 
 
 class RingCount:
-    """Counts the members per arc of a hash ring. The servers follow from the arcs at the end."""
+    """Counts the members per arc of a hash ring. The members per server are computed from these counts at the end."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -215,7 +215,10 @@ def _figures(
     nanoseconds: float,
     servers: str = "servers",
 ) -> ServerFigures:
-    """Return the figures of a scheme on `sizes[0]` servers. `moved` returns the members who move for another number of servers."""
+    """Return the figures of a scheme on `sizes[0]` servers.
+
+    `moved(n)` is the number of members who move if there are n servers instead.
+    """
     home, *others = sizes
     total = int(loads.members.sum())
     return ServerFigures(
@@ -247,26 +250,26 @@ def by_buckets(named: Named, loads: Loads, servers: int) -> Cooling:
 
 
 def by_sources(loads: Loads, stores: int) -> Cooling:
-    """Rebalance Shoal's scheme by data sources: move some from the most active store."""
+    """Rebalance Shoal's scheme: move data sources from the most active store to the least active one."""
     return _cooling(
         _SOURCES, stores, cooled(owners_of(even_map(stores)), Units(loads.members, loads.activity), stores, HOT)
     )
 
 
 def by_arcs(ring: Ring, servers: int) -> Cooling:
-    """Rebalance a ring by arcs: take virtual nodes from the most active server."""
+    """Rebalance a hash ring: move arcs (of one virtual node each) from the most active server to the least active one."""
     return _cooling(
         _ARCS, servers, cooled(ring.owners(servers), Units(ring.arcs.members, ring.arcs.activity), servers, HOT)
     )
 
 
 def by_ranges(ranges: Ranges, servers: int) -> Cooling:
-    """Rebalance the mapping scheme by ranges. Afterwards, a request must look up the server of its range."""
+    """Rebalance the mapping scheme by moving ranges. Each request must then look up the server of its member's range."""
     return _cooling(_RANGES, servers, cooled(ranges.owners(servers), ranges.units, servers, HOT))
 
 
 def by_adding(named: Named, loads: ServerLoads) -> Cooling:
-    """Rebalance a hash scheme by adding a server, its only option: it cannot choose which members move."""
+    """Rebalance a hash scheme by adding a server, because the scheme cannot choose which members move."""
     home, grown = _heat(loads.loads[0]), _heat(loads.loads[1])
     if home <= HOT:
         return _cooling(named, loads.sizes[0], Cooled(home, home, 0, 0, 0.0))

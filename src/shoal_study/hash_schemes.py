@@ -44,7 +44,7 @@ Placed = NDArray[np.intp]
 
 
 class HashedScheme(Protocol):
-    """A scheme without stored state, which assigns names by hash and number of servers."""
+    """A placement scheme without stored state: it assigns a name by its hash and the number of servers."""
 
     @property
     def key(self) -> str: ...
@@ -74,7 +74,7 @@ class Jump:
     title = "Jump hash"
 
     def place(self, hashes: Hashes, sizes: Sequence[int]) -> list[Placed]:
-        """Return the server of each hash, for each number of servers: the results for smaller numbers are intermediate results."""
+        """Return the server of each hash, for each number of servers. The search for the largest number also finds the others."""
         found = [np.zeros(len(hashes), np.intp) for _ in sizes]
         keys, who = hashes.copy(), np.arange(len(hashes))
         at = np.zeros(len(hashes), np.int64)
@@ -135,14 +135,14 @@ BOUND = 1.1
 
 
 class ArcShare(NamedTuple):
-    """A run of consecutive members of an arc on one server."""
+    """Consecutive members of an arc of a hash ring who are on one server."""
 
     server: int
     members: int
 
 
 class Ring:
-    """A hash ring with the points of the largest number of servers. For fewer servers, points of the others are ignored."""
+    """A hash ring with points for `servers` servers. To study fewer servers, the points of the last servers are ignored."""
 
     def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
         hash_of = hash_function()
@@ -169,7 +169,7 @@ class Ring:
         return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
 
     def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
-        """Return for each arc how its members are divided if no server has more than `bound` times the mean.
+        """Return for each arc of a hash ring how its members are divided if no server has more than `bound` times the mean.
 
         Members are assigned in the order of their hashes, and one whose server is full goes to the next one on the ring with
         capacity, so two processes that know equal sets of members agree.
@@ -201,7 +201,7 @@ def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers:
 
 
 def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
-    """Return how many members are on another server after a change, if the order of members in an arc is fixed."""
+    """Return how many members have another server after the change. Members of an arc keep their order."""
     return sum(map(_differing, before, after))
 
 

@@ -30,7 +30,7 @@ class Units(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """The outcome of moving units from the hottest server to the coldest. Heat is activity relative to the mean."""
+    """The outcome of moving `Units` from the hottest server to the coldest. Heat is activity relative to the mean."""
 
     before: float
     after: float
@@ -41,7 +41,7 @@ class Cooled(NamedTuple):
 
 
 def evenly_assigned(members: Numbers, servers: int) -> Owners:
-    """Assign each unit to a server: the largest units first, each to the server with the fewest members."""
+    """Assign each of the `Units` to a server: the largest units first, each to the server with the fewest members."""
     owners = np.zeros(len(members), np.intp)
     loads = np.zeros(servers, np.int64)
     for unit in np.argsort(-members, kind="stable"):
@@ -52,10 +52,10 @@ def evenly_assigned(members: Numbers, servers: int) -> Owners:
 
 
 def expanded(owners: Owners, members: Numbers, servers: int) -> Owners:
-    """Return the servers of the units after servers were added, which take units from the fullest ones.
+    """Return the server of each unit after servers were added. They take units from the fullest servers.
 
-    No unit moves twice. A new server takes units until it has its share, but none that would make it as full as the server it
-    takes from.
+    No unit moves twice. A new server takes units until it has its share. It takes no unit that would make it as full as the
+    server that loses the unit.
     """
     found = owners.copy()
     old = int(owners.max()) + 1
@@ -89,8 +89,8 @@ def moved_members(before: Owners, after: Owners, members: Numbers) -> int:
 def cooled(owners: Owners, units: Units, servers: int, bound: float) -> Cooled:
     """Move units until no server exceeds `bound` times the mean activity, or until no move helps.
 
-    Each move is from the hottest to the coldest server. It takes the unit with the most activity per member that does not make
-    the coldest server too hot.
+    Each move is from the most active to the least active server. It takes the unit with the most activity per member that does
+    not bring the least active server above the bound.
     """
     found = owners.copy()
     heat = np.bincount(found, units.activity, minlength=servers)
@@ -127,7 +127,10 @@ def members_by_server(count: int, size: int, servers: int) -> Numbers:
 
 
 class Ranges:
-    """Counts members, who are numbered in order of sign-up, by ranges of `size` numbers. Range n is on server n mod S."""
+    """Counts members by ranges of `size` numbers. Members are numbered in order of sign-up.
+
+    Range n is on server n modulo the number of servers.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -146,8 +149,8 @@ class Ranges:
         first, last = int(ranges.min()), int(ranges.max())
         if last >= MOST_RANGES:
             raise InvalidInput(
-                f"--range: must make at most {MOST_RANGES:,} ranges (got {self.size:,} members per range for more than "
-                f"{MOST_RANGES * self.size:,} names)",
+                f"--range: too small for more than {MOST_RANGES * self.size:,} names (got {self.size:,} members per range; "
+                f"at most {MOST_RANGES:,} ranges)",
                 field="range",
             )
         while last >= len(self._members):
@@ -160,7 +163,7 @@ class Ranges:
 
     @property
     def units(self) -> Units:
-        """The members and activity of each range, including the last one, which is being filled."""
+        """The members and activity of each range of member numbers, including the last range, which is being filled."""
         used = max(1, -(-self.count // self.size))
         return Units(self._members[:used], self._activity[:used])
 
@@ -168,7 +171,7 @@ class Ranges:
         return np.arange(len(self.units.members)) % servers
 
     def full_next(self) -> int:
-        """Return the number of members at the moment before the last range is full."""
+        """Return the number of members at which the range that is being filled lacks one member."""
         return (self.count // self.size + 1) * self.size - 1
 
 
@@ -180,14 +183,14 @@ def even_map(stores: int) -> ShardMap:
 
 
 def with_stores(known: ShardMap, stores: int) -> ShardMap:
-    """Return the map after stores were added, or the last ones removed, with a minimum of data sources moved."""
+    """Return the shard map after stores were added, or the last ones removed, with as few data sources moved as possible."""
     while len(known.stores) < stores:
         known = _with_one_more(known)
     return _without(known, stores)
 
 
 def owners_of(known: ShardMap) -> NDArray[np.intp]:
-    """Return the store of each data source, none of which is divided."""
+    """Return the store of each data source, for a map that divides no data source between stores."""
     return np.array(known.owners[::SHARDS_PER_SOURCE], np.intp)
 
 

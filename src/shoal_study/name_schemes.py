@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class LevelScheme(Protocol):
-    """A scheme that assigns a name to one bucket on each of one to three levels, by the name alone."""
+    """A scheme that assigns a name to one bucket on each of one to three levels of directories, by the name alone."""
 
     @property
     def key(self) -> str: ...
@@ -49,7 +49,7 @@ class LevelScheme(Protocol):
     def levels(self) -> Sequence[Level]: ...
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level an array with the bucket of each name: an index of `labels`, or `NO_BUCKET`."""
+        """Return one array for each level of directories: the bucket of each name, as an index of `labels`, or `NO_BUCKET`."""
 
 
 class Loads:
@@ -78,7 +78,7 @@ class Loads:
 
 
 def joined(outer: NDArray[np.intp], inner: NDArray[np.intp], buckets: int) -> NDArray[np.intp]:
-    """Combine the buckets of two levels to one number each, from 0; `NO_BUCKET` if a name has none at either level."""
+    """Combine the buckets of two levels into one number per name; `NO_BUCKET` for a name without a bucket at one of them."""
     found = outer * buckets + inner
     found[(outer < 0) | (inner < 0)] = NO_BUCKET
     return found
@@ -158,7 +158,7 @@ def _hashed(message: list[Words | None], size: int) -> Words:
 
 
 def _mix(md5_round: int, b: Words, c: Words, d: Words, out: Words) -> None:
-    """Compute the round function of MD5 for three words (F, G, H or I of RFC 1321), F and G with an operation saved."""
+    """Compute the round function of MD5 for three words (F, G, H or I of RFC 1321). F and G use forms with one operation less."""
     if md5_round == 0:
         np.bitwise_xor(c, d, out=out)
         out &= b
@@ -199,13 +199,13 @@ class Letters:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level the buckets of the names, given by their first, second or third character.
+        """Return one array for each level of directories: the bucket of each name by its first, second or third character.
 
         A name that is too short for a level, or has a character outside `CHARACTERS` there, has `NO_BUCKET`.
         """
         first = batch.words[0]
         found = [_OF_BYTE.take((first >> np.uint32(shift)) & np.uint32(0xFF)) for shift in (0, 8, 16)]
-        # A character outside ASCII has several bytes, so the letters behind it are not at their position in bytes.
+        # A character outside ASCII has several bytes, so byte positions after it are not letter positions.
         for at in np.flatnonzero(first & np.uint32(0x00808080)):
             letters = batch.words[:, at].tobytes()[: batch.lengths[at]].decode()[:3].ljust(3, "\0")
             for level, character in zip(found, letters, strict=True):
@@ -222,11 +222,14 @@ class AsciiSum:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return for each level the buckets of the names, given by the sum of their bytes. The sum of an empty name is 0."""
+        """Return two arrays, one for each level of directories, with the bucket of each name.
+
+        The first bucket is the sum of the bytes of the name mod 31, the second the sum without the first byte mod 33.
+        """
         whole = np.zeros(batch.size, np.uint32)
         halves = np.uint32(0x00FF00FF)
         for word in batch.words:
-            # Add two bytes at a time, in the halves of a word.
+            # Add the bytes of each word in pairs. The sum of a pair has 16 bits, so it does not overflow.
             pairs = (word & halves) + ((word >> np.uint32(8)) & halves)
             whole += (pairs & np.uint32(0xFFFF)) + (pairs >> np.uint32(16))
         rest = whole - (batch.words[0] & np.uint32(0xFF))
@@ -234,7 +237,7 @@ class AsciiSum:
 
 
 class Md5Levels:
-    """Two hex digits of the MD5 digest for each level, mod 64, 64 and 128, as in `core.placement`."""
+    """A placement scheme: two hex digits of a name's MD5 digest for each level, mod 64, 64 and 128, as in `core.placement`."""
 
     key = "md5"
     title = "MD5"
@@ -245,7 +248,7 @@ class Md5Levels:
     )
 
     def place(self, batch: NameBatch) -> Sequence[NDArray[np.intp]]:
-        """Return the buckets by the MD5 digest of each name; every name has one at each level."""
+        """Return one array for each level of directories: the bucket of each name by its MD5 digest."""
         words = first_words(batch)
         return [
             ((words >> np.uint32(8 * at)) & np.uint32(level.buckets - 1)).astype(np.intp)

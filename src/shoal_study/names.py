@@ -89,7 +89,7 @@ class NameBatch(NamedTuple):
 
 
 def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
-    """Return a batch of these names in lower case; names may be empty. Raises `InvalidInput` for an invalid name."""
+    """Return a batch of these names in lower case. A name may be empty. Raises `InvalidInput` for an invalid name."""
     lines = [name.lower().encode() for name in names]
     if any(b"\n" in line or b"\0" in line for line in lines):
         raise InvalidInput("a name must not contain a line break or a zero byte")
@@ -99,13 +99,13 @@ def batch_of(names: Sequence[str], first: int = 0) -> NameBatch:
 
 
 def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Iterator[NameBatch]:
-    """Yield batches of the names in whole lines, in lower case, names of at most `SHORT_BYTES` first. Empty lines are skipped.
+    """Yield batches of the names in the lines of `raw`, in lower case. Names of at most `SHORT_BYTES` are first.
 
-    `first` is the position of the first name, and `activity` has a number for each name. Raises `InvalidInput` for a line that
-    is not a name.
+    Empty lines are skipped. `first` is the position of the first name, and `activity` has a number for each name. Raises
+    `InvalidInput` for a line that is not a name.
     """
     if b"\0" in raw:
-        raise InvalidInput(f"near name {first + 1:,}: zero bytes found; expected a text file of names")
+        raise InvalidInput(f"near name number {first + 1:,}: zero bytes found; expected a text file of names")
     if any(space in raw for space in (b"\r", b"\t", b" ")):
         raw = b"".join(line.strip() + b"\n" for line in raw.split(b"\n"))
     starts, lengths = _lines_of(raw)
@@ -113,7 +113,7 @@ def batches_of(raw: bytes, first: int, activity: Amounts | None = None) -> Itera
     starts, lengths = starts[chosen], lengths[chosen]
     if len(lengths) and lengths.max() > MOST_BYTES:
         at = first + int(lengths.argmax()) + 1
-        raise InvalidInput(f"name {at:,} has {lengths.max():,} bytes: a name has at most {MOST_BYTES:,}")
+        raise InvalidInput(f"name number {at:,} has {lengths.max():,} bytes: a name has at most {MOST_BYTES:,}")
     ordinals = np.arange(first, first + len(lengths), dtype=np.int64)
     short = lengths <= SHORT_BYTES
     for some in (short, ~short):
@@ -138,7 +138,7 @@ def _packed(raw: bytes, starts: Numbers, lengths: Numbers, ordinals: Numbers, ac
     words = np.empty((rows, len(lengths)), np.uint32)
     for row in range(rows):
         left = np.clip(lengths - 4 * row, 0, 4)
-        # A word past the end of its name is masked completely, whatever it contains.
+        # The mask sets all bytes after the end of a name to 0.
         np.bitwise_and(fours.take(starts + 4 * row, mode="clip"), _MASKS.take(left), out=words[row])
     return NameBatch(words, lengths, ordinals, activity)
 
@@ -294,7 +294,7 @@ def generated_batches(count: int, seed: int, report: Callable[[int, int], None])
     """Yield batches of `count` unique names in total. `report` is called with the number of names so far and `count`."""
     made = 0
     while made < count:
-        # All numbers of a batch have equally many digits, so a batch ends before a power of ten.
+        # All names of a batch contain numbers with equally many digits, so a batch ends before a power of ten.
         width = len(str(made))
         end = min(count, made + _NAMES_PER_BATCH, 10**width)
         yield _names(made, end, width, seed)

@@ -25,7 +25,7 @@ NAMES = 1_188_968
 
 
 class Printed(NamedTuple):
-    """The figures that the paper prints for a graph; None where it prints none. Approximate ones are also given as text."""
+    """The figures that the paper prints for one of its graphs; None where it prints none. Approximate figures are also text."""
 
     mean: float | None = None
     deviation: float | None = None
@@ -41,7 +41,7 @@ class Printed(NamedTuple):
         if self.stated_ratio is not None:
             return self.stated_ratio
         if self.mean is None or self.deviation is None:
-            raise ValueError("the paper prints neither a ratio nor both of its terms")
+            raise ValueError("without `stated_ratio`, a ratio needs `mean` and `deviation`")
         return self.deviation / self.mean
 
 
@@ -83,7 +83,7 @@ def random_ratio(members: int, buckets: int) -> float:
 
 
 def comparison(schemes: Mapping[str, SchemeFigures]) -> Iterator[PaperComparison]:
-    """Yield the printed and the measured figures of each graph whose scheme was studied."""
+    """Yield the printed and the measured figures of each graph of the paper whose scheme was studied."""
     for name, graph in GRAPHS.items():
         if graph.scheme not in schemes:
             continue
@@ -132,7 +132,7 @@ def _as_printed(figure: float | None) -> str:
 
 
 def fullest_text(each: PaperComparison, names: int) -> str:
-    """Describe the fullest bucket in the paper and among the studied names; empty for a graph without this figure in the paper."""
+    """Describe the fullest bucket of a graph, in the paper and for the studied names. Empty if the paper prints none."""
     if each.paper_fullest is None:
         return ""
     return (

@@ -68,7 +68,7 @@ _LETTERS = 40
 
 
 def level_plot(level: LevelFigures) -> str:
-    """Return the plot of a level: its buckets above, the inequality of its buckets below."""
+    """Return the plot of a level of directories: its buckets above, and the inequality of its buckets below."""
     text = (
         f"{level.graph or level.name}: members in each of {level.buckets:,} buckets. The fullest has {level.fullest:,}, the "
         f"emptiest {level.emptiest:,}, the mean is {level.mean:,.0f}. Below: members in the fullest buckets."
@@ -111,7 +111,10 @@ def _labels(labels: Sequence[str], step: float) -> Iterator[str]:
 
 
 def _inequality(path: LevelFigures) -> Iterator[str]:
-    """Draw the fraction of members in the fullest buckets, with the lines of an equal and of a random distribution."""
+    """Draw the fraction of all members in the fullest buckets against the number of these buckets.
+
+    Curves of an equal and of a random distribution are drawn for comparison.
+    """
     high, right = _SQUARE_FLOOR - _SQUARE_TOP, WIDTH - _GRAPH_RIGHT
 
     def points(shares: Sequence[float]) -> list[tuple[float, float]]:
@@ -223,7 +226,7 @@ def _axis(floor: float) -> Iterator[str]:
 
 
 def cooling_plot(found: Sequence[Cooling]) -> str:
-    """Return a plot of the heat of the hottest server before and after rebalancing, for each scheme."""
+    """Return a plot of the most active server's activity before and after rebalancing, for each placement scheme."""
     text = "; ".join(f"{each.title} {each.before:.2f} to {each.after:.2f}" for each in found)
     height = 26 + _ROW * len(found)
     return drawing(height, f"Activity of the hottest server, as a multiple of the mean: {text}", _cooling(found))

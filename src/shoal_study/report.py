@@ -108,7 +108,7 @@ LEVEL_COLUMNS: Mapping[str, Callable[[LevelFigures], str]] = {
 
 
 def quantities(scheme: SchemeFigures) -> Iterator[LevelFigures]:
-    """Yield the quantities of the paper's graphs, then the single levels below the first, which the paper does not show."""
+    """Yield the figures that the paper shows as graphs, then those of each lower level by itself, which the paper does not show."""
     first, *single = scheme.levels
     yield first
     yield from scheme.paths[1:]
@@ -128,7 +128,7 @@ def level_table(result: StudyResult) -> str:
 
 
 def graph_table(level: LevelFigures, compared: PaperComparison | None) -> str:
-    """Return a table of a graph's measured figures and those in the paper, which has none for a single level."""
+    """Return a table of the measured figures of a graph and, if the paper has this graph, the printed ones."""
     rows = [_row(("this list", f"{level.mean:,.2f}", f"{level.deviation:,.2f}", ratio_text(level.relative)))]
     if compared:
         rows.append(_row(("the paper", *comparison_cells(compared)[1:4])))
@@ -142,7 +142,7 @@ def paper_table(result: StudyResult) -> str:
 
 
 def server_table(found: Sequence[ServerFigures], unavailable: Sequence[str], needs: str) -> str:
-    """Return a table of how evenly each scheme fills the servers, and how many members move when their number changes.
+    """Return a table of how evenly each scheme fills the servers, and how many members move if servers are added or removed.
 
     Schemes that are `unavailable` get a row with the package that they need.
     """

@@ -217,7 +217,7 @@ def _curve(counts: Numbers) -> list[float]:
 def _random_counts(members: int, buckets: int) -> Numbers:
     if members == 0:
         return np.zeros(buckets, np.int64)
-    # A binomial for each bucket: a multinomial draw would also have the exact sum, which makes no visible difference.
+    # Draw the buckets independently. A multinomial draw would also have the exact sum, but no visible difference.
     return np.random.default_rng(2006).binomial(members, 1 / buckets, buckets).astype(np.int64)
 
 
@@ -275,7 +275,10 @@ class Cooling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a simulation of the mapping scheme, where range n is on server n mod `servers`."""
+    """The simulated figures of the paper's mapping scheme.
+
+    The scheme numbers the members, and stores range n of these numbers on server n mod `servers`.
+    """
 
     range_size: int
     ranges: int
@@ -325,7 +328,7 @@ class PaperComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Whether a scheme meets a constraint, with the finding."""
+    """Whether a placement scheme meets a constraint of the paper, with the measured finding."""
 
     scheme: str
     met: bool | None

@@ -97,7 +97,10 @@ class Study:
         self.names = 0
 
     def add(self, batch: NameBatch) -> None:
-        """Place and count members by every studied scheme. Raises `AssertionError` if MD5 differs from the server's own code."""
+        """Place members under every studied scheme, and count them by bucket and server.
+
+        Raises `AssertionError` if MD5 differs from the server's own code.
+        """
         if len(self._sample) < _SAMPLE:
             self._sample += first_of(batch, _SAMPLE - len(self._sample)).encoded()
         self._weighted = self._weighted or batch.activity is not None
@@ -125,13 +128,13 @@ class Study:
         placed = self._levels["md5"].scheme.place(few)
         for name, *levels in zip(few.encoded(), *placed, strict=True):
             if tuple(map(int, levels)) != place(name.decode()):
-                raise AssertionError("the study and the server compute different MD5 buckets for a name")
+                raise AssertionError("`shoal placement study` and the server compute different MD5 buckets for a name")
         self._checked += few.size
 
     def result(self, source: str) -> StudyResult:
         """Return all figures; `source` describes where the names are from. Raises `InvalidInput` if there were no names."""
         if not self.names:
-            raise InvalidInput("no names to study")
+            raise InvalidInput("no names found")
         figures = {key: count.figures() for key, count in self._levels.items()}
         cooled = list(self._cooled())
         mapping = self._mapping(cooled)
@@ -285,13 +288,13 @@ def _bare_loop(names: Sequence[bytes]) -> BareLoop:
 
 
 def _in_one_range(count: int, newest: int, size: int) -> float:
-    """Return the largest fraction of the newest members that is in one range."""
+    """Return the largest fraction of the last `newest` members to sign up that is in a single range."""
     of_last = (count - 1) % size + 1
     return max(min(of_last, newest), min(newest - of_last, size)) / newest
 
 
 def _uncomputable(schemes: Sequence[str]) -> dict[str, str]:
-    """Return, by key, the titles of schemes that need a missing package. The others are studied without them."""
+    """Return, by key, the titles of placement schemes that need a missing package. The others are studied without them."""
     if hash_schemes.is_installed():
         return {}
     titles = {**{key: made().title for key, made in HASHED_SCHEMES.items()}, **RING_TITLES}

@@ -276,7 +276,7 @@ def test_relationship_history_lists_follow_periods_for_both_accounts(shoal: Netw
     assert history(shoal, ben, ann)["following"] == []
 
 
-def test_relationship_history_of_other_accounts_is_not_visible(shoal: NetworkFixture) -> None:
+def test_relationship_history_never_shows_follows_between_other_accounts(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     eve = shoal.staff("eve", Role.ADMIN)
     do(shoal, ann, "follow", ben)

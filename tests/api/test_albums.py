@@ -21,7 +21,7 @@ def order(shoal: NetworkFixture, path: str, who: Someone | str = "", **part: int
     return [one["media_attachment"]["id"] for one in shoal.json("GET", path, who, params=part)["photos"]]
 
 
-def test_album_create_fill_reorder_edit_and_delete_succeeds(shoal: NetworkFixture) -> None:
+def test_album_can_be_created_filled_reordered_edited_and_deleted(shoal: NetworkFixture) -> None:
     ann, ben = map(shoal.join, ("ann", "ben"))
     made = shoal.json("POST", "/api/shoal/v1/albums", ann, json={"title": "Tides", "description": "Low water"})
     about = {"title": "Tides", "description": "Low water", "account_id": ann.id, "photos_count": 0, "covers": []}

@@ -134,7 +134,7 @@ def test_home_timeline_next_link_keeps_with_data_parameter(shoal: NetworkFixture
 
 
 @in_loop
-async def test_stream_includes_app_data_only_when_opened_with_data_parameter() -> None:
+async def test_streamed_status_includes_app_data_only_if_stream_has_with_data_parameter() -> None:
     async with stream_server() as server:
         ann, ben = await server.join("ann"), await server.join("ben")
         async with (

@@ -109,7 +109,7 @@ def test_member_token_on_app_route_is_refused(cast: Cast) -> None:
     assert_refused(cast, FOR_APPS_ALONE, lambda _: cast.ann.token, Refusal(403, "This action is not allowed", 2))
 
 
-def test_app_token_is_required_only_by_registration() -> None:
+def test_app_token_is_required_only_by_account_registration_route() -> None:
     assert [(route.method, route.path) for route in FOR_APPS_ALONE] == [("POST", "/api/v1/accounts")]
 
 

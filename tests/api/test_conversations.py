@@ -89,7 +89,7 @@ def test_conversation_deleted_reappears_on_next_status(shoal: NetworkFixture) ->
     assert short(shoal, ann) == [(root, True, ["ben"], more)]
 
 
-def test_conversation_last_status_deleted_falls_back_to_previous(shoal: NetworkFixture) -> None:
+def test_conversation_with_deleted_last_status_shows_previous_status(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     root = write(shoal, ben, "@ann psst")
     said = [root]

@@ -88,7 +88,7 @@ def test_instance_activity_returns_twelve_weeks_as_string_counts(w: NetworkFixtu
     assert {time.gmtime(second)[3:7] for second in began} == {(0, 0, 0, 0)}
 
 
-def test_instance_description_languages_and_empty_lists_are_returned(w: NetworkFixture) -> None:
+def test_instance_endpoints_return_extended_description_languages_and_empty_lists(w: NetworkFixture) -> None:
     here = "/api/v1/instance"
     assert w.json("GET", f"{here}/extended_description") == {"updated_at": None, "content": "<p>Fish &amp; friends</p>"}
     for empty in ("peers", "domain_blocks"):

@@ -23,7 +23,7 @@ def names(accounts: list[dict[str, Any]]) -> list[str]:
     return [account["username"] for account in accounts]
 
 
-def test_list_create_update_fill_read_and_delete_succeeds(shoal: NetworkFixture) -> None:
+def test_list_can_be_created_updated_filled_read_and_deleted(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben, cyd)
     made = shoal.json("POST", "/api/v1/lists", ann, data={"title": "Friends"})
@@ -80,7 +80,7 @@ def test_list_accounts_removal_accepts_json_form_and_query(shoal: NetworkFixture
     assert names(shoal.json("GET", path, ann)) == ["cyd"]
 
 
-def test_list_changes_that_are_invalid_or_by_another_member_are_refused_without_effect(shoal: NetworkFixture) -> None:
+def test_list_update_with_invalid_input_or_by_other_member_is_refused_without_effect(shoal: NetworkFixture) -> None:
     ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
     follow(shoal, ann, ben)
     made = shoal.json("POST", "/api/v1/lists", ann, json={"title": "Some"})

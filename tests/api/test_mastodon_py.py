@@ -260,7 +260,7 @@ def test_mastodon_py_followed_tag_adds_posts_to_home_timeline(join: Join) -> Non
     assert not ben.tag_unfollow("lowtide").following
 
 
-def test_mastodon_py_account_lookup_and_statuses_filters_work(join: Join) -> None:
+def test_mastodon_py_account_lookup_finds_member_and_status_filters_select_statuses(join: Join) -> None:
     ann, ben = join("ann"), join("ben")
     name, me = ann.me().username, ann.me()
     assert ben.account_lookup(f"@{name}").id == ben.account(me).id == me.id
@@ -368,7 +368,7 @@ def test_mastodon_py_websocket_streams_deliver_updates(join: Join) -> None:
         assert {said[0] for said in ear.heard + own.heard} == {"+"}
 
 
-def test_mastodon_py_v1_and_v2_filters_and_report_succeed(join: Join) -> None:
+def test_mastodon_py_v1_and_v2_filters_and_report_can_be_created_and_filters_deleted(join: Join) -> None:
     ann, ben = join(), join()
     ann.account_follow(ben.me().id)
     made = ann.create_filter_v2(

@@ -121,7 +121,7 @@ def test_media_file_with_accept_avif_is_served_as_smaller_avif(shared: NetworkFi
         assert file_of(shared, url, Accept=other).content == plain.content
 
 
-def test_media_file_size_is_served_to_clients_of_its_format_and_the_picture_to_others(
+def test_media_file_in_smaller_size_is_served_only_to_clients_that_accept_its_format(
     shared: NetworkFixture, ann: Someone
 ) -> None:
     url = upload(shared, ann, photograph()).json()["preview_url"]
@@ -142,7 +142,7 @@ def test_media_file_size_is_served_to_clients_of_its_format_and_the_picture_to_o
         assert size(other, "image/avif").content == whole.content
 
 
-def test_media_file_whose_size_is_missing_is_served_instead(shared: NetworkFixture, ann: Someone) -> None:
+def test_media_file_without_its_smaller_size_is_served_in_full_size(shared: NetworkFixture, ann: Someone) -> None:
     url = httpx.URL(upload(shared, ann, photograph()).json()["preview_url"])
     key = url.path.removeprefix("/media/")
     whole = shared.ask("GET", url.path, headers={"Accept": "image/avif"})

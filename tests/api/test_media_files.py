@@ -95,7 +95,7 @@ async def test_media_file_of_hidden_posts_is_served_after_reveal() -> None:
 
 
 @in_loop
-async def test_media_file_check_costs_at_most_four_reads_and_is_cached() -> None:
+async def test_media_file_visibility_check_takes_at_most_four_reads_and_is_cached() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())

@@ -98,7 +98,9 @@ def test_notifications_policy_is_updated_by_put_and_patch(shoal: NetworkFixture,
     assert old["filter_private_mentions"] is True
 
 
-def test_filtered_notifications_create_request_of_sender(shoal: NetworkFixture, ann: Someone, ben: Someone) -> None:
+def test_filtered_notifications_are_collected_in_notification_request_of_sender(
+    shoal: NetworkFixture, ann: Someone, ben: Someone
+) -> None:
     rule(shoal, ann, not_following="filter")
     post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "mine"})
     shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
@@ -257,7 +259,7 @@ def test_notifications_policy_follower_and_account_age_rules_expire(
     assert heard(shoal, ann) == ["mention"]
 
 
-def test_notification_request_accept_during_filtering_delivers_notification(
+def test_notification_request_accepted_while_notification_is_filtered_delivers_notification(
     shoal: NetworkFixture, ann: Someone, ben: Someone
 ) -> None:
     rule(shoal, ann, not_following="filter")

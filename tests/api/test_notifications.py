@@ -84,7 +84,9 @@ def test_follow_notification_has_no_status_and_mention_has_one(
     assert follow["account"]["id"] == ben.id
 
 
-def test_notifications_types_and_exclude_types_combine(shoal: NetworkFixture, cast: tuple[Someone, Someone]) -> None:
+def test_notifications_list_with_types_and_exclude_types_parameters_applies_both(
+    shoal: NetworkFixture, cast: tuple[Someone, Someone]
+) -> None:
     ann, ben = cast
     cyd = shoal.join("cyd")
     shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
@@ -103,7 +105,7 @@ def test_notifications_types_and_exclude_types_combine(shoal: NetworkFixture, ca
     assert shoal.ask("GET", f"{V1}?account_id=nobody", ann).status_code == 404
 
 
-def test_notifications_pagination_returns_each_once_in_both_directions(shoal: NetworkFixture) -> None:
+def test_notifications_pagination_returns_each_notification_once_in_both_directions(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     liked_by(shoal, ann, 7)
     every = [item["id"] for item in of(shoal, ann)]

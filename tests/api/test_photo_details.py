@@ -91,7 +91,7 @@ def test_photo_details_setting_applies_to_new_uploads(shared: NetworkFixture) ->
     assert not [secret for secret in SECRETS if secret in str(seen)]
 
 
-def test_photo_details_choice_of_upload_and_edits_overrides_setting(shared: NetworkFixture) -> None:
+def test_photo_details_option_of_upload_or_edit_overrides_setting_of_member(shared: NetworkFixture) -> None:
     ann = shared.join("choosy_ann")
     made = upload(shared, ann, form={"shoal[shows_details]": "true"})
     assert made["shoal"]["details"] == DETAILS
@@ -167,7 +167,7 @@ def test_image_original_is_only_served_while_a_status_allows_downloads() -> None
         shoal.settle()
 
 
-def test_download_without_kept_original_is_the_largest_file_itself(shared: NetworkFixture) -> None:
+def test_photo_download_without_stored_original_serves_largest_stored_size(shared: NetworkFixture) -> None:
     ann = shared.join("load_ann")
     media = upload(shared, ann, taken(size=(900, 600)))
     status = post(shared, ann, media, shoal={"downloads": True})
@@ -178,7 +178,7 @@ def test_download_without_kept_original_is_the_largest_file_itself(shared: Netwo
     assert shared.ask("GET", f"{url.path}?download=1").headers.get("content-disposition") is None
 
 
-def test_export_and_import_keep_details_license_and_download(tmp_path: Path) -> None:
+def test_member_export_and_import_keep_photo_details_license_and_download(tmp_path: Path) -> None:
     with network_fixture() as shoal:
         ann = shoal.join("ann")
         shown = post(

@@ -69,7 +69,7 @@ def test_poll_vote_accepts_number_string_and_form_choices(shoal: NetworkFixture,
     assert [option["votes_count"] for option in voted["options"]] == [None, None]
 
 
-def test_poll_vote_refused_returns_mastodon_error_message(shared: NetworkFixture) -> None:
+def test_poll_vote_that_is_invalid_or_repeated_returns_mastodon_error_message(shared: NetworkFixture) -> None:
     ann, ben, cyd = (shared.join(f"vote_{name}") for name in ("ann", "ben", "cyd"))
     path = f"/api/v1/polls/{ask(shared, ann)['poll']['id']}/votes"
     for choices, words in (

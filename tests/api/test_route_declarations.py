@@ -51,7 +51,7 @@ def test_router_options_are_defaults_that_route_overrides() -> None:
     assert (second.role, second.limit_class, second.scope) == (Role.ADMIN, "login", "admin:read")
 
 
-def test_router_max_body_callable_is_computed_from_settings() -> None:
+def test_router_max_body_given_as_function_is_computed_from_settings() -> None:
     router = Router(scope="read", answer=dict)
     router.post("/a", max_body=lambda settings: 2 * settings.max_upload_bytes)(about_nothing)
     assert declared(router, Settings(max_upload_bytes=1_000))[0].max_body == 2_000

@@ -129,7 +129,7 @@ def test_search_for_local_url_without_resolve_searches_text(w: NetworkFixture) -
     assert [one["username"] for one in found] == ["pointed"]
 
 
-def test_search_with_empty_or_meaningless_query_returns_nothing(w: NetworkFixture) -> None:
+def test_search_with_empty_or_unmatched_query_returns_empty_results(w: NetworkFixture) -> None:
     ann = w.join("vague")
     post(w, ann, "some words")
     for question in (
@@ -178,7 +178,7 @@ def test_account_search_is_paginated_by_offset(w: NetworkFixture) -> None:
     assert w.json("GET", "/api/v1/accounts/search", ann, params={"q": "#crowd"}) == []
 
 
-def test_directory_lists_discoverable_accounts() -> None:
+def test_profile_directory_lists_only_discoverable_accounts() -> None:
     with network_fixture() as w:
         ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
         w.json("PATCH", "/api/v1/accounts/update_credentials", cyd, json={"discoverable": False})
@@ -196,7 +196,7 @@ def test_directory_lists_discoverable_accounts() -> None:
         assert [one["username"] for one in w.json("GET", "/api/v1/directory", ann)] == ["ann"]
 
 
-def test_directory_with_partly_cached_accounts_keeps_order() -> None:
+def test_profile_directory_with_partly_cached_accounts_keeps_order() -> None:
     with network_fixture() as w:
         names = [w.join(name).member.name for name in ("ann", "ben", "cyd", "dot")]
         w.settle()

@@ -118,7 +118,7 @@ def test_status_context_of_long_thread_links_to_remaining_replies(shoal: Network
     assert shoal.ask("GET", f"/api/shoal/v1/statuses/{secret}/replies", ben).status_code == 404
 
 
-def test_status_context_without_token_is_limited_to_sixty_each_way(shoal: NetworkFixture) -> None:
+def test_status_context_without_token_is_limited_to_60_ancestors_and_60_descendants(shoal: NetworkFixture) -> None:
     ann = shoal.join("ann")
     chain = [shoal.json("POST", "/api/v1/statuses", ann, json={"status": "0"})["id"]]
     for n in range(1, 123):
@@ -249,7 +249,7 @@ def test_text_without_visible_characters_is_treated_as_blank(shared: NetworkFixt
     assert (warned["spoiler_text"], warned["sensitive"]) == ("", False)
 
 
-def test_emoji_with_joiners_and_selectors_are_accepted_as_text(shared: NetworkFixture) -> None:
+def test_status_text_of_emoji_with_joiners_or_variation_selectors_is_accepted(shared: NetworkFixture) -> None:
     writer = shared.join("visible")
     for text in ("\U0001f468\u200d\U0001f469", "\u2764\ufe0f", "\u0645\u06cc\u200c\u062e", "."):
         assert shared.ask("POST", "/api/v1/statuses", writer, json={"status": text}).status_code == 200

@@ -97,7 +97,9 @@ def test_trending_tags_are_paginated_by_offset(filled: NetworkFixture) -> None:
         assert len(filled.json("GET", f"/api/v1/trends/tags?{query}")) == 4, query
 
 
-def test_tag_history_is_returned_for_merged_name(filled: NetworkFixture, ann: Someone) -> None:
+def test_tag_endpoint_returns_daily_uses_of_shown_tag_and_zero_uses_of_denied_tag(
+    filled: NetworkFixture, ann: Someone
+) -> None:
     dawn = filled.json("GET", "/api/v1/tags/Dawn", ann)
     assert (dawn["history"][0]["uses"], dawn["history"][3]["uses"], dawn["following"]) == ("40", "20", True)
     assert filled.json("GET", "/api/v1/tags/sunsets")["name"] == "sunsets"
@@ -241,7 +243,7 @@ def test_tag_cloud_layout_draws_heavier_words_larger() -> None:
     assert by_word[0].size > 3 * by_word[-1].size
 
 
-def test_tag_cloud_image_cached_drops_denied_tag(shoal: NetworkFixture) -> None:
+def test_tag_cloud_image_requested_again_after_tag_denial_omits_denied_tag(shoal: NetworkFixture) -> None:
     tags = shoal.run(a_cloud(uses("dawn spam", 2)))
     shoal.show(tags)
     assert "spam" in shoal.ask("GET", f"{CLOUD}.svg").text

@@ -345,7 +345,7 @@ async def test_archive_import_omits_photos_above_storage_quota(tmp_path: Path) -
 
 
 @in_loop
-async def test_archive_import_stores_deleted_unattached_photo_again(tmp_path: Path) -> None:
+async def test_archive_import_repeated_stores_photo_again_that_was_deleted_while_unattached(tmp_path: Path) -> None:
     """A run that stops between a photo and its post leaves an unattached photo, which is deleted after a day."""
 
     def archive(name: str, value: str) -> Path:

@@ -117,7 +117,7 @@ def test_import_page_unknown_format_shows_error_and_allows_new_upload(here: Netw
     assert "Choose a file." in page.press("Upload").text
 
 
-def test_import_page_allows_one_archive_per_member_and_hides_others(
+def test_import_page_allows_one_archive_per_member_and_hides_archives_of_other_members(
     here: NetworkFixture, ann: Visitor, tmp_path: Path
 ) -> None:
     data = of_mastodon(tmp_path).read_bytes()
@@ -191,7 +191,9 @@ def test_import_page_upload_above_size_limit_returns_413(tmp_path: Path) -> None
         assert "Import" not in visitor(closed, "ann").open("/settings").text
 
 
-def test_archive_storage_is_bounded_and_sweeps_abandoned_archives(here: NetworkFixture, tmp_path: Path) -> None:
+def test_archive_storage_at_limit_refuses_uploads_until_abandoned_archives_are_swept(
+    here: NetworkFixture, tmp_path: Path
+) -> None:
     archive_storage = shelf_of(here)
     for owner in range(1, MOST + 1):
         archive_storage.put(owner, "a.zip", 1, lambda target: None)
@@ -222,7 +224,7 @@ def test_import_page_shows_failure_after_repeated_worker_crashes(
         assert state is not None
         archive_storage.note(owner, replace(state, attempts=state.attempts + 1))
     work(here)
-    assert "The import of this archive stopped several times together with the server." in ann.open(PATH).text
+    assert "The server stopped several times while it imported this archive." in ann.open(PATH).text
 
 
 def test_archive_worker_skips_archive_claimed_by_other_process(

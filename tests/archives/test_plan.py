@@ -58,7 +58,7 @@ def planned(
 
 
 @given(st.lists(st.tuples(st.sampled_from(MOMENTS), st.integers(0, 3))))
-def test_archive_import_ids_for_sorted_times_equal_those_for_unsorted_times(moments: list[tuple[int, int]]) -> None:
+def test_archive_import_ids_of_sorted_times_match_generator_for_unsorted_times(moments: list[tuple[int, int]]) -> None:
     ordered, any_order = OrderedIds(7), BackdatedIds()
     for moment, more in sorted(moments):
         last = any_order.take(moment, 7)
@@ -87,7 +87,7 @@ def test_archive_import_plan_deep_thread_is_divided_into_levels(tmp_path: Path) 
     assert [plan.answered[n] for n in (0, MANY - 2, MANY - 1)] == [True, True, False]
 
 
-def test_archive_import_plan_level_is_ordered_by_date(tmp_path: Path) -> None:
+def test_archive_import_plan_orders_posts_of_equal_reply_depth_by_date(tmp_path: Path) -> None:
     told = [("a", 5, ""), ("b", 9, "a"), ("c", 3, ""), ("d", 2, "a"), ("e", 7, "d"), ("f", 4, "b")]
     posts = [ArchivedPost(id=id_, written=at, text=id_, parent=parent) for id_, at, parent in told]
     plan, _ = planned(tmp_path, posts)

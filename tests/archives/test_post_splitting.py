@@ -47,7 +47,7 @@ async def taken_with(shoal: Shoal, who: Handle, path: Path, graph: Disturbed) ->
 
 
 @in_loop
-async def test_archive_import_of_post_with_unreadable_photo_is_not_repeated(tmp_path: Path) -> None:
+async def test_archive_import_repeated_does_not_read_unreadable_photo_of_imported_post_again(tmp_path: Path) -> None:
     path = album(tmp_path / "a.zip", 9, (1,))
     async with opened(max_media_per_post=4) as shoal:
         ann = await shoal.register("ann")

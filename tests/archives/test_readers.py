@@ -157,7 +157,7 @@ def test_mastodon_archive_cyclic_replies_are_broken_into_thread(tmp_path: Path) 
     assert (report.found.posts, report.found.comments, report.omitted) == (1, 2, [])
 
 
-def test_pixelfed_archive_posts_are_read_with_photos_from_zip_only(tmp_path: Path) -> None:
+def test_pixelfed_archive_as_json_file_yields_posts_and_as_zip_file_also_photos(tmp_path: Path) -> None:
     url = "https://pixelfed.example/storage/m/_v2/7/0a1b2c/xyz/Qw3rTy.jpg"
     posts = [
         factories.status(
@@ -475,7 +475,7 @@ def test_pixelfed_archive_invalid_photo_url_omits_photo(tmp_path: Path) -> None:
     assert (read.texts, read.left) == (["One"], [("photos", Omission.MISSING)])
 
 
-def test_mastodon_archive_oversized_follow_list_omits_no_post(tmp_path: Path) -> None:
+def test_mastodon_archive_with_oversized_follow_list_omits_follows_and_keeps_posts(tmp_path: Path) -> None:
     rows = "Account address\n" + "".join(f"u{n}@other.example\n" for n in range(10_001))
     read = mastodon(tmp_path, [factories.note(1, "<p>One</p>")], {"following_accounts.csv": rows.encode()})
     assert (read.texts, read.follows, read.left) == (["One"], [], [("follows", Omission.TOO_MANY)])
@@ -499,7 +499,9 @@ def test_instagram_archive_captions_of_further_photos_are_kept(tmp_path: Path) -
 
 @pytest.mark.parametrize("odd", [None, {"odd": 1}])
 @pytest.mark.parametrize("lacking", [(), ("uri",), ("uri", "url")])
-def test_pixelfed_archive_post_with_odd_id_is_kept(tmp_path: Path, odd: object, lacking: tuple[str, ...]) -> None:
+def test_pixelfed_archive_post_with_null_or_object_as_id_is_kept(
+    tmp_path: Path, odd: object, lacking: tuple[str, ...]
+) -> None:
     posts = [factories.status(1, "One"), {**factories.status(2, "Two"), "id": odd, **dict.fromkeys(lacking)}]
     read = Read(factories.zipped(tmp_path / "a.zip", {"pixelfed-statuses.json": json.dumps(posts)}), tmp_path)
     assert (read.texts, read.left) == (["One", "Two"], [("parts", Omission.MALFORMED)])

@@ -46,7 +46,9 @@ def fill(archive_storage: ArchiveStorage, phase: Phase, changed: int) -> None:
         archive_storage.note(owner, replace(put(archive_storage, owner), phase=phase, changed=changed + owner))
 
 
-def test_archive_storage_token_of_replaced_archive_does_not_change_new_archive(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_change_with_token_of_replaced_archive_does_not_affect_new_archive(
+    archive_storage: ArchiveStorage,
+) -> None:
     first = put(archive_storage)
     archive_storage.discard(ANN)
     with pytest.raises(Discarded):
@@ -89,7 +91,7 @@ def test_archive_storage_concurrent_uploads_keep_one_complete_archive(archive_st
     ]
 
 
-def test_archive_storage_finished_reports_do_not_count_towards_limit(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_limit_does_not_count_reports_of_finished_imports(archive_storage: ArchiveStorage) -> None:
     fill(archive_storage, "done", now_ms())
     assert put(archive_storage).phase == "looking"
     assert len(archive_storage.members()) == MOST + 1
@@ -127,7 +129,9 @@ def test_archive_storage_sweep_removes_files_of_killed_process(archive_storage: 
     assert archive_storage.members() == []
 
 
-def test_archive_storage_upload_replaces_state_of_unknown_version(archive_storage: ArchiveStorage) -> None:
+def test_archive_storage_upload_replaces_archive_whose_state_file_is_unreadable(
+    archive_storage: ArchiveStorage,
+) -> None:
     put(archive_storage)
     (archive_storage.archive(ANN, "").parent / "state.json").write_text('{"phase": "of another version"}')
     assert put(archive_storage, data=b"another archive").size == 15

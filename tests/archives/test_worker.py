@@ -60,7 +60,7 @@ async def begun(archive_storage: ArchiveStorage, working: asyncio.Future[None]) 
 
 async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: int) -> None:
     """Run the worker until the given number of posts is recorded, then cancel it."""
-    working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, noted_every=0.01).once())
+    working = asyncio.ensure_future(ArchiveWorker(shoal.network, archive_storage, save_every=0.01).once())
     while state_of(archive_storage).step != "posts" or state_of(archive_storage).done < posts:
         assert not working.done()
         await asyncio.sleep(0.01)
@@ -70,7 +70,9 @@ async def ended_by_a_stop(shoal: Shoal, archive_storage: ArchiveStorage, posts: 
 
 
 @in_loop
-async def test_archive_worker_counts_attempts_without_progress(tmp_path: Path) -> None:
+async def test_archive_worker_attempt_counter_is_reset_by_progress_and_incremented_without_progress(
+    tmp_path: Path,
+) -> None:
     notes = [factories.note(n, f"<p>Number {n}</p>") for n in range(3_000)]
     async with opened() as shoal:
         ann = await shoal.register("ann")
@@ -171,7 +173,7 @@ async def test_archive_with_megabytes_of_unclosed_tags_is_read(tmp_path: Path) -
 
 
 @in_loop
-async def test_archive_reader_process_exceeding_cpu_time_limit_is_refused(tmp_path: Path) -> None:
+async def test_archive_is_refused_if_reader_process_exceeds_cpu_time_limit(tmp_path: Path) -> None:
     path = of_zeros(tmp_path / "a.tar.gz", 4_096)
     async with ArchiveProcess.started(path, tmp_path, 8 << 30, ProcessLimits(seconds=1)) as process:
         with pytest.raises(ArchiveLimitsExceeded, match=r"within \d seconds and 1024 MiB"):

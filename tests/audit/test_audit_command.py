@@ -53,7 +53,7 @@ def test_shoal_audit_list_prints_entries_newest_first(shoal: Shoal) -> None:
     assert record["actor"] is None
 
 
-def test_shoal_audit_list_target_with_numeric_username_is_found(shoal: Shoal) -> None:
+def test_shoal_audit_list_target_option_accepts_numeric_username(shoal: Shoal) -> None:
     assert shoal("member", "add", "1984", "--password-stdin", typed="a long password\n").exit_code == 0
     assert shoal("member", "suspend", "1984").exit_code == 0
     (line,) = shoal("audit", "list", "--target", "1984").stdout.splitlines()

@@ -115,7 +115,7 @@ async def test_audit_log_entries_for_many_distinct_failed_logins_are_bounded() -
     happened=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 3 * HOUR_MS)), max_size=300),
     most=st.integers(1, 5),
 )
-def test_failed_login_counter_reports_bounded_number_of_repeats_per_hour(
+def test_failed_login_counter_records_bounded_number_of_repeated_failures_per_hour(
     happened: list[tuple[str, int]], most: int
 ) -> None:
     counter = RepeatCounter(most)

@@ -90,7 +90,7 @@ async def test_audit_entry_includes_actor_target_verb_reason_and_address(backend
 
 
 @in_loop
-async def test_audit_entry_of_action_on_oneself_stores_address_only_in_list_of_member(backend: Backend) -> None:
+async def test_audit_entry_of_own_action_stores_ip_address_only_in_audit_list_of_that_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await filled(graph)
         rows = [row for row in await all_links(graph) if row.atype == AUDITED.number]

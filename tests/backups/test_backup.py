@@ -355,7 +355,7 @@ def test_shoal_restore_interrupted_in_last_steps_blocks_server_start_and_resumes
 
 
 @in_loop
-async def test_backup_of_moved_data_sources_contains_them_once(tmp_path: Path) -> None:
+async def test_backup_of_moved_data_sources_contains_each_data_source_once(tmp_path: Path) -> None:
     databases = Databases()
     store = {"0-31": await databases.one(), "32-63": await databases.one()}
     settings = build(store=store, media=f"file://{tmp_path}/media", tags="memory://")

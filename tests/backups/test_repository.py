@@ -60,7 +60,7 @@ def _begun(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("phase", ["media", "rows"])
-def test_backup_killed_keeps_earlier_generations_and_is_cleaned_up_by_next(phase: str, tmp_path: Path) -> None:
+def test_backup_killed_keeps_earlier_generations_and_is_cleaned_up_by_next_backup(phase: str, tmp_path: Path) -> None:
     asyncio.run(_network(tmp_path))
     assert _begun(tmp_path).wait(60) == 0
     place = repository(tmp_path / "backups")
@@ -373,7 +373,7 @@ async def test_backup_with_unacknowledged_manifest_write_leaves_no_files(tmp_pat
 
 @pytest.mark.parametrize("fails", ["delete objects", "delete manifest"])
 @in_loop
-async def test_backup_generation_partly_deleted_is_absent_or_complete(fails: str, tmp_path: Path) -> None:
+async def test_backup_deletion_that_fails_leaves_generation_complete_or_unlisted(fails: str, tmp_path: Path) -> None:
     await _network(tmp_path)
     made = await backed_up(build(store=f"sqlite:///{tmp_path}/shoal.db"), _bucket(tmp_path / "backups"))
     with pytest.raises(Unavailable, match="SlowDown"):
@@ -424,7 +424,7 @@ async def test_backup_throttle_is_shared_by_concurrent_copies() -> None:
     await Throttle(None).spend(10**12)
 
 
-def test_shoal_backup_with_failed_pruning_reports_complete_generation(tmp_path: Path) -> None:
+def test_shoal_backup_command_with_failed_pruning_reports_that_new_backup_is_complete(tmp_path: Path) -> None:
     asyncio.run(_network(tmp_path))
     place = repository(tmp_path / "backups")
     old = _manifest(_LONG_AGO, 0)

@@ -51,14 +51,14 @@ def test_benchmark_sizes_are_defaults_that_options_override(
     assert (chosen.size, chosen.posts, chosen.readers) == (size, posts, readers)
 
 
-def test_benchmark_targets_apply_only_to_full_size() -> None:
+def test_benchmark_targets_apply_only_to_runs_of_full_size() -> None:
     for size, verdict in ((FULL, "<= 180: missed by 50%"), (QUICK, "")):
         report = Report("import_real", size)
         report.add("all of it", 270)
         assert report.figures[0].verdict == verdict
 
 
-def test_benchmark_target_relative_to_raw_engine_is_computed() -> None:
+def test_benchmark_target_relative_to_raw_engine_is_judged_by_ratio_to_raw_rate() -> None:
     report = Report("redis_structures")
     report.add("fan-out of one worker, compared with ZADD and trim", 180, raw=100)
     report.add("fan-out of one worker, compared with ZADD and trim", 160, raw=100)
@@ -96,7 +96,7 @@ def test_process_tree_memory_excludes_forked_child_before_exec() -> None:
     assert 100 << 20 < max(seen) < 200 << 20
 
 
-def test_size_of_object_graph_counts_shared_objects_once() -> None:
+def test_benchmark_memory_size_of_objects_counts_shared_objects_once() -> None:
     name, numbers = "a name of some length", tuple(range(1_000, 1_010))
     held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
     twice = (numbers, {name: numbers})

@@ -20,7 +20,7 @@ SIZES = (100, 1_000)
 
 @pytest.mark.parametrize(("lists", "entries", "k"), [(1, 3, 10), (7, 10, 10), (2 * BATCH + 1, 4, 10), (40, 30, 25)])
 @in_loop
-async def test_benchmark_of_list_merges_finds_equal_entries_with_all_three_algorithms(
+async def test_benchmark_list_merge_returns_equal_entries_with_all_three_algorithms(
     lists: int, entries: int, k: int
 ) -> None:
     made = Lists(lists, entries)
@@ -29,7 +29,7 @@ async def test_benchmark_of_list_merges_finds_equal_entries_with_all_three_algor
 
 
 @in_loop
-async def test_benchmark_of_list_merges_takes_few_reads_of_each_list() -> None:
+async def test_benchmark_list_merge_reads_few_entries_of_each_list() -> None:
     made = Lists(3 * BATCH, 10)
     await ours(made, 10)
     ours_read, made.read = made.read, 0
@@ -38,7 +38,7 @@ async def test_benchmark_of_list_merges_takes_few_reads_of_each_list() -> None:
     assert made.read == 10 * len(made)
 
 
-def test_benchmark_bucket_sort_preselects_newest_entries_and_few_others() -> None:
+def test_benchmark_bucket_sort_candidates_include_all_newest_entries_and_few_older() -> None:
     times = list(range(1_000))
     found = top_buckets(times, 10)
     assert set(range(990, 1_000)) <= set(found)
@@ -46,7 +46,7 @@ def test_benchmark_bucket_sort_preselects_newest_entries_and_few_others() -> Non
     assert top_buckets([5, 5, 5], 10) == [5, 5, 5]
 
 
-def test_sqlite_work_meter_depends_on_rows_and_not_on_time() -> None:
+def test_benchmark_sqlite_work_meter_counts_rows_and_steps_independent_of_time() -> None:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as store:
         store.execute("CREATE TABLE number (n)")
         meter = Meter()
@@ -78,14 +78,14 @@ def test_complexity_page_shows_work_and_time_of_each_size() -> None:
     assert "2026-11-29, commit 0123456789, a processor" in page
     assert "Other processes used 50% of the machine" in page
     assert "|  | grows | document | Shoal | 100 | 1,000 |" in page
-    assert "| heap | lists |  | not used | 1.2 k / 1.2 k | 12 k / 12 k |" in page
+    assert "| heap | lists |  | not used | 1.2\u00a0k / 1.2\u00a0k | 12\u00a0k / 12\u00a0k |" in page
 
 
 def test_complexity_page_without_stored_run_states_that_none_exists() -> None:
     assert rendered("{facts}\n```costs top\n```\n", []) == "`shoal bench complexity` was not measured.\n"
 
 
-def test_complexity_curves_are_read_from_figures_of_each_size() -> None:
+def test_complexity_page_curves_are_read_from_figures_of_each_size() -> None:
     curves = Curves([Figure("read by content, online: steps, 1,000", 7), Figure("memory", 1)])
     assert curves.of("read by content, online", "steps") == {1_000: 7}
     assert curves.sizes == [1_000]

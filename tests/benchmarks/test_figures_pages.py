@@ -29,23 +29,23 @@ def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
     return Result(name, f"shoal bench {name}", size, busy, 61, figures, [Check("posts", 1, 1)])
 
 
-def test_figures_pages_match_stored_figures() -> None:
+def test_benchmark_pages_match_stored_benchmark_figures() -> None:
     for path, text in pages().items():
         assert path.read_text("utf-8") == text, f"{path.name}: python -m benchmarks.page"
 
 
-def test_figures_charts_match_stored_figures() -> None:
+def test_benchmark_charts_match_stored_benchmark_figures() -> None:
     for path, chart in charts().items():
         assert path.read_bytes() == render(chart, path.name), f"{path.name}: python -m benchmarks.page"
 
 
-def test_figures_summary_has_figure_for_each_headline() -> None:
+def test_benchmark_summary_has_figure_for_each_headline() -> None:
     table = headlines(load(FIGURES).results, HEADLINES)
     assert "not measured" not in table
     assert table.count("\n") == len(HEADLINES) + 2
 
 
-def test_figures_summary_shows_ratio_to_engine_for_rates_and_times() -> None:
+def test_benchmark_summary_shows_ratio_to_engine_for_rates_and_times() -> None:
     of_times = Result("two", "shoal bench two", FULL, 0.0, 61, [Figure("wait", 8.0, "ms", raw=4.0)], [])
     rows = (
         Headline("Posts", "one", "posts*", "engine"),
@@ -60,7 +60,7 @@ def test_figures_summary_shows_ratio_to_engine_for_rates_and_times() -> None:
     assert "| Posts | not measured | | | `shoal bench one` |" in headlines([], rows)
 
 
-def test_figures_page_has_table_for_each_benchmark() -> None:
+def test_benchmark_page_has_table_for_each_benchmark() -> None:
     template = (TEMPLATES / "figures.md").read_text("utf-8")
     assert set(re.findall(r"```(?:long )?figures (\w+)", template)) == set(benchmarks())
     blocks = re.findall(r"```figures ([\w ]+)\n(.*?)```", template, re.DOTALL)
@@ -71,7 +71,7 @@ def test_figures_page_has_table_for_each_benchmark() -> None:
             assert page.count("\n| ") > 1, name
 
 
-def test_figures_page_of_long_run_shows_machine_day_and_commit() -> None:
+def test_benchmark_page_of_long_run_shows_machine_date_and_commit() -> None:
     prose = "```long figures one\nlag\n```\n```long figures other\nlag\n```\n"
     page = rendered(prose, results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])])
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page
@@ -83,13 +83,13 @@ def test_figures_page_of_long_run_shows_machine_day_and_commit() -> None:
     assert "Measured on 2026-11-24, commit fedcba, a processor" in page, "not yet in the run of all benchmarks"
 
 
-def test_stored_figures_are_of_passed_checks_and_contain_no_file_paths() -> None:
+def test_benchmark_stored_figures_have_no_failed_checks_and_contain_no_file_paths() -> None:
     kept = load(FIGURES)
     assert [check for held in kept.results for check in held.checks if not check.right] == []
     assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
 
 
-def test_figures_page_table_has_given_order_and_verdict_of_each_target() -> None:
+def test_benchmark_page_table_keeps_order_of_figures_and_shows_verdict_of_each_target() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one")))
     assert "2026-11-22, commit 0123456789, a processor, 2 cores, 24 GiB" in page
     assert "1 of 2 targets are met; missed are:\n\n- one, lag: 1,200 ms, <= 1,000: missed by 20%" in page
@@ -101,13 +101,13 @@ def test_figures_page_table_has_given_order_and_verdict_of_each_target() -> None
     ]
 
 
-def test_figures_page_marks_quick_busy_and_missing_runs() -> None:
+def test_benchmark_page_states_quick_runs_busy_machine_and_missing_results() -> None:
     page = rendered(PROSE_OF_ONE, results(result("one", "quick", 0.5)))
     assert "a quick run: small sizes, no targets; others had 50% of the machine: times say little" in page
     assert "`shoal bench one` was not measured." in rendered(PROSE_OF_ONE, results())
 
 
-def test_stored_figures_of_other_day_are_not_merged(tmp_path: Path) -> None:
+def test_benchmark_figures_merge_with_results_of_other_day_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
     keep(path, results(result("one"), result("two")), whole=True)
     keep(path, results(result("two", "quick"), result("three")), whole=False)

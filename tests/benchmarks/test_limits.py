@@ -15,7 +15,7 @@ def result(benchmark: str, *figures: Figure) -> Result:
     return Result(benchmark, f"shoal bench {benchmark}", "quick", 0.0, 1.0, list(figures), [])
 
 
-def test_benchmark_limits_refer_to_existing_benchmarks_with_unique_paths() -> None:
+def test_benchmark_limits_chart_rows_refer_to_existing_benchmarks_and_unique_paths() -> None:
     assert {limit.benchmark for limit in LIMITS} <= set(benchmarks())
     assert len({limit.path for limit in LIMITS}) == len(LIMITS)
 
@@ -30,12 +30,12 @@ def test_benchmark_rate_converts_times_to_rates(value: float, unit: str, wanted:
     assert rate(value, unit) == wanted
 
 
-def test_benchmark_rate_of_other_unit_is_refused() -> None:
+def test_benchmark_rate_with_unsupported_unit_raises_value_error() -> None:
     with pytest.raises(ValueError, match="'MiB' is neither"):
         rate(1.0, "MiB")
 
 
-def test_benchmark_limits_chart_fraction_is_ratio_of_path_to_engine_in_same_run() -> None:
+def test_benchmark_limits_chart_shows_rate_of_path_as_fraction_of_engine_rate_in_same_run() -> None:
     told = [
         result("fanout_memory", Figure("written deliveries", 6.0, "1/s", raw=8.0)),
         result("home_page", Figure("small: warm page, median", 4.0, "us", raw=1.0)),

@@ -69,7 +69,7 @@ async def test_open_loop_load_sends_requests_at_given_rate() -> None:
 
 
 @in_loop
-async def test_open_loop_load_during_server_stall_delays_all_due_requests() -> None:
+async def test_open_loop_load_during_server_stall_measures_delay_of_all_due_requests() -> None:
     outcome = await Stopping(100, 0.4).loaded(250, 1.5)
     delayed = [latency for latency in outcome.latencies() if latency > 0.1]
     # The 75 requests that were due in the first 0.3 s of the stop; a client that waits for each response would report one. More if

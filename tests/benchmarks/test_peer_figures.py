@@ -17,14 +17,14 @@ LETTER = 7.2
 """Width of a letter of a name in the chart, in points."""
 
 
-def test_figures_page_cites_source_of_each_peer_system_figure() -> None:
+def test_benchmark_page_cites_source_of_each_peer_system_figure() -> None:
     page = pages()[REPOSITORY / "docs" / "figures.md"]
     for figure in PEERS:
         assert f"| {figure.says} | {figure.on} |" in page, figure
         assert f"]({figure.document.address})" in page, figure
 
 
-def test_peer_system_sources_have_full_citations_and_undated_ones_are_marked() -> None:
+def test_benchmark_peer_system_sources_have_full_citations_and_undated_ones_are_marked() -> None:
     for document in {figure.document for figure in PEERS}:
         assert re.fullmatch(r"https?://[\w./~%-]+", document.address), document
         assert re.fullmatch(r"(19|20)\d\d|", document.year), document
@@ -32,10 +32,10 @@ def test_peer_system_sources_have_full_citations_and_undated_ones_are_marked() -
         assert document.by, document
     assert Document("A talk", "A maker", "", "https://example.org/a").cited().endswith("), undated")
     told = Document("A talk", "A maker", "2013", "https://example.org/a", "a journal").cited()
-    assert told == "A maker, [A talk](https://example.org/a), 2013, as told by a journal"
+    assert told == "A maker, [A talk](https://example.org/a), 2013, as reported by a journal"
 
 
-def test_peer_system_figures_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
+def test_benchmark_peer_system_figures_refer_to_existing_paths_and_are_sorted_by_rate() -> None:
     drawn = [figure for figure in PEERS if figure.path]
     assert {figure.path for figure in drawn} <= {limit.path for limit in LIMITS}
     assert all(figure.document.year and figure.rate > 0 for figure in drawn)
@@ -48,7 +48,7 @@ def test_peer_system_figures_refer_to_existing_paths_and_are_sorted_by_rate() ->
 @pytest.mark.parametrize(
     ("machines", "each", "shown"), [(4, 250.0, "250 per second"), (1, 1_000.0, ""), (0, 1_000.0, "")]
 )
-def test_peer_system_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
+def test_benchmark_peer_system_rate_is_divided_by_machine_count(machines: int, each: float, shown: str) -> None:
     figure = PeerFigure("peer", "says", "on", PEERS[0].document, 1_000.0, machines)
     assert figure.rate_of_one() == each
     assert figure.cells()[3] == shown

@@ -75,7 +75,7 @@ def test_outbox_job_with_expired_lease_is_delivered_again_unchanged() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.integers(1, 12))
-def test_outbox_acknowledgments_in_any_order_cover_exactly_the_completed_deliveries(
+def test_outbox_acknowledgments_in_any_order_of_completion_include_only_completed_deliveries(
     order: list[int], size: int
 ) -> None:
     """A receipt with `up_to` acknowledges all deliveries of the channel up to and including its tag."""

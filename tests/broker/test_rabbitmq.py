@@ -100,7 +100,7 @@ async def test_rabbitmq_outbox_waiting_worker_is_woken_by_new_job() -> None:
 
 
 @in_loop
-async def test_rabbitmq_outbox_with_several_queues_delivers_each_job_once_to_some_worker() -> None:
+async def test_rabbitmq_outbox_with_several_queues_delivers_each_job_to_exactly_one_worker() -> None:
     namespace = rabbitmq.namespace()
     numbers = list(range(1, 61))
     async with outbox(namespace, taking=False, queues=3) as sending:
@@ -406,7 +406,7 @@ async def test_rabbitmq_outbox_deleted_queues_are_recreated() -> None:
 
 
 @in_loop
-async def test_rabbitmq_outbox_unreadable_jobs_are_left_to_other_workers_and_do_not_block_others() -> None:
+async def test_rabbitmq_outbox_job_of_unknown_event_type_is_requeued_unchanged_and_does_not_block_queue() -> None:
     async with outbox(rabbitmq.namespace()) as work:
         (job,) = jobs(1)
         unknown = write(job, now_ms()).replace(b"post_created", b"post_praised")

@@ -1,4 +1,4 @@
-"""A process that does not respond counts as possibly holding a job until the roll call knows that it does not exist."""
+"""A process that does not respond counts as possibly holding a job until the liveness query shows that it does not exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import aiormq
 import pytest
 
 from shoal import amqp
-from shoal.amqp import RollCall
+from shoal.amqp import LivenessQuery
 from tests.async_runner import eventually, in_loop
 from tests.engines import rabbitmq
 
@@ -25,14 +25,14 @@ class _Clock:
 
 
 @asynccontextmanager
-async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RollCall[int], _Clock]]:
+async def _calls(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[LivenessQuery[int], _Clock]]:
     """A calling process and a process that answers with 7. The clock measures the silence."""
     monkeypatch.setattr(amqp, "_REPLY_SECONDS", 2.0)
     clock = _Clock()
     connection, exchange = await aiormq.connect(rabbitmq.node().url), rabbitmq.namespace()
     try:
         await (await connection.channel()).exchange_declare(exchange, exchange_type="fanout", auto_delete=True)
-        asking, answering = RollCall(exchange, int, None, clock=clock), RollCall(exchange, int, lambda: 7)
+        asking, answering = LivenessQuery(exchange, int, None, clock=clock), LivenessQuery(exchange, int, lambda: 7)
         for call in (asking, answering):
             await call.prepare(await connection.channel(publisher_confirms=False))
         yield asking, clock
@@ -45,8 +45,8 @@ async def test_liveness_query_answered_by_all_processes_reports_no_silent_proces
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, _):
-        assert await asking.take(1) == ([7], 0)
-        assert await asking.take(0) == ([], 0)
+        assert await asking.send(1) == ([7], 0)
+        assert await asking.send(0) == ([], 0)
 
 
 @in_loop
@@ -55,33 +55,33 @@ async def test_liveness_query_ignores_process_silent_for_longer_than_connection_
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
         for _ in range(4):
-            assert await asking.take(3) == ([7], 2)
+            assert await asking.send(3) == ([7], 2)
             clock.now += 10
-        assert await asking.take(3) == ([7], 0)
-        # With one more process expected, the roll call cannot tell which of them are silent.
-        assert await asking.take(4) == ([7], 3)
+        assert await asking.send(3) == ([7], 0)
+        # With one more process expected, the query cannot tell which of them are silent.
+        assert await asking.send(4) == ([7], 3)
 
 
 @in_loop
-async def test_liveness_query_restarts_silence_period_of_process_that_answered_in_between(
+async def test_liveness_query_silence_period_restarts_after_each_reply_of_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
-        assert (await asking.take(2)).silent == 1
+        assert (await asking.send(2)).silent == 1
         clock.now += 30
-        assert (await asking.take(1)).silent == 0
+        assert (await asking.send(1)).silent == 0
         clock.now += 30
-        assert (await asking.take(2)).silent == 1
+        assert (await asking.send(2)).silent == 1
 
 
 @in_loop
-async def test_liveness_query_counts_process_silent_again_after_an_hour_as_silent(
+async def test_liveness_query_repeated_after_an_hour_still_counts_silent_process_as_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _calls(monkeypatch) as (asking, clock):
-        assert (await asking.take(2)).silent == 1
+        assert (await asking.send(2)).silent == 1
         clock.now += 3_600
-        assert (await asking.take(2)).silent == 1
+        assert (await asking.send(2)).silent == 1
 
 
 @in_loop
@@ -91,7 +91,7 @@ async def test_liveness_query_counts_process_that_always_answers_late_as_silent(
     async with _calls(monkeypatch) as (asking, clock):
         monkeypatch.setattr(amqp, "_REPLY_SECONDS", 0.0)
         for _ in range(6):
-            assert await asking.take(1) == ([], 1)
+            assert await asking.send(1) == ([], 1)
             clock.now += 10
 
             async def answered() -> bool:

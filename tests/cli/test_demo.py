@@ -34,7 +34,7 @@ def demo(folder: Path, *options: str) -> Result:
 def program(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the demo in a subprocess."""
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def laid_out(folder: Path, memory: str = "{}") -> Path:
@@ -43,7 +43,7 @@ def laid_out(folder: Path, memory: str = "{}") -> Path:
     return folder
 
 
-def test_demo_with_fresh_option_on_served_network_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
+def test_demo_with_fresh_option_on_network_of_running_server_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
     folder = laid_out(tmp_path / "demo")
 
     async def clear() -> Result:
@@ -65,7 +65,7 @@ def test_demo_folder_made_by_another_shoal_version_is_refused(tmp_path: Path) ->
     memory = '{"seed": 1, "members": 10, "days": 1, "now_ms": 1790000000000, "done": true}'
     done = demo(laid_out(tmp_path / "demo", memory), "--no-serve")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert "is a demo of another version: create a new network with --fresh" in done.stderr
+    assert "has the demo of another version of Shoal: create a new network with --fresh" in done.stderr
 
 
 def test_demo_with_fresh_option_in_folder_with_foreign_store_is_refused(tmp_path: Path) -> None:
@@ -155,5 +155,5 @@ def test_demo_creation_interrupted_by_signal_exits_130_with_one_line(tmp_path: P
     while not list(folder.glob("shoal.db.media/*")) and time.monotonic() < until:
         time.sleep(0.01)
     os.killpg(child.pid, number) if number == signal.SIGINT else child.send_signal(number)
-    _, complaint = child.communicate(timeout=60)
+    _, complaint = child.communicate(timeout=300)
     assert (child.returncode, complaint) == (130, "interrupted; run the command again to resume\n")

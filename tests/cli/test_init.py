@@ -40,7 +40,7 @@ def test_init_command_writes_every_setting_with_its_description(tmp_path: Path) 
     assert tomllib.loads(text) == {}
 
 
-def test_init_file_with_uncommented_defaults_gives_default_settings(tmp_path: Path) -> None:
+def test_init_command_file_with_uncommented_defaults_gives_default_settings(tmp_path: Path) -> None:
     names = tuple(f"# {name} = " for name in Settings.__struct_fields__)
     lines = render(Settings()).splitlines()
     shown = [line.removeprefix("# ") if line.startswith(names) else line for line in lines]
@@ -95,7 +95,7 @@ def test_settings_file_with_arbitrary_text_values_round_trips(
     assert build(**tomllib.loads(render(asked))) == asked
 
 
-def test_init_file_is_readable_by_owner_only_and_never_overwritten(tmp_path: Path) -> None:
+def test_init_command_file_is_readable_by_owner_only_and_never_overwritten(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         assert init(tmp_path, "--mail", "smtps://a:b@mail.example").exit_code == 0

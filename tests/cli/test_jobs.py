@@ -107,7 +107,7 @@ def test_jobs_replay_with_invalid_job_name_is_refused_in_one_line(store: Path) -
 
 
 @in_loop
-async def test_jobs_replay_on_served_store_is_executed_by_server(store: Path) -> None:
+async def test_jobs_replay_on_store_of_running_server_is_executed_by_server(store: Path) -> None:
     settings = build(store=f"sqlite:///{store}")
     path = control_path(settings)
     assert path is not None
@@ -128,7 +128,7 @@ def test_jobs_replay_on_locked_store_without_control_socket_is_refused(store: Pa
 
     answer = run(refused())
     assert answer.exit_code == 1
-    assert answer.output.startswith("shoal: no job was replayed: the store shoal.db is in use by another process")
+    assert answer.output.startswith("shoal: no parked job was retried: the store shoal.db is in use by another process")
 
 
 @in_loop

@@ -41,7 +41,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_placement_command_shows_placement_of_name_without_store() -> None:
+def test_placement_command_shows_shard_and_media_path_of_user_name_without_store() -> None:
     a, b, c = place("frank")
     shown = [
         *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
@@ -76,7 +76,7 @@ def test_name_placement_study_output_fits_in_eighty_columns(names: Path) -> None
     assert max(map(cell_len, shown.splitlines())) <= 80
 
 
-def test_placement_study_json_has_every_number_and_no_other_output(names: Path) -> None:
+def test_placement_study_json_option_prints_all_figures_as_one_json_object(names: Path) -> None:
     shown = json.loads(told("study", str(names), "--json"))
     assert shown["names"] == 20_000
     assert [scheme["key"] for scheme in shown["schemes"]] == ["letters", "ascii-sum", "md5"]
@@ -131,13 +131,13 @@ def test_placement_study_report_is_written_as_html(names: Path, tmp_path: Path) 
         (
             ("study", "--servers", "30", "--grown", "30", "--generated", "5"),
             1,
-            "must be more than the 30 servers before",
+            "must be more than --servers (30)",
         ),
         (("study", "--zipf", "9"), 2, "--zipf"),
         (("study", "--range", "0"), 2, "--range"),
         (("study", "--generated", "1100000", "--only", "mapping", "--range", "1"), 1, "at most 1,048,576 ranges"),
         (("study", "sqlite:///nowhere.db"), 1, "no store at"),
-        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or none"),
+        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "use --weight posts or omit --weight"),
         (("show",), 2, "NAME"),
         (("no such name",), 1, "a user name must have 1 to 30"),
     ],
@@ -151,11 +151,11 @@ def test_placement_command_invalid_arguments_are_reported_in_one_line(
     assert words in done.stderr
 
 
-def test_placement_study_of_empty_list_is_refused(tmp_path: Path) -> None:
+def test_placement_study_of_file_without_names_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     done = shoal("study", str(empty))
-    assert (done.exit_code, done.stderr) == (1, "shoal: no names to study\n")
+    assert (done.exit_code, done.stderr) == (1, "shoal: no names found\n")
 
 
 def without_xxhash(*arguments: str) -> str:

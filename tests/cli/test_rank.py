@@ -149,7 +149,7 @@ def test_rank_replay_plot_without_ranked_members_is_written(tmp_path: Path) -> N
     assert "no member gains or loses" in (tmp_path / "empty.svg").read_text()
 
 
-def test_rank_replay_escapes_recipe_file_name(store: Path, recipe: Path, tmp_path: Path) -> None:
+def test_rank_replay_output_and_plot_escape_recipe_file_name(store: Path, recipe: Path, tmp_path: Path) -> None:
     odd = tmp_path / "[red]a&b<c>.toml"
     odd.write_text(recipe.read_text())
     shown = shoal(store, "rank", "replay", "--weights", str(odd), "--plot", str(tmp_path / "odd.svg"))

@@ -39,7 +39,7 @@ async def _network(url: str, index: str = "") -> list[str]:
         return [entry.post.text for entry in entries]
 
 
-def test_search_rebuild_on_served_store_restores_all_entries(tmp_path: Path) -> None:
+def test_search_rebuild_on_store_of_running_server_restores_all_entries(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     assert run(_network(url)) == ["low tide"]
 

@@ -135,7 +135,7 @@ def test_why_slow_command_counts_overlapping_waits_once(statements: list[TimedSp
     assert covered(TimedSpan("", "handle", 10.0, 80.0), statements) == pytest.approx(waited)
 
 
-def test_why_slow_command_draws_request_without_spans_from_its_stages() -> None:
+def test_why_slow_command_for_request_without_spans_draws_its_stages() -> None:
     told = LoggedRequest(
         time="t", ms=10.0, id="r", method="GET", route="/x", status=200, stages={"wait": 2.0, "handle": 8.0}
     )

@@ -110,7 +110,7 @@ def test_toot_client_votes_in_polls(terminals: Terminals) -> None:
     assert (shown["own_votes"], shown["votes_count"]) == ([1], 1)
 
 
-def test_toot_client_manages_lists(terminals: Terminals) -> None:
+def test_toot_client_creates_fills_reads_and_deletes_lists(terminals: Terminals) -> None:
     ann, ben = terminals
     ann.type("lists", "create", "Harbour")
     assert "Harbour" in ann.type("lists", "list")

@@ -61,7 +61,7 @@ def moments(*told: int) -> set[int]:
 
 
 @in_loop
-async def test_graph_follow_history_is_recorded_at_both_ends(backend: Backend) -> None:
+async def test_graph_follow_history_is_recorded_for_follower_and_followed_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await at_both_ends(graph) == moments(1)
@@ -75,7 +75,7 @@ async def test_graph_follow_history_is_recorded_at_both_ends(backend: Backend) -
 
 
 @in_loop
-async def test_graph_active_follow_row_carries_no_history(backend: Backend) -> None:
+async def test_graph_range_returns_active_follow_without_its_history_data(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in range(1, 8, 2):
             await begin(graph, ANN, FOLLOWS, BEN, moment(n))
@@ -146,7 +146,7 @@ async def test_graph_unfollow_marked_as_silent_is_not_recorded_in_history(backen
 
 
 @in_loop
-async def test_graph_tombstone_without_history_gives_end_time(backend: Backend) -> None:
+async def test_graph_follow_history_of_tombstone_without_data_contains_only_end_time(backend: Backend) -> None:
     async with backend.open() as graph:
         # A tombstone of an older version has no data.
         for id1, atype, id2 in ((ANN, FOLLOWS, BEN), (BEN, FOLLOWED_BY, ANN)):
@@ -157,7 +157,7 @@ async def test_graph_tombstone_without_history_gives_end_time(backend: Backend) 
 
 
 @in_loop
-async def test_graph_assoc_ended_range_is_sorted_by_time(backend: Backend) -> None:
+async def test_graph_assoc_ended_range_is_sorted_by_end_time(backend: Backend) -> None:
     async with backend.open() as graph:
         fans = [id_on(source, n) for source in (0, 30, 63) for n in range(20, 24)]
         for n, fan in enumerate(fans):
@@ -180,7 +180,7 @@ async def test_graph_assoc_ended_range_is_sorted_by_time(backend: Backend) -> No
 
 
 @in_loop
-async def test_graph_assoc_ended_returns_tombstones_by_type_and_id(backend: Backend) -> None:
+async def test_graph_assoc_ended_returns_tombstones_grouped_by_type_and_id(backend: Backend) -> None:
     async with backend.open() as graph:
         # Lists of posts are sorted by id, and some stores use a different layout for them.
         for atype in (FOLLOWS, BLOCKS, LIKES, POSTED):
@@ -198,7 +198,7 @@ async def test_graph_assoc_ended_returns_tombstones_by_type_and_id(backend: Back
 
 
 @in_loop
-async def test_graph_sweep_history_deletes_only_old_histories(backend: Backend) -> None:
+async def test_graph_sweep_history_deletes_only_follow_histories_that_ended_before_given_time(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         await end(graph, ANN, FOLLOWS, BEN, moment(2))
@@ -255,7 +255,9 @@ def test_graph_follow_history_converges_in_any_order_and_with_repeats(
 
 
 @in_loop
-async def test_graph_follow_history_matches_at_both_ends_after_concurrent_changes(backend: Backend) -> None:
+async def test_graph_follow_history_after_concurrent_changes_is_equal_for_follower_and_followed_member(
+    backend: Backend,
+) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         # Ben removes the follow while Ann renews it: both commit independently, and the inverses cross.

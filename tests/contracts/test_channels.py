@@ -142,7 +142,7 @@ async def test_update_log_reader_resumes_after_any_previous_position(backend: st
 
 @on_every_backend
 @in_loop
-async def test_update_log_position_before_end_is_limited_to_start_of_log(backend: str) -> None:
+async def test_update_log_position_n_messages_before_end_never_precedes_start_of_log(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         empty = await channel.end()
         assert empty == await channel.end(9)
@@ -231,7 +231,7 @@ async def test_update_log_created_again_rejects_old_positions_with_gap(backend: 
 @on_redis_of_each_kind
 @pytest.mark.parametrize("meanwhile", [0, 2, 5, 9])
 @in_loop
-async def test_redis_update_log_readers_get_gap_after_flush_regardless_of_messages_since(
+async def test_redis_update_log_readers_get_gap_after_redis_flush_with_or_without_new_messages(
     backend: str, meanwhile: int
 ) -> None:
     async with BACKENDS[backend](100) as channel:
@@ -295,7 +295,7 @@ async def test_dynamodb_update_log_expired_message_is_reported_as_gap() -> None:
 
 @on_every_backend
 @in_loop
-async def test_update_log_with_expired_messages_lets_new_hub_go_live(backend: str) -> None:
+async def test_streaming_hub_started_on_update_log_with_expired_messages_goes_live(backend: str) -> None:
     async with BACKENDS[backend](100) as channel:
         await publish(channel, numbers(0, 40))
         await expire(channel)
@@ -408,7 +408,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 @on_every_backend
 @settings(deadline=None, max_examples=examples(30, full=60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
-def test_update_log_reader_receives_exact_messages_or_gap(
+def test_update_log_reader_receives_every_message_in_order_or_gap(
     backend: str, length: int, acts: list[tuple[str, int]]
 ) -> None:
     async def story() -> None:

@@ -238,7 +238,7 @@ async def add_ticket(graph: Store, ticket: int, id_: int) -> None:
 
 
 @in_loop
-async def test_graph_new_id_that_has_stored_association_is_refused(backend: Backend) -> None:
+async def test_graph_batch_with_new_id_that_already_has_association_raises_id_taken(backend: Backend) -> None:
     async with backend.open() as graph:
         await add(graph, ann())
         await add_ticket(graph, ANN, ANN)
@@ -251,7 +251,7 @@ async def test_graph_new_id_that_has_stored_association_is_refused(backend: Back
 
 
 @in_loop
-async def test_graph_new_id_that_has_deleted_association_is_refused(backend: Backend) -> None:
+async def test_graph_batch_with_new_id_that_had_deleted_association_raises_id_taken(backend: Backend) -> None:
     async with backend.open() as graph:
         await add_ticket(graph, ANN, ANN)
         batch = Batch(shard_of(ANN))
@@ -263,7 +263,7 @@ async def test_graph_new_id_that_has_deleted_association_is_refused(backend: Bac
 
 
 @in_loop
-async def test_graph_new_id_added_concurrently_is_stored_once(backend: Backend) -> None:
+async def test_graph_concurrent_batches_with_equal_new_id_succeed_once(backend: Backend) -> None:
     async with backend.open() as graph:
         adding = [add_ticket(graph, ANN, id_on(0, n)) for n in range(1, 21)]
         answers = await asyncio.gather(*adding, return_exceptions=True)
@@ -273,7 +273,7 @@ async def test_graph_new_id_added_concurrently_is_stored_once(backend: Backend) 
 
 
 @in_loop
-async def test_graph_new_id_that_already_owns_key_raises_key_taken(backend: Backend) -> None:
+async def test_graph_batch_with_new_id_that_already_owns_key_raises_key_taken(backend: Backend) -> None:
     async def use(graph: Store) -> None:
         batch = Batch(shard_of(ANN))
         batch.key_add(key_of(ANN, "challenge"), ANN)
@@ -317,7 +317,7 @@ async def test_graph_key_get_reads_a_thousand_keys(backend: Backend) -> None:
 
 
 @in_loop
-async def test_graph_key_owned_by_other_id_is_refused_with_owner(backend: Backend) -> None:
+async def test_graph_key_add_of_taken_key_raises_key_taken_with_owner_id(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN)
         with pytest.raises(KeyTaken, match=r"^the user name is taken$") as refusal:
@@ -359,7 +359,7 @@ async def test_graph_key_add_concurrently_succeeds_once(backend: Backend) -> Non
 
 
 @in_loop
-async def test_graph_expired_key_is_free(backend: Backend) -> None:
+async def test_graph_expired_key_can_be_claimed_by_other_owner(backend: Backend) -> None:
     async with backend.open() as graph:
         await reserve(graph, key_of(ANN), ANN, until=time.time_ns() // 1_000_000 - 1)
         assert await graph.key_get([key_of(ANN)]) == {}
@@ -395,7 +395,7 @@ async def test_graph_batch_with_missing_expected_object_is_refused(backend: Back
 
 
 @in_loop
-async def test_graph_assoc_add_of_new_association_is_refused_while_it_exists(backend: Backend) -> None:
+async def test_graph_assoc_add_with_must_be_new_of_existing_association_raises_assoc_exists(backend: Backend) -> None:
     def follow(time: int, name: str) -> Batch:
         batch = Batch(shard_of(ANN))
         batch.assoc_add(ANN, FOLLOWS, BEN, moment(time), must_be_new=True)
@@ -728,7 +728,7 @@ async def test_graph_counts_change_only_when_association_changes(backend: Backen
 
 
 @in_loop
-async def test_graph_lists_without_counts_are_read_like_other_lists(backend: Backend) -> None:
+async def test_graph_list_of_type_without_count_is_readable_and_its_count_is_omitted(backend: Backend) -> None:
     async with backend.open() as graph:
         assert await graph.assoc_range(AGENDA, DUE, Cursor(limit=5)) == []
         tickets = [id_on(shard, shard) for shard in (3, 40, 4_000, 8_000)]
@@ -825,7 +825,7 @@ async def test_graph_every_association_has_inverse_with_same_time(backend: Backe
 
 
 @in_loop
-async def test_graph_tag_lists_its_posts(backend: Backend) -> None:
+async def test_graph_association_list_of_tag_contains_tagged_posts(backend: Backend) -> None:
     async with backend.open() as graph:
         tags = [named("tag", f"tag{n}") for n in range(20)]
         for n, tag in enumerate(tags):
@@ -840,7 +840,7 @@ async def test_graph_tag_lists_its_posts(backend: Backend) -> None:
 
 
 @in_loop
-async def test_graph_clock_skew_does_not_undo_latest_change_of_member(backend: Backend) -> None:
+async def test_graph_change_with_earlier_clock_overrides_previous_change_of_same_member(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(100))
         await end(graph, ANN, FOLLOWS, BEN, moment(50))
@@ -866,7 +866,7 @@ async def test_graph_batch_with_several_changes_of_one_association_applies_the_l
 
 
 @in_loop
-async def test_graph_operation_applied_unchanged_does_not_replace_row_with_later_time(backend: Backend) -> None:
+async def test_graph_inverse_operation_does_not_replace_row_with_later_time(backend: Backend) -> None:
     async with backend.open() as graph:
         op = AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
         await put(graph, op)
@@ -880,7 +880,7 @@ async def test_graph_operation_applied_unchanged_does_not_replace_row_with_later
 
 
 @in_loop
-async def test_graph_operations_at_same_time_are_resolved_by_greater_data(backend: Backend) -> None:
+async def test_graph_association_writes_with_equal_times_are_resolved_by_greater_data(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"3")
@@ -893,7 +893,7 @@ async def test_graph_operations_at_same_time_are_resolved_by_greater_data(backen
 
 
 @in_loop
-async def test_graph_member_change_at_same_time_with_lesser_data_gets_later_time(backend: Backend) -> None:
+async def test_graph_member_write_with_equal_time_and_lesser_data_is_stored_at_later_time(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
         await begin(graph, ANN, BLOCKS, BEN, moment(5), b"1")
@@ -905,7 +905,7 @@ async def test_graph_member_change_at_same_time_with_lesser_data_gets_later_time
 
 
 @in_loop
-async def test_graph_operation_applied_unchanged_creates_no_inverse(backend: Backend) -> None:
+async def test_graph_inverse_operation_creates_no_further_inverse(backend: Backend) -> None:
     async with backend.open() as graph:
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, plain=True))
         assert [row[:3] for row in await all_links(graph)] == [(BEN, FOLLOWED_BY.number, ANN)]
@@ -930,7 +930,7 @@ def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
 @pytest.mark.parametrize("name", BACKENDS)
 @settings(max_examples=examples(10, full=25))
 @given(orders=histories())
-def test_graph_operations_applied_unchanged_converge_in_any_order_and_with_repeats(
+def test_graph_inverse_operations_converge_in_any_order_and_with_repeats(
     name: str, orders: tuple[list[AssocOp], list[AssocOp]]
 ) -> None:
     async def after(ops: Sequence[AssocOp]) -> tuple[object, ...]:

@@ -187,7 +187,7 @@ async def test_outbox_acknowledgment_after_lease_expiry_deletes_job(backend: Bac
 
 
 @in_loop
-async def test_outbox_put_back_job_resumes_from_its_mark(backend: Backend) -> None:
+async def test_outbox_put_back_job_resumes_from_its_checkpoint(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         first, second = await claim_all(graph)
@@ -241,7 +241,7 @@ async def test_outbox_parked_job_is_kept_with_its_error(backend: Backend) -> Non
 
 
 @in_loop
-async def test_outbox_replayed_job_resumes_from_its_mark(backend: Backend) -> None:
+async def test_outbox_replayed_job_resumes_from_its_checkpoint(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
         await emit(graph, 3, actor=CYD)

@@ -51,7 +51,7 @@ BACKENDS: dict[str, Callable[[], AbstractAsyncContextManager[Readings]]] = {
 
 @pytest.mark.parametrize("backend", list(BACKENDS))
 @in_loop
-async def test_ranking_cache_returns_only_stored_rankings(backend: str) -> None:
+async def test_ranking_cache_returns_latest_stored_ranking_and_none_for_unknown_id(backend: str) -> None:
     async with BACKENDS[backend]() as readings:
         ids = [new_reading_id(member) for member in MEMBERS for _ in range(3)]
         assert len(set(ids)) == len(ids)

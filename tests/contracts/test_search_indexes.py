@@ -121,7 +121,7 @@ async def test_search_index_phrase_matches_adjacent_words(backend: IndexBackend)
 
 
 @in_loop
-async def test_search_index_excluded_words_are_left_out(backend: IndexBackend) -> None:
+async def test_search_index_query_with_excluded_word_omits_posts_with_that_word(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "blue sea"), post(2, "blue sky"), post(3, "red sky")]))
         assert await index.posts(asked("blue", none=(Clause(("sky",)),)), 10) == [1]
@@ -181,7 +181,7 @@ async def test_search_index_filters_posts_by_index_term_id_and_time(backend: Ind
 
 
 @in_loop
-async def test_search_index_requires_one_index_term_of_each_group(backend: IndexBackend) -> None:
+async def test_search_index_query_with_term_groups_requires_one_index_term_of_each_group(backend: IndexBackend) -> None:
     async with backend.open() as index:
         cells = {1: ("a",), 2: ("b", "c"), 3: ("d",), 4: ("a", "d"), 5: ()}
         rows = [post(n, "tide", ANN, PUBLIC, *map(within, some)) for n, some in cells.items()]
@@ -195,7 +195,7 @@ async def test_search_index_requires_one_index_term_of_each_group(backend: Index
 
 
 @in_loop
-async def test_search_index_row_replaces_previous_row(backend: IndexBackend) -> None:
+async def test_search_index_write_of_indexed_post_replaces_its_words_and_tags(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
         await index.write(IndexChange(posts=[post(1, "dusk", tags=["dusk"])]))
@@ -237,7 +237,7 @@ async def test_search_index_members_are_found_by_name_prefix_and_note_words(back
 
 
 @in_loop
-async def test_sqlite_search_index_ranks_only_newest_members_and_latest_posters_of_common_name(
+async def test_sqlite_search_index_query_for_common_name_considers_only_newest_and_last_active_members(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "NEWEST", 5)
@@ -267,7 +267,7 @@ async def test_search_index_tags_are_found_by_prefix_most_used_first(backend: In
 
 
 @in_loop
-async def test_search_index_directory_sorts_by_last_post_and_join_time(backend: IndexBackend) -> None:
+async def test_search_index_profile_directory_is_sorted_by_last_post_or_join_time(backend: IndexBackend) -> None:
     people = [member(1, "ann"), member(2, "ben"), member(3, "cyd"), member(4, "dot", listed=False)]
     rows = [post(70, "x", 1), post(71, "x", 2), post(72, "x", 3, ":private"), post(73, "x", 4)]
     async with backend.open() as index:
@@ -282,7 +282,7 @@ async def test_search_index_directory_sorts_by_last_post_and_join_time(backend: 
 
 
 @in_loop
-async def test_sqlite_search_index_file_of_older_version_knows_last_posters(tmp_path: Path) -> None:
+async def test_sqlite_search_index_migrated_from_older_version_sorts_members_by_last_post(tmp_path: Path) -> None:
     path = tmp_path / "old.search"
     rows = [post(70, "x", 1), post(71, "x", 2)]
     with closing(sqlite3.connect(path)) as old:
@@ -304,7 +304,7 @@ async def test_sqlite_search_index_file_of_older_version_knows_last_posters(tmp_
 
 
 @in_loop
-async def test_sqlite_search_index_updates_member_rows_only_after_many_have_posted(
+async def test_sqlite_search_index_writes_last_post_to_member_rows_only_after_several_members_posted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LATELY", 3)
@@ -343,7 +343,7 @@ async def test_sqlite_search_index_writes_posts_in_few_statements(tmp_path: Path
 
 
 @in_loop
-async def test_search_index_rows_and_ids_return_written_data(backend: IndexBackend) -> None:
+async def test_search_index_written_posts_and_members_are_returned_by_id_and_in_id_order(backend: IndexBackend) -> None:
     async with backend.open() as index:
         row, ann = post(5, "tide", tags=["sea"]), member(ANN, "ann", "Ann", "by the sea")
         await index.write(IndexChange(posts=[row], members=[ann]))
@@ -354,7 +354,7 @@ async def test_search_index_rows_and_ids_return_written_data(backend: IndexBacke
 
 
 @in_loop
-async def test_search_index_keeps_fill_state_and_clear_deletes_everything(backend: IndexBackend) -> None:
+async def test_search_index_fill_state_is_stored_and_clear_deletes_state_and_entries(backend: IndexBackend) -> None:
     async with backend.open() as index:
         assert await index.state() == FillState()
         await index.write(IndexChange(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann")]))
@@ -479,7 +479,7 @@ async def _answers(index: SearchIndex, asked_for: tuple[list[Ask], list[Clause]]
 @pytest.mark.parametrize(
     ("name", "few"), [("sqlite", 4_096), ("sqlite", 2), ("postgres", 2_000), ("postgres", 2), ("postgres", 0)]
 )
-def test_search_index_answers_match_memory_index(
+def test_search_index_query_results_match_memory_index(
     name: str, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`few` limits on SQLite the posters not yet in member rows, and on PostgreSQL the posts that a query tries first."""
@@ -525,7 +525,7 @@ def _divided(number: int) -> DividedIndex:
 
 @given(st.lists(changes.map(_spread), max_size=4), questions)
 @settings(max_examples=examples(60, full=200), deadline=None)
-def test_divided_search_index_answers_match_undivided_index(
+def test_divided_search_index_query_results_match_undivided_index(
     steps: list[IndexChange], asked_for: tuple[list[Ask], list[Clause]]
 ) -> None:
     async def both() -> None:

@@ -73,7 +73,7 @@ async def test_tag_store_lock_has_one_holder_and_can_be_extended(backend: CloudB
 
 
 @in_loop
-async def test_tag_store_lock_released_by_holder_is_free(backend: CloudBackend) -> None:
+async def test_tag_store_lock_released_by_holder_can_be_acquired_by_other_holder(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann")
         await store.unlock(b"ann")
@@ -108,7 +108,7 @@ async def test_tag_store_lock_is_shared_by_all_connections(durable: CloudBackend
 
 
 @in_loop
-async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
+async def test_tag_store_lock_renewed_by_holder_does_not_expire(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         assert await store.renew(b"ann", HOUR)
@@ -117,7 +117,7 @@ async def test_tag_store_lock_is_kept_by_renewal(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_lock_is_renewed_until_block_ends(
+async def test_tag_store_lock_context_manager_renews_lock_until_exit(
     backend: CloudBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "_RENEWALS", HOUR / 0.05)
@@ -141,7 +141,7 @@ async def test_tag_store_lock_is_renewed_until_block_ends(
 
 
 @in_loop
-async def test_tag_store_lock_taken_by_another_is_not_renewed(backend: CloudBackend) -> None:
+async def test_tag_store_lock_taken_by_other_holder_cannot_be_renewed_by_previous_holder(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.lock(b"ann", 0.01)
         await asyncio.sleep(0.03)
@@ -179,7 +179,7 @@ async def test_tag_store_write_with_token_that_does_not_hold_lock_is_refused(bac
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR, -0.2])
 @in_loop
-async def test_tag_store_lock_of_dead_holder_expires_after_clock_step(
+async def test_tag_store_lock_of_dead_holder_expires_although_system_clock_is_changed(
     backend: CloudBackend, step: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with backend.open() as store:
@@ -225,7 +225,7 @@ async def test_dynamodb_tag_store_lock_is_kept_although_clocks_of_machines_diffe
 
 
 @in_loop
-async def test_tag_store_new_store_is_empty(backend: CloudBackend) -> None:
+async def test_tag_store_after_creation_returns_empty_results(backend: CloudBackend) -> None:
     async with backend.open() as store:
         assert await store.version() == 0
         assert await store.head() == Head()
@@ -255,7 +255,7 @@ async def test_tag_store_queries_without_keys_return_empty_results(backend: Clou
 
 
 @in_loop
-async def test_tag_store_version_round_trips(backend: CloudBackend) -> None:
+async def test_tag_store_written_version_and_head_are_read_back_unchanged(backend: CloudBackend) -> None:
     async with backend.open() as store:
         merged = merge(1, cloud=b"\x00\xff", state=bytes(300))
         await store.write(merged)
@@ -345,7 +345,7 @@ async def test_tag_store_data_survives_reopening(durable: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_accepts_large_version(backend: CloudBackend) -> None:
+async def test_tag_store_stores_version_with_thousands_of_tags(backend: CloudBackend) -> None:
     # The local DynamoDB is slow; this number still exceeds a page, a request and a slice of an intent.
     tags = 6_000 if backend.name == "dynamodb" and not DEEP else 20_000
     async with backend.open() as store:
@@ -373,7 +373,7 @@ async def test_tag_store_tag_row_round_trips(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_stores_negative_numbers(backend: CloudBackend) -> None:
+async def test_tag_store_negative_counts_and_weights_are_stored(backend: CloudBackend) -> None:
     async with backend.open() as store:
         below = row("dawn", -(2**40), forms={"dawn": -3}, days={DAY: Day(-1, -1, 0)})
         cold = type(below)(REEF, "reef", 0, (Heat(-0.5, 3), Heat(-1.5e-5, -70_000), Heat(2.0**52, 2**40)))
@@ -383,7 +383,7 @@ async def test_tag_store_stores_negative_numbers(backend: CloudBackend) -> None:
 
 
 @in_loop
-async def test_tag_store_deletes_blank_tag(backend: CloudBackend) -> None:
+async def test_tag_store_deletes_tag_without_uses_or_pending_spellings(backend: CloudBackend) -> None:
     async with backend.open() as store:
         await store.write(merge(1, rows=[row("dawn", 1), row("reef", 2), row("surf", 0)]))
         assert (await store.tags([DAWN, REEF, SURF])).keys() == {DAWN, REEF}
@@ -413,7 +413,7 @@ async def test_tag_store_scan_is_sorted_by_id_and_paginated(backend: CloudBacken
 
 
 @in_loop
-async def test_tag_store_top_is_sorted_by_value_then_id(backend: CloudBackend) -> None:
+async def test_tag_store_top_tags_are_sorted_by_use_count_or_warmth_and_then_by_id(backend: CloudBackend) -> None:
     names = [f"tag{number}" for number in range(30)]
     rows = [
         row(name, number // 3 - 2, [AT - number // 4 * HOUR_MS] * (number % 3)) for number, name in enumerate(names)
@@ -451,7 +451,7 @@ async def test_tag_store_author_counts_include_all_authors_of_tag_and_day(backen
 
 
 @in_loop
-async def test_tag_store_deletes_authors_of_past_days(backend: CloudBackend) -> None:
+async def test_tag_store_merge_deletes_tag_authors_of_days_before_given_day(backend: CloudBackend) -> None:
     authors = {(DAWN, DAY + by, 1): 5 + by for by in range(-3, 1)}
     async with backend.open() as store:
         await store.write(merge(1, authors=authors, before_day=DAY - 2))
@@ -468,7 +468,9 @@ async def test_tag_store_deletes_authors_of_past_days(backend: CloudBackend) -> 
 
 
 @in_loop
-async def test_tag_store_marks_of_merged_uses_are_returned_by_bucket_and_version(backend: CloudBackend) -> None:
+async def test_tag_store_identifiers_of_uses_merged_after_given_version_are_returned_by_bucket(
+    backend: CloudBackend,
+) -> None:
     async with backend.open() as store:
         await store.write(merge(1, marks={5: b"five of 1", 6: b"six of 1"}))
         await store.write(merge(2, marks={5: b"five of 2"}))
@@ -480,7 +482,7 @@ async def test_tag_store_marks_of_merged_uses_are_returned_by_bucket_and_version
 
 
 @in_loop
-async def test_tag_store_merged_query_returns_increments_that_are_merged(backend: CloudBackend) -> None:
+async def test_tag_store_merged_query_returns_only_ids_of_merged_increments(backend: CloudBackend) -> None:
     ids = [increment_id(number) for number in range(300)]
     async with backend.open() as store:
         await store.write(merge(1, increments=ids[:200]))
@@ -527,7 +529,7 @@ async def test_tag_store_inbox_returns_oldest_increments_first(backend: CloudBac
 
 
 @in_loop
-async def test_tag_store_discarded_increments_leave_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_discarded_increments_are_deleted_from_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")
@@ -537,7 +539,7 @@ async def test_tag_store_discarded_increments_leave_inbox(backend: CloudBackend)
 
 
 @in_loop
-async def test_tag_store_merge_removes_its_increments_from_inbox(backend: CloudBackend) -> None:
+async def test_tag_store_merge_removes_merged_increments_from_inbox(backend: CloudBackend) -> None:
     async with backend.open() as store:
         for number in range(4):
             await store.put(increment_id(number), b"body")

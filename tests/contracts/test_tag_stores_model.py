@@ -124,7 +124,7 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
 @settings(deadline=None, max_examples=examples(20, full=40))
 @given(taken=steps)
-def test_tag_store_answers_match_memory_store(name: str, taken: list[tuple[str, Any]]) -> None:
+def test_tag_store_query_results_match_memory_store(name: str, taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         run(same(CloudBackend(name, Path(folder)), taken))
 
@@ -132,6 +132,6 @@ def test_tag_store_answers_match_memory_store(name: str, taken: list[tuple[str, 
 # DynamoDB needs many requests, so use fewer examples.
 @settings(deadline=None, max_examples=examples(5, full=10))
 @given(taken=steps)
-def test_dynamodb_tag_store_answers_match_memory_store(taken: list[tuple[str, Any]]) -> None:
+def test_dynamodb_tag_store_query_results_match_memory_store(taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         run(same(CloudBackend("dynamodb", Path(folder)), taken))

@@ -150,7 +150,7 @@ async def test_tag_transport_increments_sent_before_first_collector_are_delivere
 
 
 @in_loop
-async def test_tag_transport_after_hurry_call_returns_next_batch_immediately(
+async def test_tag_transport_after_hurry_call_returns_next_batch_without_waiting(
     carrier: Carrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carrier.look_seconds = 10 * PATIENCE
@@ -297,7 +297,7 @@ async def _places(transport: RabbitTransport) -> int:
 
 
 @in_loop
-async def test_rabbitmq_tag_transport_other_collector_takes_over_queue_of_closed_one() -> None:
+async def test_rabbitmq_tag_transport_queue_of_closed_collector_is_taken_over_by_other_collector() -> None:
     namespace = rabbitmq.namespace()
     async with closing(opened(namespace, collecting=False), opened(namespace, collecting=True)) as (emitter, first):
         async with closing(opened(namespace, collecting=True)) as (second,):
@@ -367,7 +367,9 @@ async def test_rabbitmq_tag_transport_three_collectors_get_one_queue_each() -> N
 
 
 @in_loop
-async def test_rabbitmq_tag_transport_unresponsive_collector_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rabbitmq_tag_transport_unresponsive_collector_is_counted_as_one_waiting_increment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("shoal.amqp._REPLY_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     emitter, stuck = [await opened(namespace, collecting=collecting) for collecting in (False, True)]

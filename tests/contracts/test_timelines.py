@@ -137,7 +137,7 @@ async def test_timeline_store_cold_timeline_ignores_writes_and_reads_as_missing(
 
 @on_every_backend
 @in_loop
-async def test_timeline_store_timeline_accepts_writes_before_fill_and_is_readable_after(backend: str) -> None:
+async def test_timeline_store_created_timeline_accepts_writes_but_is_unreadable_until_filled(backend: str) -> None:
     async with begun(backend, 5, BEN) as timelines:
         await timelines.create(ANN)
         assert await timelines.floor(ANN) == 0

@@ -67,7 +67,7 @@ def test_account_handle_invalid_text_is_rejected(text: str) -> None:
     assert read_handle(text) is None
 
 
-def test_handles_in_profile_text_are_found_in_links_and_full_addresses() -> None:
+def test_account_handles_in_profile_text_are_found_in_links_and_full_addresses() -> None:
     text = (
         "Me: https://mastodon.social/@ann, @ann@pixelfed.social (and ann.bsky.social). Mail ann@example.org, ask @ben!"
     )

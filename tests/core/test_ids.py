@@ -115,7 +115,7 @@ def test_id_maker_blocks_with_any_start_and_clock_are_equal_or_disjoint(starts: 
     assert {shard_of(id_) for id_ in members} == {9}
 
 
-def test_id_maker_block_is_followed_by_later_ids() -> None:
+def test_id_maker_block_reservation_is_followed_by_ids_after_the_block() -> None:
     make = IdMaker(lambda: NOW, first=7)
     assert [make(2), make.block(2), make(2)] == [compose(NOW, 2, 7), compose(NOW, 2, BLOCK), compose(NOW, 2, 2 * BLOCK)]
 
@@ -141,14 +141,14 @@ async def test_id_makers_with_colliding_ids_retry_until_unique() -> None:
 
 
 @given(st.text(max_size=30))
-def test_id_of_name_is_negative_and_on_shard_of_name(name: str) -> None:
+def test_id_derived_from_name_is_negative_and_on_shard_of_name(name: str) -> None:
     id_ = named("tag", name)
     assert -(2**63) <= id_ < 0
     assert shard_of(id_) == place(name).shard
     assert id_ == named("tag", name) != named("another space", name)
 
 
-def test_ids_of_hundred_thousand_names_are_unique() -> None:
+def test_ids_derived_from_hundred_thousand_names_are_unique() -> None:
     names = [f"tag{n}" for n in range(100_000)]
     ids = {named("tag", name) for name in names}
     assert len(ids) == len(names)

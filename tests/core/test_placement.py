@@ -66,7 +66,7 @@ def test_shard_placement_of_any_name_follows_published_scheme(name: str) -> None
     assert source_of(placement.shard) == placement.a
 
 
-def test_shard_placement_ignores_case() -> None:
+def test_shard_placement_of_user_name_ignores_letter_case() -> None:
     assert place("FrUnk") == place("frunk")
     assert media_path("FrUnk") == media_path("frunk")
 
@@ -90,7 +90,7 @@ def test_shard_placement_spreads_real_user_names_evenly(user_names: list[str]) -
     assert max(abs(n - mean) for n in per_source.values()) < 0.05 * mean
 
 
-def test_media_directories_with_real_user_names_stay_small(user_names: list[str]) -> None:
+def test_media_directories_of_real_user_names_hold_fewer_than_16_names_each(user_names: list[str]) -> None:
     placements = Counter(map(place, user_names))
     # 631,154 names over 524,288 directories: 1.2 each; at random the fullest holds 9 or 10.
     assert max(placements.values()) < 16

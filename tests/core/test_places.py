@@ -87,7 +87,7 @@ def test_search_radius_outside_allowed_range_is_rejected(radius: float) -> None:
 
 
 @pytest.mark.parametrize("place", [(90.1, 0), (0, -180.1), (math.nan, 0), (0, math.inf)])
-def test_search_disk_with_invalid_coordinates_is_rejected(place: tuple[float, float]) -> None:
+def test_search_circle_with_invalid_coordinates_is_rejected(place: tuple[float, float]) -> None:
     with pytest.raises(InvalidInput):
         disk(*place)
 
@@ -97,7 +97,9 @@ def test_search_disk_with_invalid_coordinates_is_rejected(place: tuple[float, fl
 @example(Disk(-90.0, 0.0, 3.0), [(n / 2, 1.0) for n in range(12)])
 @example(Disk(0.0, 180.0, 70.0), [(n / 2, 1.0) for n in range(12)])
 @settings(max_examples=examples(75, full=150), deadline=None)
-def test_search_disk_cover_with_few_cells_contains_every_place(around: Disk, spots: list[tuple[float, float]]) -> None:
+def test_search_circle_covered_by_few_cells_contains_every_place(
+    around: Disk, spots: list[tuple[float, float]]
+) -> None:
     covering = cover(around)
     assert len(set(covering)) == len(covering) <= MOST
     for bearing, share in spots:
@@ -106,7 +108,7 @@ def test_search_disk_cover_with_few_cells_contains_every_place(around: Disk, spo
         assert set(cells_of(place)) & set(covering)
 
 
-def test_search_disk_cover_of_small_disk_is_small() -> None:
+def test_search_circle_of_small_radius_is_covered_by_few_cells() -> None:
     assert len(cover(disk(*ZURICH, 1))) <= 7
     assert not set(cells_of(BERN)) & set(cover(disk(*ZURICH, 10)))
 

@@ -303,7 +303,7 @@ def test_link_ends_before_punctuation_and_has_http_scheme(text: str, found: list
     assert links(text) == found
 
 
-def test_hashtag_joined_to_link_scheme_takes_precedence() -> None:
+def test_hashtag_followed_directly_by_link_is_parsed_as_hashtag_only() -> None:
     assert [span.kind for span in parse("#日本http://a.b")] == ["tag"]
 
 
@@ -516,5 +516,5 @@ def test_isolated_text_does_not_change_direction_of_surrounding_text(text: str, 
         ("@eve @bob hi", "@eve @bob hi"),
     ],
 )
-def test_unaddressed_text_lacks_leading_mentions_of_known_members_only(text: str, expected: str) -> None:
+def test_post_text_for_display_omits_leading_mentions_of_known_members_only(text: str, expected: str) -> None:
     assert unaddressed(text, {"ann", "bob"}) == expected

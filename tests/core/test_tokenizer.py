@@ -87,7 +87,7 @@ def test_tokenizer_folding_does_not_change_words(text: str) -> None:
     assert words_of(fold(text)) == words_of(text)
 
 
-def test_tokenizer_reads_hostile_text_quickly() -> None:
+def test_tokenizer_reads_nine_thousand_hostile_characters_within_two_seconds() -> None:
     began = time.process_time()
     for text in ("\u0301" * 9_000, "a\u0327\u0301" * 3_000, "日" * 9_000, ":" * 9_000, "🌅" * 9_000):
         words_of(text)

@@ -18,7 +18,7 @@ def test_user_name_block_word_normalizes_leetspeak_digits(written: str, word: st
 
 
 @given(names, st.text("abc4_10", min_size=1, max_size=12), st.booleans())
-def test_user_name_block_keys_of_name_are_exactly_those_of_words_that_refuse_it(
+def test_user_name_block_keys_of_name_match_exactly_the_blocked_words_that_refuse_it(
     name: str, text: str, part: bool
 ) -> None:
     word = plain(text)
@@ -28,7 +28,7 @@ def test_user_name_block_keys_of_name_are_exactly_those_of_words_that_refuse_it(
     assert (key_text(word, part=part) in refusing(name)) == refused
 
 
-def test_user_name_block_longest_name_has_407_keys() -> None:
+def test_user_name_block_longest_name_is_looked_up_by_407_keys() -> None:
     assert len(refusing("abcdefghijklmnopqrstuvwxyzbdac")) == 407
 
 

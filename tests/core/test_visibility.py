@@ -39,11 +39,11 @@ def told(viewer: int | None, visibility: Visibility, mentions: tuple[Mention, ..
     }[visibility]
 
 
-def test_visibility_truth_table_covers_every_combination() -> None:
+def test_post_visibility_cases_cover_every_viewer_visibility_mention_author_and_relation() -> None:
     assert len(CASES) == 3 * 4 * 3 * 3 * 32
 
 
-def test_post_visibility_is_correct_for_every_viewer_post_author_and_relation() -> None:
+def test_post_visibility_equals_its_definition_for_every_viewer_post_author_and_relation() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         there = author is not None and not author.suspended
         severed = relation.blocking or relation.blocked_by
@@ -52,7 +52,7 @@ def test_post_visibility_is_correct_for_every_viewer_post_author_and_relation() 
         assert may_see(viewer, post_of(visibility, mentions), author, relation) is expected, case
 
 
-def test_post_listing_shows_visible_posts_except_of_muted_authors() -> None:
+def test_post_in_lists_is_shown_to_permitted_viewers_unless_they_mute_the_author() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         post = post_of(visibility, mentions)
         expected = may_see(viewer, post, author, relation) and not relation.muting
@@ -80,13 +80,13 @@ def test_post_sharing_allows_public_posts_to_all_and_followers_posts_to_author()
 
 
 @pytest.mark.parametrize("flag", ["blocking", "blocked_by"])
-def test_relationship_with_block_in_either_direction_is_severed(flag: str) -> None:
+def test_relationship_is_severed_by_block_in_either_direction_but_not_by_mute(flag: str) -> None:
     assert msgspec.structs.replace(STRANGER, **{flag: True}).severed
     assert not STRANGER.severed
     assert not Relation(following=True, followed_by=True, muting=True).severed
 
 
-def test_post_visibility_ignores_followed_by_and_muting() -> None:
+def test_post_visibility_does_not_depend_on_following_back_or_muting() -> None:
     for viewer, visibility, mentions, author, relation in CASES:
         plain = Relation(following=relation.following, blocking=relation.blocking, blocked_by=relation.blocked_by)
         post = post_of(visibility, mentions)

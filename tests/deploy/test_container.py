@@ -175,7 +175,7 @@ def compose(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", COMPOSE)
-def test_compose_file_uses_known_keys_and_existing_references(name: str) -> None:
+def test_docker_compose_file_uses_known_keys_and_existing_references(name: str) -> None:
     whole = compose(name)
     assert {key for key in whole if not key.startswith("x-")} == {"name", "services", "networks", "volumes"}
     for service, said in whole["services"].items():
@@ -200,7 +200,7 @@ def test_compose_file_uses_known_keys_and_existing_references(name: str) -> None
 
 
 @pytest.mark.parametrize("name", COMPOSE)
-def test_compose_file_settings_load_and_trust_only_the_proxy(name: str) -> None:
+def test_docker_compose_file_settings_load_and_trust_only_the_proxy(name: str) -> None:
     whole = compose(name)
     own = [said for service, said in whole["services"].items() if service in OWN]
     assert len(own) == (1 if name == "compose.yaml" else 4)
@@ -221,7 +221,7 @@ def test_compose_file_settings_load_and_trust_only_the_proxy(name: str) -> None:
         assert (said["read_only"], said["cap_drop"]) == (True, ["ALL"])
 
 
-def test_compose_cluster_defines_all_services_and_consistent_urls() -> None:
+def test_docker_compose_cluster_defines_all_services_and_consistent_urls() -> None:
     services = compose("compose.cluster.yaml")["services"]
     assert services.keys() == (OWN - {"shoal"}) | {"postgres", "redis", "rabbitmq", "caddy"}
     settings = load({**services["web-1"]["environment"], "SHOAL_CONFIG": ""})

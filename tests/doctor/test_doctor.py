@@ -77,7 +77,7 @@ def test_doctor_reports_open_file_limit_of_running_server(tmp_path: Path) -> Non
         assert "may open 512 files" in visit(tmp_path, port=port).only("files").message
 
 
-def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
+def test_doctor_server_on_port_that_serves_another_store_is_reported(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "other").mkdir()
     with served(tmp_path / "shoal.db", "--port", str(port)):
@@ -86,7 +86,7 @@ def test_doctor_reports_server_without_this_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o622])
-def test_doctor_settings_file_with_secrets_and_wide_permissions_is_bad(tmp_path: Path, mode: int) -> None:
+def test_doctor_settings_file_with_secrets_and_wide_permissions_is_graded_bad(tmp_path: Path, mode: int) -> None:
     visit(tmp_path, push_key=new_key(), metrics_port=9500)
     path = tmp_path / "shoal.toml"
     path.chmod(mode)
@@ -97,7 +97,9 @@ def test_doctor_settings_file_with_secrets_and_wide_permissions_is_bad(tmp_path:
         assert "chmod 600" in finding.advice
 
 
-def test_doctor_readable_settings_file_with_secret_is_bad_even_if_environment_overrides_it(tmp_path: Path) -> None:
+def test_doctor_readable_settings_file_with_secret_is_graded_bad_even_if_environment_overrides_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "shoal.toml"
     path.write_text('mail = "smtps://post:word@mail.example"\n')
     path.chmod(0o644)
@@ -163,7 +165,9 @@ def test_doctor_invalid_settings_are_reported_in_one_line(tmp_path: Path, text: 
     assert any(one.grade == "bad" and message in one.message for one in told), told
 
 
-def test_doctor_missing_settings_file_is_bad_only_if_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_missing_settings_file_is_graded_bad_only_if_its_path_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert visit_file(tmp_path / "none.toml").only("settings").grade == "bad"
     monkeypatch.chdir(tmp_path)
     done = subprocess.run([sys.executable, "-m", "shoal.cli", "doctor"], capture_output=True, text=True, check=False)
@@ -198,7 +202,7 @@ def test_doctor_command_prints_one_line_per_check_or_json(tmp_path: Path) -> Non
     assert {"check": "settings", "grade": "bad"}.items() <= json.loads(wrong.stdout)[0].items()
 
 
-def test_doctor_full_disk_is_bad(tmp_path: Path) -> None:
+def test_doctor_full_disk_is_graded_bad(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "200m") as disk:
         assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "warn"
         (disk / "filler").write_bytes(bytes(120 << 20))
@@ -206,7 +210,7 @@ def test_doctor_full_disk_is_bad(tmp_path: Path) -> None:
     assert visit(tmp_path).grades("disk") == ["ok"]
 
 
-def test_doctor_disk_without_free_inodes_is_bad(tmp_path: Path) -> None:
+def test_doctor_disk_without_free_inodes_is_graded_bad(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "4g,nr_inodes=40") as disk:
         assert visit(tmp_path, store=f"sqlite:///{disk / 'shoal.db'}").grades("disk")[0] == "ok"
         with contextlib.suppress(OSError):
@@ -255,7 +259,7 @@ def test_doctor_reports_whether_names_of_places_are_installed(request: pytest.Fi
 
 
 @pytest.mark.parametrize("key", ["", "no key"])
-def test_doctor_invalid_push_key_is_bad(tmp_path: Path, key: str) -> None:
+def test_doctor_invalid_push_key_is_graded_bad(tmp_path: Path, key: str) -> None:
     finding = visit(tmp_path, push_key=key).only("push_key")
     assert finding.grade == ("bad" if key else "ok")
 
@@ -282,7 +286,7 @@ def test_doctor_old_or_missing_backup_is_reported(tmp_path: Path, monkeypatch: p
     asyncio.run(made(f"sqlite:///{tmp_path / 'shoal.db'}"))
     assert visit(tmp_path).only("backup").grade == "warn"
     command = ["--config", str(tmp_path / "shoal.toml"), "backup", "--to", str(tmp_path / "backups")]
-    subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "shoal.cli", *command], check=True, capture_output=True, timeout=300)
     assert visit(tmp_path).only("backup").grade == "ok"
     now = time.time()
     monkeypatch.setattr("shoal.monitoring.preflight.time.time", lambda: now + 40 * 3_600)
@@ -446,7 +450,7 @@ def test_doctor_mail_check_authenticates_and_sends_no_mail(tmp_path: Path) -> No
     assert visit(tmp_path, mail=office.url).only("mail").grade == "bad"
 
 
-def test_doctor_mail_folder_is_warning_and_is_not_created(tmp_path: Path) -> None:
+def test_doctor_mail_setting_with_file_url_is_warning_and_creates_no_folder(tmp_path: Path) -> None:
     assert visit(tmp_path, mail=f"file://{tmp_path / 'mail'}").only("mail").grade == "warn"
     assert not (tmp_path / "mail").exists()
 

@@ -93,7 +93,7 @@ def test_doctor_shipped_caddy_configuration_passes_all_checks(behind: Behind) ->
         ("uploads", "rejects request bodies", [("client_max_body_size 57m;", "client_max_body_size 10m;")]),
     ],
 )
-def test_doctor_proxy_misconfiguration_is_the_only_bad_finding(
+def test_doctor_proxy_misconfiguration_is_reported_by_exactly_one_check(
     behind: Behind, check: str, message: str, changes: list[tuple[str, str]]
 ) -> None:
     with behind.nginx(*changes):

@@ -199,7 +199,7 @@ async def _tags_stand(network: Network) -> object:
     assert transport._counting is not None
     names = transport._names
     depths = {queue: await depth_of(transport._counting, queue) for queue in names.queues}
-    return depths, await transport._roll_call.take(await names.collectors(transport._counting))
+    return depths, await transport._liveness.send(await names.collectors(transport._counting))
 
 
 class ClusterFixtures:

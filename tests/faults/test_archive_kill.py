@@ -33,10 +33,10 @@ POSTS = 800
 
 def archive(folder: Path) -> Path:
     """Create an archive with threads, photos, and albums that continue in comments."""
-    uris = [f"media/posts/202211/{n}_n.jpg" for n in range(60)]
+    uris = [f"media/posts/202211/{n}_n.jpg" for n in range(120)]
     albums = [
         {
-            "media": [factories.instagram_file(uri, 1_667_640_000 + at) for uri in uris[at * 6 : at * 6 + 6]],
+            "media": [factories.instagram_file(uri, 1_667_640_000 + at) for uri in uris[at * 12 : at * 12 + 12]],
             "title": f"Album {at}",
             "creation_timestamp": 1_667_640_000 + at,
         }
@@ -46,7 +46,7 @@ def archive(folder: Path) -> Path:
         {"media": [factories.instagram_file(f"media/posts/{n}.mp4", 1_600_000_000 + 7 * n, f"Number {n} #tag{n % 9}")]}
         for n in range(POSTS)
     ]
-    files: dict[str, Any] = {uri: factories.picture(f"#{at:02}8844") for at, uri in enumerate(uris)}
+    files: dict[str, Any] = {uri: factories.picture(f"#{at:03}884") for at, uri in enumerate(uris)}
     files["your_instagram_activity/media/posts_1.json"] = json.dumps([*albums, *words])
     return factories.zipped(folder / "archive.zip", files)
 

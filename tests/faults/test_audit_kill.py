@@ -21,7 +21,7 @@ PEOPLE, KILLS = 24, 5
 SCOPES = ("read", "write", "admin:read", "admin:write")
 
 
-def test_audit_log_after_kill_has_exactly_one_entry_per_act(tmp_path: Path) -> None:
+def test_audit_log_after_server_kill_has_exactly_one_entry_per_action(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     token, ids = asyncio.run(_people(store))
     acknowledged: dict[int, int] = dict.fromkeys(ids, 0)

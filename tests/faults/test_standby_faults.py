@@ -54,7 +54,7 @@ class Lost:
     """Follows between the stores that only one end has."""
 
 
-def test_postgres_lagging_standby_losses_are_found_by_check_and_not_shown() -> None:
+def test_postgres_writes_lost_by_promoting_lagging_standby_are_found_by_check_and_not_shown() -> None:
     with cluster_fixture(standby=True) as here:
         with here.load(seed=22) as load:
             load.more(MANY)

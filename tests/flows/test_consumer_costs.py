@@ -26,7 +26,7 @@ READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "
 
 
 @in_loop
-async def test_consumers_of_posts_without_recipients_read_posts_in_one_batch(tmp_path: Path) -> None:
+async def test_outbox_consumers_of_posts_without_recipients_read_posts_in_one_batch(tmp_path: Path) -> None:
     settings = Settings(store=f"sqlite:///{tmp_path}/shoal.db", media="memory://")
     # No background task runs during the count.
     async with open_network(settings, background=False) as network:

@@ -33,7 +33,7 @@ def settings_of(timelines: str = "", **more: object) -> Settings:
 
 
 @in_loop
-async def test_change_in_one_process_is_immediately_visible_in_the_other() -> None:
+async def test_dynamodb_network_change_in_one_process_is_immediately_visible_in_the_other() -> None:
     async with processes(2, settings_of()) as (one, two):
         ann, ben = await register(one, "ann", "ben")
         ann_two, ben_two = await two.member(ann.id), await two.member(ben.id)
@@ -137,7 +137,7 @@ async def test_home_page_reads_timeline_again_if_high_fan_out_marks_were_read_mu
         (
             "dynamodb://shoal?region=local",
             "dynamodb://timelines?region=local&spread=8",
-            "timelines: the option spread is only for the table of the store: remove it",
+            "timelines: the URL option spread is only for the table of the store: remove it",
         ),
         (
             "dynamodb://shoal?region=local",
@@ -147,7 +147,7 @@ async def test_home_page_reads_timeline_again_if_high_fan_out_marks_were_read_mu
     ],
 )
 @in_loop
-async def test_network_with_unsuitable_timelines_setting_is_refused_before_store_is_opened(
+async def test_network_with_timelines_setting_unsuited_to_store_is_refused_before_store_is_opened(
     tmp_path: Path, store: str, timelines: str, message: str
 ) -> None:
     settings = build(store=store.format(folder=tmp_path), timelines=timelines, media="memory://")
@@ -225,7 +225,7 @@ async def test_worker_killed_in_the_middle_of_a_fan_out_leaves_no_timeline_witho
 
 
 @in_loop
-async def test_home_timeline_without_its_table_is_pulled_and_rebuilt_in_a_new_table() -> None:
+async def test_home_timeline_after_loss_of_dynamodb_table_is_pulled_and_rebuilt_in_a_new_table() -> None:
     settings = settings_of()
     async with processes(1, settings) as (shoal,):
         ann, ben = await register(shoal, "ann", "ben")

@@ -275,7 +275,9 @@ async def test_emoji_reactions_per_post_are_limited_to_twenty_different_emoji(ur
 
 
 @in_loop
-async def test_emoji_reaction_on_full_post_replaces_emoji_without_reactions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_emoji_reaction_on_post_with_twenty_emoji_replaces_emoji_without_reactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *[f"member{n}" for n in range(20)])
         post = await ann.create("hello")
@@ -295,7 +297,7 @@ async def test_emoji_reaction_on_full_post_replaces_emoji_without_reactions(monk
 
 
 @in_loop
-async def test_emoji_reaction_is_discarded_when_its_emoji_entry_is_deleted_concurrently() -> None:
+async def test_emoji_reaction_is_discarded_when_its_emoji_is_removed_from_the_post_concurrently() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes = shoal.network.writes
@@ -498,7 +500,7 @@ async def test_emoji_reaction_from_other_store_arriving_after_post_deletion_is_d
 
 
 @in_loop
-async def test_shoal_check_deletes_emoji_reaction_without_emoji_entry() -> None:
+async def test_shoal_check_deletes_emoji_reaction_whose_emoji_is_not_listed_on_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ann.create("hello")

@@ -64,7 +64,7 @@ async def test_home_timeline_excludes_shares_when_follow_disables_them() -> None
 
 
 @in_loop
-async def test_home_timeline_shows_only_posts_in_languages_of_the_follow() -> None:
+async def test_home_timeline_shows_posts_only_in_languages_chosen_for_the_follow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await wish(ben, ann, languages=["de", "en", "de", ""])
@@ -103,7 +103,7 @@ _ACTS = (
 @example([("follow", {}), ("endorse", {}), ("be removed", {})])
 @given(st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_TERMS)), max_size=12))
 @in_loop
-async def test_follow_returns_the_relationship_that_is_read_afterwards(
+async def test_follow_call_returns_the_relationship_that_a_later_read_returns(
     story: list[tuple[str, dict[str, object]]],
 ) -> None:
     async with open_network(build(store="memory://", media="memory://"), background=False) as network:

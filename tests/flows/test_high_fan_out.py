@@ -204,7 +204,7 @@ async def test_high_fan_out_mark_is_removed_after_any_kind_of_unfollow(
 
 
 @in_loop
-async def test_high_fan_out_tag_becomes_normal_after_unfollows() -> None:
+async def test_high_fan_out_tag_is_demoted_after_unfollows() -> None:
     async with a_stage() as high_fan_out:
         for fan in high_fan_out.fans:
             await fan.follow_tag("tide")
@@ -392,7 +392,7 @@ async def test_home_timeline_read_during_high_fan_out_demotion_is_complete(engin
 
 
 @in_loop
-async def test_high_fan_out_mark_in_process_with_outdated_marks_is_read_again_before_push_is_skipped() -> None:
+async def test_high_fan_out_mark_cached_in_other_process_is_read_again_before_push_is_skipped() -> None:
     async with a_stage() as high_fan_out:
         effects = high_fan_out.network.effects
         elsewhere = HighFanOutSources(effects.graph, effects.new_id, HIGH_FAN_OUT_FROM)

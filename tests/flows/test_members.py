@@ -159,7 +159,7 @@ async def test_email_address_in_use_is_refused() -> None:
 
 
 @in_loop
-async def test_email_address_of_interrupted_registration_is_released_after_its_hold(
+async def test_email_address_reserved_by_interrupted_registration_is_released_on_expiry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -235,7 +235,7 @@ async def test_profile_update_with_too_long_value_is_refused(changes: dict[str, 
 
 
 @in_loop
-async def test_profile_counts_follow_posts_shares_and_follows() -> None:
+async def test_profile_counts_include_followers_posts_comments_and_shares() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)

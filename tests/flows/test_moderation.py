@@ -168,7 +168,7 @@ async def test_moderation_actions_made_concurrently_on_one_member_are_all_kept()
 
 
 @in_loop
-async def test_staff_list_follows_role_changes() -> None:
+async def test_staff_list_changes_with_member_roles() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         writes = shoal.network.writes

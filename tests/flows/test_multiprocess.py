@@ -140,7 +140,7 @@ async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
 
 
 @in_loop
-async def test_cache_coherence_shows_changes_in_other_processes_immediately() -> None:
+async def test_multiprocess_post_and_relationship_changes_are_visible_in_other_processes_immediately() -> None:
     place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, ben = await register(one, "ann", "ben")
@@ -166,7 +166,7 @@ async def test_cache_coherence_shows_changes_in_other_processes_immediately() ->
 
 
 @in_loop
-async def test_home_timeline_delivery_works_across_processes() -> None:
+async def test_home_timeline_shows_posts_made_in_any_process_to_followers_in_every_process() -> None:
     place = SharedDatabases()
     async with processes(3, await place.settings()) as (one, two, three):
         ann, *fans = await register(one, "ann", *(f"fan{n}" for n in range(5)))
@@ -231,7 +231,7 @@ async def test_warm_home_page_takes_three_redis_calls_and_two_waits_for_1_or_40_
 
 
 @in_loop
-async def test_like_follow_and_post_creation_take_fixed_number_of_waits_and_no_read_afterwards() -> None:
+async def test_like_follow_and_post_creation_take_fixed_number_of_store_waits_and_no_read_afterwards() -> None:
     place = SharedDatabases()
     async with processes(1, await place.settings(run_consequences=False)) as (shoal,):
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
@@ -306,7 +306,7 @@ async def test_warm_home_page_takes_no_dynamodb_requests_in_several_processes() 
 
 
 @in_loop
-async def test_cold_home_page_takes_a_fixed_number_of_calls() -> None:
+async def test_cold_home_page_store_call_count_is_independent_of_post_count() -> None:
     costs = []
     for posts in (2, 40):
         place = SharedDatabases()

@@ -42,7 +42,7 @@ async def test_pinned_posts_are_listed_newest_first_to_permitted_viewers() -> No
 
 
 @in_loop
-async def test_pin_of_ineligible_post_is_refused() -> None:
+async def test_pin_of_direct_post_share_or_post_of_other_member_is_refused() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         theirs = await ben.create("theirs")

@@ -86,7 +86,7 @@ async def test_poll_vote_for_several_options_requires_multiple_choice() -> None:
 
 
 @in_loop
-async def test_poll_with_multiple_choice_accepts_further_options_later() -> None:
+async def test_poll_voter_in_multiple_choice_poll_can_choose_further_options_later() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         post = await ask(shoal, ann, PollDraft(options=("a", "b", "c"), seconds=600, multiple=True))

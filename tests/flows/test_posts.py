@@ -206,7 +206,7 @@ async def test_post_place_with_invalid_coordinates_is_refused(place: tuple[float
 
 
 @in_loop
-async def test_post_data_is_limited_to_64_kib() -> None:
+async def test_post_app_data_is_limited_to_64_kib() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         largest = "x" * (KIB_64 - 2)
@@ -221,7 +221,7 @@ async def test_post_data_is_limited_to_64_kib() -> None:
 
 @pytest.mark.parametrize("data", [object(), {1: {2, 3}, "x": object()}, {"f": print}])
 @in_loop
-async def test_post_data_not_serializable_as_json_is_refused(data: Any) -> None:
+async def test_post_app_data_not_serializable_as_json_is_refused(data: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="JSON") as refusal:
@@ -231,7 +231,7 @@ async def test_post_data_not_serializable_as_json_is_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("data", [0, False, "", [], {}])
 @in_loop
-async def test_post_with_data_only_is_accepted(data: Any) -> None:
+async def test_post_with_app_data_and_no_text_is_accepted(data: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create(data=data)

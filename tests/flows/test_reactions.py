@@ -125,7 +125,9 @@ async def test_totals_received_count_only_posts_visible_to_viewer() -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_totals_received_are_exact_after_undo_and_deletions(backend: str, tmp_path: Path) -> None:
+async def test_likes_and_shares_received_by_member_are_exact_after_undo_and_deletions(
+    backend: str, tmp_path: Path
+) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -153,7 +155,7 @@ async def test_totals_received_are_exact_after_undo_and_deletions(backend: str, 
 
 
 @in_loop
-async def test_reactions_of_deleted_post_are_deleted_across_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reactions_of_deleted_post_are_deleted_beyond_the_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.consumers.cleanup._PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))

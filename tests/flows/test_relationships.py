@@ -141,7 +141,7 @@ async def test_follow_concurrent_with_block_is_removed(blocker: str, monkeypatch
 
 
 @in_loop
-async def test_mute_hides_posts_from_home_but_not_from_direct_requests() -> None:
+async def test_mute_hides_posts_from_home_timeline_but_not_from_reads_by_id() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         # With folding, the share would be omitted above its post.

@@ -85,7 +85,7 @@ async def test_oauth_app_unused_is_deleted_after_a_day() -> None:
 
 @pytest.mark.parametrize("how", ["a token of its own", "a token of a member", "a code"])
 @in_loop
-async def test_oauth_app_with_token_or_code_is_kept(how: str) -> None:
+async def test_oauth_app_with_token_or_code_is_not_deleted_as_unused(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         app, writes = await an_app(shoal), shoal.network.writes

@@ -171,7 +171,7 @@ async def test_scheduler_tickets_of_processes_with_equal_clocks_are_unique_and_a
 
 @STORES
 @in_loop
-async def test_emoji_entry_ids_of_processes_with_equal_clocks_are_unique(tmp_path: Path, url: str) -> None:
+async def test_ids_of_emoji_added_to_a_post_by_processes_with_equal_clocks_are_unique(tmp_path: Path, url: str) -> None:
     async with network(tmp_path, url) as there:
         pairs = list(zip(there.processes, there.members, strict=True))
         made = [await member.create("look") for member in there.members]

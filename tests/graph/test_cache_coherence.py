@@ -169,7 +169,7 @@ async def test_cached_graph_read_overlapping_with_own_change_is_not_cached() -> 
 
 
 @in_loop
-async def test_cached_graph_change_is_visible_in_all_processes_before_its_end_is_published() -> None:
+async def test_cached_graph_change_is_visible_in_all_processes_before_its_change_mark_is_removed() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert [await text_of(graph) for graph in (one, two)] == ["first"] * 2
@@ -185,7 +185,7 @@ async def test_cached_graph_change_is_visible_in_all_processes_before_its_end_is
 
 
 @in_loop
-async def test_cached_graph_late_end_of_change_does_not_hide_change_of_other_process() -> None:
+async def test_cached_graph_late_removal_of_change_mark_does_not_hide_change_of_other_process() -> None:
     store, versions, one, _ = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(one) == "first"
@@ -202,7 +202,7 @@ async def test_cached_graph_late_end_of_change_does_not_hide_change_of_other_pro
 
 
 @in_loop
-async def test_cached_graph_request_continues_before_the_end_of_its_change_is_published() -> None:
+async def test_cached_graph_request_continues_before_its_change_mark_is_removed() -> None:
     store, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     with one_request():
@@ -220,7 +220,7 @@ async def test_cached_graph_request_continues_before_the_end_of_its_change_is_pu
 
 
 @in_loop
-async def test_cached_graph_change_without_change_mark_returns_after_its_end_is_published() -> None:
+async def test_cached_graph_change_without_change_mark_is_visible_to_other_process_when_commit_returns() -> None:
     _, versions, one, two = two_memories()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert await text_of(two) == "first"
@@ -230,7 +230,7 @@ async def test_cached_graph_change_without_change_mark_returns_after_its_end_is_
 
 
 @in_loop
-async def test_cached_graph_own_count_change_is_not_applied_to_a_stale_count() -> None:
+async def test_cached_graph_own_change_is_not_added_to_count_changed_by_other_process() -> None:
     _, versions, one, two = two_memories()
 
     async def likes() -> int:
@@ -254,7 +254,7 @@ async def test_cached_graph_own_count_change_is_not_applied_to_a_stale_count() -
 
 
 @in_loop
-async def test_cached_graph_close_publishes_the_end_of_changes() -> None:
+async def test_cached_graph_close_removes_change_marks_of_finished_changes() -> None:
     _, versions, one, _ = two_memories()
     versions.seconds = 0.02
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
@@ -332,7 +332,7 @@ async def test_cached_graph_request_reads_version_token_once_and_sees_its_own_ch
 
 @pytest.mark.parametrize("posts", [3, 64, 65, 100])
 @in_loop
-async def test_cached_graph_list_head_is_cached_and_pages_are_complete(posts: int) -> None:
+async def test_cached_graph_list_head_is_cached_once_and_pages_in_both_directions_are_complete(posts: int) -> None:
     store, _, one, two = two_memories()
     for number in range(posts):
         await begin(one, BEN, POSTED, number, moment(number))

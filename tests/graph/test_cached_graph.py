@@ -217,7 +217,7 @@ async def test_cached_graph_caches_list_head_to_the_largest_requested_limit() ->
 
 
 @in_loop
-async def test_cached_graph_whole_list_that_was_read_answers_look_ups() -> None:
+async def test_cached_graph_list_read_in_full_answers_association_lookups() -> None:
     store = Counting()
     for member in (BEN, CYD):
         await begin(store, ANN, FOLLOWS, member, member)
@@ -231,7 +231,7 @@ async def test_cached_graph_whole_list_that_was_read_answers_look_ups() -> None:
 
 
 @in_loop
-async def test_cached_graph_assoc_ranges_caches_short_heads_and_empty_lists() -> None:
+async def test_cached_graph_read_of_many_lists_caches_short_heads_and_empty_lists() -> None:
     store = Counting()
     graph = CachedGraph(store)
     for number in range(3):
@@ -252,7 +252,7 @@ async def test_cached_graph_assoc_ranges_caches_short_heads_and_empty_lists() ->
 
 
 @in_loop
-async def test_cached_graph_assoc_ranges_with_shared_store_are_not_cached() -> None:
+async def test_cached_graph_read_of_many_lists_is_not_cached_with_shared_store() -> None:
     store = Counting()
     graph = CachedGraph(store, versions=LocalVersionTokens())
     for _ in range(2):
@@ -260,7 +260,7 @@ async def test_cached_graph_assoc_ranges_with_shared_store_are_not_cached() -> N
     assert store.together == [[ANN, BEN]] * 2
 
 
-def test_lru_lookup_of_many_keys_equals_single_lookups() -> None:
+def test_lru_cache_lookup_of_many_keys_equals_single_lookups() -> None:
     recent: Recent[int, str] = Recent(4)
     for key in range(3):
         recent.put(key, str(key))
@@ -268,7 +268,7 @@ def test_lru_lookup_of_many_keys_equals_single_lookups() -> None:
     assert recent.many(()) == {}
 
 
-def test_lru_entry_with_weight_evicts_several_entries() -> None:
+def test_lru_cache_entry_with_weight_evicts_several_entries() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(3):
         recent.put(key, "large", 5)
@@ -282,7 +282,9 @@ _PUTS = st.lists(
 
 
 @given(size=st.integers(1, 60), done=_PUTS)
-def test_lru_never_exceeds_its_size_and_returns_the_latest_value(size: int, done: list[tuple[int, int, str]]) -> None:
+def test_lru_cache_never_exceeds_its_size_and_returns_the_latest_value(
+    size: int, done: list[tuple[int, int, str]]
+) -> None:
     recent: Recent[int, int] = Recent(size)
     put: dict[int, tuple[int, int]] = {}
     for number, (key, weight, verb) in enumerate(done, 1):
@@ -300,7 +302,7 @@ def test_lru_never_exceeds_its_size_and_returns_the_latest_value(size: int, done
         assert len(held) <= 1 or sum(put[key][1] for key in held) <= size
 
 
-def test_lru_keeps_frequently_used_entries_during_scans() -> None:
+def test_lru_cache_keeps_frequently_used_entries_during_scans() -> None:
     recent: Recent[int, str] = Recent(1_000)
     for key in range(800):
         recent.put(key, "hot")
@@ -315,7 +317,7 @@ def test_lru_keeps_frequently_used_entries_during_scans() -> None:
     assert missed == 0
 
 
-def test_lru_entry_replaced_counts_its_weight_once() -> None:
+def test_lru_cache_entry_replaced_counts_its_weight_once() -> None:
     recent: Recent[int, str] = Recent(10)
     for key in range(2):
         recent.put(key, "large", 5)
@@ -327,7 +329,7 @@ def test_lru_entry_replaced_counts_its_weight_once() -> None:
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("short", [1, 256])
 @in_loop
-async def test_cached_graph_assoc_common_follows_changes_of_both_lists(short: int, shared: bool) -> None:
+async def test_cached_graph_common_associations_change_with_either_list(short: int, shared: bool) -> None:
     store = MemoryGraph()
     with patch.multiple(cached_graph, _SHORT=short, _SHORT_REMOTE=short):
         versions = LocalVersionTokens()
@@ -418,7 +420,7 @@ async def test_cached_graph_object_with_failed_commit_is_read_from_store(shared:
 
 
 @in_loop
-async def test_cached_graph_commit_during_forget_all_does_not_cache_the_object() -> None:
+async def test_cached_graph_commit_during_discard_of_all_entries_does_not_cache_the_object() -> None:
     store = Reading()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))

@@ -63,7 +63,7 @@ async def test_change_object_without_difference_commits_nothing() -> None:
 
 
 @in_loop
-async def test_change_object_extra_operations_are_committed_once_per_change() -> None:
+async def test_change_object_event_added_to_change_is_committed_once_per_change() -> None:
     graph = MemoryGraph()
     await a_post(graph)
 

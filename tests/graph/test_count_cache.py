@@ -68,7 +68,9 @@ TestCounts: Any = CountsMachine.TestCase
 
 
 @pytest.mark.parametrize("lengths", [{}, {1: 2}])
-def test_count_cache_shares_equal_counts_of_new_objects_until_they_change(lengths: dict[int, int]) -> None:
+def test_count_cache_new_objects_with_equal_counts_share_one_mapping_until_counts_change(
+    lengths: dict[int, int],
+) -> None:
     counts = KnownCounts(100)
     for id1 in range(1, 4):
         counts.begin(id1, lengths, (2,))

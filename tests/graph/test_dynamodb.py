@@ -174,7 +174,7 @@ async def test_dynamodb_graph_commit_takes_one_read_and_one_transaction() -> Non
 
 
 @in_loop
-async def test_dynamodb_graph_follow_changes_take_fixed_requests_and_items(
+async def test_dynamodb_graph_follow_changes_take_fixed_number_of_requests_and_items(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     items: list[int] = []
@@ -211,7 +211,7 @@ async def test_dynamodb_graph_batch_over_100_items_is_refused_without_requests()
 
 
 @in_loop
-async def test_dynamodb_graph_batch_limit_includes_derived_items() -> None:
+async def test_dynamodb_graph_batch_item_limit_includes_inverses_list_entries_and_counts() -> None:
     async with opened(new_table()) as (graph,):
         batch = Batch(shard_of(ANN))
         for n in range(17):
@@ -312,7 +312,7 @@ RACES = {
 
 @pytest.mark.parametrize("name", RACES)
 @in_loop
-async def test_dynamodb_graph_commit_with_condition_broken_after_read_is_refused(name: str) -> None:
+async def test_dynamodb_graph_commit_overtaken_between_read_and_write_is_refused(name: str) -> None:
     race = RACES[name]
     async with scene() as (graph, behind, moods):
         await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
@@ -336,7 +336,7 @@ async def test_dynamodb_graph_association_added_concurrently_gets_later_time_and
 
 
 @in_loop
-async def test_dynamodb_graph_removal_is_retried_when_association_is_added_concurrently() -> None:
+async def test_dynamodb_graph_association_deletion_is_retried_if_association_is_added_concurrently() -> None:
     async with scene() as (graph, behind, moods):
         batch = Batch(shard_of(ANN))
         batch.assoc_del(ANN, FOLLOWS, BEN, moment(9))
@@ -583,7 +583,7 @@ async def test_dynamodb_graph_url_without_valid_table_is_refused(url: str) -> No
 
 
 @in_loop
-async def test_dynamodb_graph_items_match_the_documented_kinds() -> None:
+async def test_dynamodb_graph_item_kinds_and_attributes_match_the_documented_ones() -> None:
     url = new_table()
     async with opened(url) as (graph,):
         await a_small_world(graph)
@@ -624,7 +624,7 @@ async def as_of_layout_1(graph: DynamoGraph) -> None:
 
 @pytest.mark.parametrize("at_once", [2, 100])
 @in_loop
-async def test_dynamodb_graph_layout_1_table_is_upgraded_with_lists_of_ended_follows(
+async def test_dynamodb_graph_layout_1_table_upgrade_adds_lists_of_ended_follows(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shoal.graph.dynamodb.table._AT_ONCE", at_once)
@@ -663,7 +663,7 @@ async def test_dynamodb_graph_table_of_newer_layout_opens_only_if_marked_readabl
         await graph._service.write("put_item", Item={**newer, "readable_from": {"N": "3"}})
     async with opened(url) as (graph,):
         await graph._service.write("put_item", Item=newer)
-    with pytest.raises(Unavailable, match="another layout version; this Shoal requires 3"):
+    with pytest.raises(Unavailable, match="this Shoal reads layout versions up to 3"):
         await DynamoGraph.open(url, patience=PATIENT_SECONDS)
 
 
@@ -758,7 +758,7 @@ async def test_dynamodb_outbox_sequence_numbers_are_unique_across_processes() ->
 
 
 @in_loop
-async def test_dynamodb_graph_of_some_shards_emits_pending_inverses_for_other_shards() -> None:
+async def test_dynamodb_graph_owning_some_shards_emits_pending_inverses_for_other_shards() -> None:
     graph = await DynamoGraph.open(new_table(), owns=lambda shard: source_of(shard) < 32)
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
@@ -834,7 +834,7 @@ async def test_dynamodb_graph_interrupted_upgrade_hides_table_from_layout_2_and_
 
 
 @in_loop
-async def test_dynamodb_graph_table_being_upgraded_has_the_new_version() -> None:
+async def test_dynamodb_graph_layout_upgrade_sets_new_version_before_converting_items() -> None:
     seen: list[tuple[object, object]] = []
     transact = Service.transact
 

@@ -53,7 +53,7 @@ async def test_dynamodb_point_reads_of_every_kind_that_start_together_take_one_r
 
 
 @in_loop
-async def test_dynamodb_point_reads_that_follow_each_other_are_not_delayed_for_more() -> None:
+async def test_dynamodb_point_reads_one_after_another_take_one_request_each() -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
         before = graph.capacity.requests.total()
@@ -119,7 +119,7 @@ async def test_dynamodb_point_reads_with_unprocessed_keys_are_retried_for_each_c
 
 
 @in_loop
-async def test_dynamodb_joined_point_read_is_recorded_once_in_each_request() -> None:
+async def test_dynamodb_point_read_joined_by_two_requests_is_recorded_once_for_each() -> None:
     async with opened(new_table()) as (graph,):
         await a_small_world(graph)
 
@@ -139,7 +139,7 @@ async def test_dynamodb_joined_point_read_is_recorded_once_in_each_request() -> 
 
 
 @in_loop
-async def test_point_reads_closed_during_a_request_wait_for_it() -> None:
+async def test_dynamodb_point_reads_closed_during_a_request_wait_for_it() -> None:
     reading, answering = asyncio.Event(), asyncio.Event()
 
     async def read(_keys: Any) -> list[Any]:
@@ -161,7 +161,7 @@ async def test_point_reads_closed_during_a_request_wait_for_it() -> None:
 
 @pytest.mark.parametrize("end", [GeneratorExit, asyncio.CancelledError])
 @in_loop
-async def test_point_reads_whose_request_is_aborted_fail_instead_of_waiting_forever(end: type[BaseException]) -> None:
+async def test_dynamodb_point_reads_whose_request_is_aborted_fail_instead_of_waiting(end: type[BaseException]) -> None:
     async def read(_keys: Any) -> list[Any]:
         raise end
 

@@ -30,7 +30,7 @@ def test_follow_history_encoding_keeps_the_newest_times(told: tuple[int, ...]) -
 
 
 @given(MOMENTS, st.integers(0, 60))
-def test_follow_history_merged_from_parts_equals_the_whole(told: tuple[int, ...], cut: int) -> None:
+def test_follow_history_merged_from_two_parts_equals_history_encoded_at_once(told: tuple[int, ...], cut: int) -> None:
     parts = moments_of(encode_moments(told[:cut])) | moments_of(encode_moments(told[cut:]))
     assert encode_moments(parts) == encode_moments(told)
 
@@ -85,10 +85,10 @@ def test_follow_start_time_is_kept_when_options_change() -> None:
     assert restarted(b"") == b""
 
 
-def test_follow_data_of_newer_version_is_ignored() -> None:
+def test_follow_history_encoded_by_newer_version_is_ignored() -> None:
     assert (beginning(9, b"\xc1"), restarted(b"\xc1")) == (9, b"\xc1")
 
 
-def test_follow_tombstone_without_data_counts_as_unfollow() -> None:
+def test_follow_tombstone_without_stored_history_counts_as_unfollow() -> None:
     assert moments_until(9, b"") == {-9}
     assert moments_until(9, encode_moments((3, -9))) == {3, -9}

@@ -107,7 +107,7 @@ async def rewrite(graph: CachedGraph | MemoryGraph, text: str, version: int) -> 
 
 
 @in_loop
-async def test_foreseen_change_is_marked_once_by_the_first_read() -> None:
+async def test_cached_graph_change_announced_before_read_of_cached_object_is_marked_once_by_the_first_read() -> None:
     store, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
@@ -123,7 +123,7 @@ async def test_foreseen_change_is_marked_once_by_the_first_read() -> None:
 
 
 @in_loop
-async def test_foreseen_change_does_not_confirm_data_changed_by_other_process() -> None:
+async def test_cached_graph_change_announced_before_read_does_not_confirm_data_changed_by_other_process() -> None:
     store, _, one, two = await two_processes()
     store.versions = None
     await rewrite(two, "second", 2)
@@ -136,7 +136,7 @@ async def test_foreseen_change_does_not_confirm_data_changed_by_other_process() 
 
 
 @in_loop
-async def test_foreseen_change_concurrent_with_other_process_reads_without_caching() -> None:
+async def test_cached_graph_change_announced_during_change_of_other_process_reads_from_the_store() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     theirs = await versions.begin([POST_OF_BEN])
@@ -150,7 +150,7 @@ async def test_foreseen_change_concurrent_with_other_process_reads_without_cachi
 
 
 @in_loop
-async def test_foreseen_change_not_committed_keeps_caches_and_version_tokens() -> None:
+async def test_cached_graph_change_announced_but_not_committed_keeps_caches_and_version_tokens() -> None:
     store, versions, one, two = await two_processes()
     before = await versions.read(CHANGED)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -161,7 +161,7 @@ async def test_foreseen_change_not_committed_keeps_caches_and_version_tokens() -
 
 
 @in_loop
-async def test_foreseen_change_not_committed_does_not_hide_change_of_other_process() -> None:
+async def test_cached_graph_change_announced_but_not_committed_does_not_hide_change_of_other_process() -> None:
     store, versions, one, two = await two_processes()
     store.versions = None
     before = await versions.read(CHANGED)
@@ -175,7 +175,7 @@ async def test_foreseen_change_not_committed_does_not_hide_change_of_other_proce
 
 
 @in_loop
-async def test_foreseen_change_of_failed_or_cancelled_request_releases_its_marks() -> None:
+async def test_cached_graph_change_announced_by_failed_or_cancelled_request_releases_its_change_marks() -> None:
     _, versions, one, _ = await two_processes()
     before = await versions.read(CHANGED)
 
@@ -198,7 +198,7 @@ async def test_foreseen_change_of_failed_or_cancelled_request_releases_its_marks
 
 
 @in_loop
-async def test_foreseen_change_with_different_commit_is_marked_separately() -> None:
+async def test_cached_graph_change_announced_for_one_member_and_committed_for_another_is_marked_twice() -> None:
     _, versions, one, two = await two_processes()
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
         assert await text_of(one) == "first"
@@ -210,7 +210,7 @@ async def test_foreseen_change_with_different_commit_is_marked_separately() -> N
 
 
 @in_loop
-async def test_foreseen_change_of_uncached_object_is_not_marked_by_the_read() -> None:
+async def test_cached_graph_change_announced_before_read_of_uncached_object_is_marked_by_the_commit_only() -> None:
     store, versions, _, _ = await two_processes()
     three = CachedGraph(store, versions=versions)
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -222,7 +222,7 @@ async def test_foreseen_change_of_uncached_object_is_not_marked_by_the_read() ->
 
 
 @in_loop
-async def test_foreseen_change_without_mark_is_visible_after_its_end() -> None:
+async def test_cached_graph_change_announced_with_refused_change_mark_is_visible_in_all_processes() -> None:
     store, versions, one, two = await two_processes()
     versions.deaf, versions.seconds = True, 0.02
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -241,7 +241,7 @@ async def test_foreseen_change_without_mark_is_visible_after_its_end() -> None:
 
 
 @in_loop
-async def test_foreseen_change_waits_for_previous_change_and_keeps_the_cache() -> None:
+async def test_cached_graph_change_announced_during_previous_change_waits_and_keeps_the_cache() -> None:
     store, versions, one, _ = await two_processes()
     versions.seconds = 0.02
     for time, member in enumerate((ANN, CYD, ANN + 1), 1):
@@ -252,7 +252,7 @@ async def test_foreseen_change_waits_for_previous_change_and_keeps_the_cache() -
 
 
 @in_loop
-async def test_foreseen_change_reads_in_one_request_wait_for_the_mark() -> None:
+async def test_cached_graph_change_announced_before_read_delays_reads_until_its_change_mark_is_set() -> None:
     store, versions, one, _ = await two_processes()
     versions.late = 0.01
     with one_request(), foreseen_change(ANN, of=POST_OF_BEN):
@@ -264,7 +264,7 @@ async def test_foreseen_change_reads_in_one_request_wait_for_the_mark() -> None:
 
 
 @in_loop
-async def test_foreseen_change_in_single_process_network_marks_nothing() -> None:
+async def test_cached_graph_change_announced_in_single_process_network_sets_no_change_mark() -> None:
     store = MemoryGraph()
     graph = CachedGraph(store)
     await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="first"))

@@ -81,7 +81,7 @@ async def test_cached_graph_prefetched_objects_counts_and_lists_are_not_read_aga
 
 
 @in_loop
-async def test_cached_graph_counts_that_share_an_item_are_cached_together() -> None:
+async def test_cached_graph_counts_stored_in_one_item_are_cached_together() -> None:
     store = Joined()
     await a_world(store)
     graph = CachedGraph(store)
@@ -144,7 +144,7 @@ async def test_cached_graph_association_looked_up_is_not_read_again_until_it_cha
 
 
 @in_loop
-async def test_cached_graph_without_shared_tokens_looks_up_few_associations_and_reads_the_list_for_many() -> None:
+async def test_cached_graph_without_shared_tokens_looks_up_few_associations_but_reads_list_for_many() -> None:
     store = Joined()
     await a_world(store)
     graph = CachedGraph(store, versions=UnsharedTokens())

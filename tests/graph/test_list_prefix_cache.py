@@ -21,7 +21,7 @@ def newest_first(entries: dict[int, int]) -> list[Assoc]:
 
 @example({1: 5, 2: 4}, 9, {3: 6})
 @given(times, st.integers(1, 9), st.dictionaries(st.integers(1, 9), st.none() | st.integers(1, 20), max_size=3))
-def test_list_head_after_changes_equals_the_newest_entries_of_the_list(
+def test_cached_list_head_after_changes_equals_the_newest_entries_of_the_list(
     before: dict[int, int], size: int, changes: dict[int, int | None]
 ) -> None:
     listed = newest_first(before)

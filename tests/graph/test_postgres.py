@@ -259,7 +259,7 @@ async def test_postgres_expired_key_claimed_concurrently_keeps_its_new_owner(dat
 
 
 @in_loop
-async def test_postgres_unchanged_association_in_batch_is_locked(database: Database) -> None:
+async def test_postgres_deletion_of_already_deleted_association_locks_its_row(database: Database) -> None:
     """Deleting a deleted association changes no row, but the rest of the batch depends on its state."""
     async with opened(database) as graph, aside(database.url) as other:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
@@ -341,7 +341,7 @@ def like(by: int = ANN, *, presumed_new: bool = True) -> Batch:
 
 
 @in_loop
-async def test_postgres_presumed_new_batch_takes_one_round_trip(database: Database) -> None:
+async def test_postgres_batch_of_rows_presumed_new_takes_one_round_trip(database: Database) -> None:
     async with opened(database) as graph:
 
         async def cost(batch: Batch) -> int:
@@ -373,7 +373,9 @@ async def test_postgres_presumed_new_batch_takes_one_round_trip(database: Databa
 
 
 @in_loop
-async def test_postgres_commit_group_with_presumed_new_batches_is_consistent(database: Database) -> None:
+async def test_postgres_commit_group_of_presumed_new_and_other_batches_keeps_counts_consistent(
+    database: Database,
+) -> None:
     async with opened(database) as graph:
         await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
         deleted, kept = Batch(shard_of(BEN)), Batch(shard_of(CYD))
@@ -402,7 +404,7 @@ async def test_postgres_commit_group_with_presumed_new_batches_is_consistent(dat
 
 
 @in_loop
-async def test_postgres_concurrent_presumed_new_likes_have_one_winner(database: Database) -> None:
+async def test_postgres_concurrent_likes_presumed_new_are_stored_once(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await add(one, Post(id=POST_OF_BEN, author_id=BEN))
         for n in range(20):
@@ -661,7 +663,7 @@ async def test_outbox_expired_lease_counts_as_attempt_and_put_back_does_not(data
 
 
 @in_loop
-async def test_outbox_job_put_back_by_previous_lease_holder_is_unchanged(database: Database) -> None:
+async def test_outbox_job_put_back_by_previous_lease_holder_stays_with_current_holder(database: Database) -> None:
     async with opened(database) as one, opened(database) as two:
         await emit(one, 1)
         (late,) = await one.claim(1, 0.01)
@@ -726,7 +728,7 @@ async def _claimed(graph: PostgresGraph) -> list[int]:
 
 
 @in_loop
-async def test_outbox_pending_inverse_is_reserved_for_its_committer(database: Database) -> None:
+async def test_outbox_pending_inverse_returned_by_commit_is_not_claimed_by_others(database: Database) -> None:
     def owns(shard: int) -> bool:
         return shard == shard_of(ANN)
 
@@ -903,7 +905,7 @@ async def test_postgres_lists_from_schema_without_position_blocks_are_read_by_po
 
 
 @in_loop
-async def test_postgres_moves_of_data_sources_in_older_schema_are_read_as_moves_of_their_shards(
+async def test_postgres_data_source_moves_stored_by_older_schema_are_read_as_shard_moves(
     database: Database,
 ) -> None:
     async with aside(await database.made()) as other:
@@ -937,7 +939,7 @@ async def test_postgres_moves_of_data_sources_in_older_schema_are_read_as_moves_
 
 
 @in_loop
-async def test_postgres_position_blocks_wait_for_concurrent_commits(database: Database) -> None:
+async def test_postgres_list_position_blocks_are_built_after_concurrent_commits_end(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         batch = Batch(shard_of(ANN))
         for number in range(1_000, 1_090):
@@ -992,7 +994,7 @@ async def test_shard_move_journals_writes_while_copying(database: Database) -> N
 
 
 @in_loop
-async def test_shard_of_key_computed_in_sql_equals_shard_of_key_row(database: Database) -> None:
+async def test_postgres_shard_of_key_computed_in_sql_equals_shard_computed_in_python(database: Database) -> None:
     spaces = [USER_NAME, "email", "idempotency", "import", "user_name "]
     names = ["ann", "ann@example.com", "straße@例え.jp", "", *(f"m{n}" for n in range(300))]
     rows = [KeyRow(space, name, id_on(n % 64, n, n % 128), 0) for n, name in enumerate(names) for space in spaces]
@@ -1069,7 +1071,9 @@ _PLAN = """
 
 @pytest.mark.parametrize("atype", [FOLLOWS, PINS])
 @in_loop
-async def test_postgres_covered_list_is_read_from_its_index_alone(database: Database, atype: AssocType) -> None:
+async def test_postgres_list_with_covering_index_is_read_from_its_index_alone(
+    database: Database, atype: AssocType
+) -> None:
     async with opened(database) as graph:
         for n in range(1, 30):
             await begin(graph, ANN, atype, n, moment(n))
@@ -1087,7 +1091,7 @@ async def test_postgres_covered_list_is_read_from_its_index_alone(database: Data
 
 
 @in_loop
-async def test_postgres_covered_list_stores_longest_data(database: Database) -> None:
+async def test_postgres_covering_index_stores_longest_association_data(database: Database) -> None:
     data = random.Random(3).randbytes(2_000)
     async with opened(database) as graph:
         batch = Batch(shard_of(ANN))

@@ -110,7 +110,7 @@ def test_postgres_failover_reads_and_writes_reach_promoted_standby(pair: Pair, h
 
 
 @in_loop
-async def test_postgres_failover_read_only_primary_is_left_without_partial_writes() -> None:
+async def test_postgres_primary_that_became_read_only_is_abandoned_without_partial_writes() -> None:
     pair = Pair()
     try:
         async with opened(pair.url) as graph:

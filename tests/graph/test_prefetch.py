@@ -124,7 +124,7 @@ async def test_cached_graph_does_not_cache_associations_read_before_a_change_und
 
 
 @in_loop
-async def test_cached_graph_with_known_version_token_caches_associations_despite_own_change() -> None:
+async def test_cached_graph_with_version_token_already_read_caches_associations_during_own_change() -> None:
     store, versions, one, _ = two_processes()
     versions.late, store.slow = 0.01, 0.02
     with one_request():
@@ -153,7 +153,7 @@ async def test_cached_graph_without_known_version_token_reads_the_token_before_a
 
 
 @in_loop
-async def test_cached_graph_returns_author_only_of_cached_posts() -> None:
+async def test_cached_graph_author_lookup_returns_zero_for_uncached_post_or_member() -> None:
     _, _, one, two = two_processes()
     await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
     assert (one.cached_author(POST_OF_BEN), two.cached_author(POST_OF_BEN)) == (BEN, 0)
@@ -183,7 +183,7 @@ async def beside(graph: CachedGraph, asked: list[str]) -> tuple[str] | None:
 
 
 @in_loop
-async def test_parallel_query_is_sent_with_the_version_token_read_of_a_cached_list() -> None:
+async def test_cached_graph_query_is_run_together_with_version_token_read_of_a_cached_list() -> None:
     _, versions, one, two = await with_a_loud_ben()
     asked: list[str] = []
     versions.halt()
@@ -205,7 +205,7 @@ async def test_parallel_query_is_sent_with_the_version_token_read_of_a_cached_li
 
 
 @in_loop
-async def test_parallel_query_answer_is_discarded_when_list_changed_after_the_query() -> None:
+async def test_cached_graph_query_run_with_token_read_is_discarded_when_list_changed_after_the_query() -> None:
     for ours in (False, True):
         _, versions, one, two = await with_a_loud_ben()
         asked: list[str] = []
@@ -223,7 +223,7 @@ async def test_parallel_query_answer_is_discarded_when_list_changed_after_the_qu
 
 
 @in_loop
-async def test_parallel_query_answer_is_discarded_while_own_change_of_list_is_running() -> None:
+async def test_cached_graph_query_run_with_token_read_is_discarded_during_own_change_of_list() -> None:
     store, versions, one, _ = await with_a_loud_ben()
     versions.early = True
     versions.halt()
@@ -242,7 +242,7 @@ async def test_parallel_query_answer_is_discarded_while_own_change_of_list_is_ru
 
 
 @in_loop
-async def test_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> None:
+async def test_cached_graph_query_run_with_token_read_is_kept_when_only_the_viewer_changed() -> None:
     _, _, one, two = await with_a_loud_ben()
     await begin(two, ANN, FOLLOWS, CYD, moment(3))
     with one_request():
@@ -251,7 +251,7 @@ async def test_parallel_query_answer_is_kept_when_only_the_viewer_changed() -> N
 
 
 @in_loop
-async def test_parallel_query_is_not_sent_in_single_process_network() -> None:
+async def test_cached_graph_query_with_token_read_is_not_run_in_single_process_network() -> None:
     graph = CachedGraph(MemoryGraph())
     assert not await blocked(graph)
     with one_request():

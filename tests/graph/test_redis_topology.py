@@ -41,7 +41,7 @@ def test_redis_keys_contain_shard_and_id() -> None:
 
 @pytest.mark.parametrize("where", ["single", "cluster"])
 @in_loop
-async def test_redis_keys_are_requested_once_from_their_server(where: str) -> None:
+async def test_redis_keys_are_requested_once_from_the_server_that_owns_them(where: str) -> None:
     nodes = Nodes(getattr(redis, where)())
     assert await touched(nodes) == [key.tobytes() for key in keys_of("t", IDS)]
     assert sorted([id_ async for page in nodes.ids("t") for id_ in page.tolist()]) == IDS.tolist()

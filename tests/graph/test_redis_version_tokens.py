@@ -81,7 +81,7 @@ async def test_version_token_of_object_being_changed_is_absent(where: str) -> No
 
 @on_both
 @in_loop
-async def test_version_token_is_renewed_at_end_of_sole_change(where: str) -> None:
+async def test_version_token_is_renewed_at_end_of_change_without_concurrent_change(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await mine.read(IDS[:3])
@@ -140,7 +140,7 @@ async def test_version_token_is_not_renewed_after_concurrent_change() -> None:
 
 @on_both
 @in_loop
-async def test_change_mark_request_with_reading_returns_previous_version_tokens(where: str) -> None:
+async def test_version_token_read_while_setting_change_mark_returns_previous_version_tokens(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS[:2])
@@ -156,7 +156,7 @@ async def test_change_mark_request_with_reading_returns_previous_version_tokens(
 
 
 @in_loop
-async def test_change_mark_request_with_reading_ignores_abandoned_change_mark() -> None:
+async def test_version_token_read_while_setting_change_mark_ignores_abandoned_change_mark() -> None:
     url = redis.single()
     async with stamps_at(url) as versions:
         await versions.begin([ONE])
@@ -171,7 +171,7 @@ async def test_change_mark_request_with_reading_ignores_abandoned_change_mark() 
 
 @on_both
 @in_loop
-async def test_version_tokens_are_restored_after_unchanged_commit_without_concurrent_change(where: str) -> None:
+async def test_version_tokens_are_restored_after_commit_without_effect_unless_changed_concurrently(where: str) -> None:
     url = getattr(redis, where)()
     async with stamps_at(url) as mine, stamps_at(url) as yours:
         before = await yours.read(IDS)
@@ -282,7 +282,7 @@ async def test_redis_restart_renews_all_version_tokens() -> None:
 
 @pytest.mark.parametrize("marking", [False, True])
 @in_loop
-async def test_redis_restart_withholds_version_tokens_from_earlier_clients_at_first(
+async def test_redis_restart_withholds_version_tokens_for_a_second_from_earlier_clients(
     marking: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1_000.0
@@ -315,7 +315,9 @@ async def _answer(versions: RedisVersionTokens, *, marking: bool) -> set[int] | 
 
 
 @in_loop
-async def test_redis_outage_changes_are_reported_after_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_redis_changes_made_during_outage_renew_version_tokens_after_recovery(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
     program = redis.own()
     async with stamps_at(program.url, QUICK) as versions:
@@ -408,5 +410,5 @@ async def test_redis_outage_keeps_bounded_memory_and_logs_one_warning(
             assert len(versions._pending_shards) == 45
             warnings = [record for record in caplog.records if record.levelname == "WARNING"]
             assert [record.getMessage() for record in warnings] == [
-                "the version tokens are unreachable: changes are reported after reconnecting"
+                "Redis is unreachable: this process will replace the version tokens of changed objects after reconnecting"
             ]

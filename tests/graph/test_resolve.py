@@ -92,7 +92,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_batch_refused_has_no_effect_on_later_batches_of_group(group: list[Batch]) -> None:
+def test_graph_batch_refused_has_no_effect_on_later_batches_of_commit_group(group: list[Batch]) -> None:
     known, changes = known_world(), Resolution()
     for batch in group:
         before = state(known), written(changes)
@@ -105,7 +105,7 @@ def test_batch_refused_has_no_effect_on_later_batches_of_group(group: list[Batch
 
 
 @given(st.lists(batches(), min_size=1, max_size=4))
-def test_batch_group_reads_only_declared_rows(group: list[Batch]) -> None:
+def test_commit_group_reads_only_rows_declared_by_its_batches(group: list[Batch]) -> None:
     whole, changes, changes_of_part = known_world(), Resolution(), Resolution()
     touched = Touched(group, first_half)
     part = Known()
@@ -144,7 +144,7 @@ def _try(batch: Batch, known: Known, changes: Resolution) -> None:
         decide(batch, known, changes, owns=everywhere, now=NOW)
 
 
-def test_batch_group_later_batches_see_changes_of_earlier_ones() -> None:
+def test_commit_group_later_batches_see_changes_of_earlier_ones() -> None:
     known, changes = Known(), Resolution()
     first, second = Batch(shard_of(ANN)), Batch(shard_of(ANN))
     first.obj_add(Member(id=ANN, name="ann"))
@@ -162,7 +162,7 @@ def test_batch_group_later_batches_see_changes_of_earlier_ones() -> None:
         decide(taken, known, changes, owns=everywhere, now=NOW)
 
 
-def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_time() -> None:
+def test_cross_store_inverse_of_association_older_than_stored_one_gets_later_time() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
@@ -180,7 +180,7 @@ def test_cross_store_inverse_of_operation_with_older_time_is_emitted_with_later_
     assert {triple[0] for triple in changes.links} == {ANN}
 
 
-def test_public_list_entry_in_another_store_is_pending_unchanged() -> None:
+def test_public_post_list_change_for_another_store_becomes_pending_without_local_change() -> None:
     known, changes = Known(), Resolution()
     batch = Batch(shard_of(ANN))
     public = public_list(shard_of(CYD))
@@ -206,7 +206,7 @@ def test_public_list_entry_in_another_store_is_pending_unchanged() -> None:
     ],
     ids=["acting shard", "association with inverse", "pending inverse"],
 )
-def test_batch_whose_shard_has_moved_to_another_store_is_refused_without_effect(op: AssocOp) -> None:
+def test_graph_batch_whose_shard_has_moved_to_another_store_is_refused_without_effect(op: AssocOp) -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN) if op.id1 == CYD else shard_of(CYD))
     batch.put(op)
@@ -225,7 +225,7 @@ def test_association_delete_of_inactive_association_has_no_pending_inverse() -> 
     assert written(changes) == written(Resolution())
 
 
-def test_plain_association_operation_is_applied_unchanged_without_inverse() -> None:
+def test_association_inverse_operation_keeps_its_time_and_creates_no_further_inverse() -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.put(AssocOp(ANN, BLOCKS.number, BEN, moment(4), alive=False, plain=True))
@@ -236,7 +236,7 @@ def test_plain_association_operation_is_applied_unchanged_without_inverse() -> N
 
 
 @pytest.mark.parametrize(("name", "owner", "taken"), [("a", ANN, False), ("b", ANN, True), ("c", ANN, False)])
-def test_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owner: int, taken: bool) -> None:
+def test_graph_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owner: int, taken: bool) -> None:
     known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.key_add(key(name), owner)
@@ -248,7 +248,7 @@ def test_batch_key_claim_is_refused_while_another_owner_holds_it(name: str, owne
         assert changes.keys == {("user_name", name): (ANN, 0)}
 
 
-def test_batch_refusals_raise_specific_conflict_types() -> None:
+def test_graph_batch_refusals_raise_specific_conflict_types() -> None:
     taken, stale, missing = (Batch(shard_of(ANN)) for _ in range(3))
     taken.obj_add(Member(id=ANN, name="ann"))
     stale.obj_set(Member(id=ANN, name="ann", version=3))

@@ -149,7 +149,7 @@ _EVERYTHING: Story = [
 
 @pytest.mark.parametrize("left_out", ["nothing", "comparison", "objects", "lists", "keys", "names"])
 @in_loop
-async def test_response_cache_without_one_invalidation_source_returns_stale_answers(
+async def test_response_cache_with_one_invalidation_check_disabled_returns_stale_answers(
     monkeypatch: pytest.MonkeyPatch, left_out: str
 ) -> None:
     async def always(_guard: object, _versions: object) -> bool:
@@ -267,7 +267,7 @@ async def test_response_cache_stores_no_answer_from_uncached_reads() -> None:
 
 
 @in_loop
-async def test_response_cache_tracks_uncounted_lists_and_common_associations() -> None:
+async def test_response_cache_answer_from_uncounted_list_or_common_associations_follows_changes() -> None:
     graph = CachedGraph(MemoryGraph())
     answers: ResponseCache[Any] = ResponseCache(graph.changes, 1_000, ready)
     a, b, _, d = MEMBERS
@@ -327,7 +327,7 @@ async def test_response_cache_answer_computed_during_commit_is_computed_again() 
 
 
 @in_loop
-async def test_response_cache_skips_storage_at_size_zero_and_rechecks_dependencies() -> None:
+async def test_response_cache_of_size_zero_stores_nothing_and_larger_cache_rechecks_dependencies() -> None:
     log = ChangeLog()
     none: ResponseCache[str] = ResponseCache(log, 0, ready)
     some: ResponseCache[str] = ResponseCache(log, 100, ready)
@@ -348,7 +348,7 @@ async def test_response_cache_skips_storage_at_size_zero_and_rechecks_dependenci
 
 
 @in_loop
-async def test_response_cache_keeps_answer_while_compared_value_is_unchanged() -> None:
+async def test_response_cache_keeps_answer_while_result_of_its_outside_query_is_unchanged() -> None:
     graph, said = MemoryGraph(), {"asked": 0}
     noted = CachedGraph(graph)
     await act(noted, 0, "join", MEMBERS[0], MEMBERS[0])
@@ -377,7 +377,7 @@ async def test_response_cache_keeps_answer_while_compared_value_is_unchanged() -
 
 
 @in_loop
-async def test_response_cache_does_not_store_answer_after_failed_dependency() -> None:
+async def test_response_cache_does_not_store_answer_when_reading_a_dependency_failed() -> None:
     away = True
 
     async def ask() -> str:
@@ -504,7 +504,7 @@ def test_change_log_is_bounded_and_reports_dropped_entries_as_changed() -> None:
     assert log.unchanged(marks, log.position)
 
 
-def test_read_set_includes_reads_of_child_tasks() -> None:
+def test_response_cache_dependencies_include_reads_of_child_tasks() -> None:
     async def story() -> set[int]:
         graph = CachedGraph(MemoryGraph())
         with track_dependencies() as read:

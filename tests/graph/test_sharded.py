@@ -90,7 +90,7 @@ async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
 
 
 @in_loop
-async def test_sharded_graph_stores_data_by_shard() -> None:
+async def test_sharded_graph_stores_objects_keys_and_associations_in_the_store_of_their_shard() -> None:
     graph, one, two = two_stores()
     for id_ in (ANN, BEN, CYD):
         batch = Batch(shard_of(id_))
@@ -127,7 +127,7 @@ async def test_sharded_graph_batch_with_data_of_another_store_is_refused(stray: 
     batch = Batch(ANNS)
     batch.obj_add(Member(id=ANN, name="ann"))
     stray(batch)
-    with pytest.raises(ValueError, match="object of another store"):
+    with pytest.raises(ValueError, match="in the store of its acting shard"):
         await graph.commit(batch)
     assert (one.commits, two.commits) == (0, 0)
 
@@ -147,7 +147,7 @@ async def test_cross_store_association_to_missing_object_leaves_inverse_pending(
 
 
 @in_loop
-async def test_cross_store_association_to_existing_object_is_complete_at_commit() -> None:
+async def test_cross_store_association_to_existing_object_has_inverse_when_commit_returns() -> None:
     graph, _, _ = two_stores()
     await add(graph, Member(id=BEN, name="ben"))
     batch = Batch(ANNS)
@@ -165,7 +165,7 @@ def two_halves_of_each_data_source() -> tuple[ShardedGraph, Fragile, Fragile]:
 
 
 @in_loop
-async def test_public_list_in_another_part_of_the_data_source_is_changed_when_commit_returns() -> None:
+async def test_public_post_list_stored_in_another_store_is_updated_when_commit_returns() -> None:
     graph, one, two = two_halves_of_each_data_source()
     author, post = id_on(17, 0, shard=100), id_on(17, 1, shard=100)
     public = public_list(shard_of(author))
@@ -183,7 +183,7 @@ async def test_public_list_in_another_part_of_the_data_source_is_changed_when_co
 
 
 @in_loop
-async def test_public_list_in_unavailable_store_is_changed_later_in_any_order() -> None:
+async def test_public_post_list_in_unavailable_store_is_updated_after_recovery_in_any_order() -> None:
     graph, one, _ = two_halves_of_each_data_source()
     author, posts = id_on(17, 0, shard=100), [id_on(17, n, shard=100) for n in (1, 2)]
     public = public_list(shard_of(author))
@@ -219,7 +219,7 @@ def _narrowed(post: Post, now: int) -> Batch:
 
 @pytest.mark.parametrize("change", [_deleted, _narrowed])
 @in_loop
-async def test_public_list_in_another_store_drops_deleted_or_restricted_post_from_process_with_fast_clock(
+async def test_public_post_list_in_another_store_drops_deleted_or_restricted_post_despite_clock_skew(
     change: Callable[[Post, int], Batch],
 ) -> None:
     graph, _, _ = two_halves_of_each_data_source()
@@ -235,7 +235,7 @@ async def test_public_list_in_another_store_drops_deleted_or_restricted_post_fro
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 2_000)), min_size=1, max_size=40), st.integers(1, 5))
-def test_public_list_read_by_time_under_clock_skew_misses_posts_for_the_skew_only_and_repeats_none(
+def test_public_post_list_polled_by_time_misses_posts_only_within_clock_skew_and_repeats_none(
     steps: list[tuple[bool, int]], limit: int
 ) -> None:
     """Two processes publish, one with a clock that is ahead, while a reader continues after the newest post that it knows."""
@@ -273,17 +273,17 @@ def test_public_list_read_by_time_under_clock_skew_misses_posts_for_the_skew_onl
 
 
 @in_loop
-async def test_list_with_inverse_in_another_part_of_the_data_source_is_refused() -> None:
+async def test_association_starting_at_object_of_another_store_is_refused() -> None:
     graph, one, two = two_halves_of_each_data_source()
     batch = Batch(shard_of(id_on(17, shard=100)))
     batch.assoc_add(id_on(17, shard=5), FOLLOWS, ANN, moment(1))
-    with pytest.raises(ValueError, match="object of another store"):
+    with pytest.raises(ValueError, match="in the store of its acting shard"):
         await graph.commit(batch)
     assert (one.commits, two.commits) == (0, 0)
 
 
 @in_loop
-async def test_sharded_graph_commit_within_one_store_does_not_call_the_other() -> None:
+async def test_sharded_graph_commit_within_one_store_does_not_call_other_stores() -> None:
     graph, one, two = two_stores()
     await begin(graph, BEN, FOLLOWS, CYD, moment(1))
     assert (one.commits, two.commits) == (0, 1)
@@ -318,7 +318,9 @@ async def test_sharded_graph_commit_with_many_inverses_calls_each_store_once() -
 
 
 @in_loop
-async def test_cross_store_inverse_of_unavailable_store_is_settled_later(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cross_store_inverse_of_unavailable_store_is_applied_after_recovery(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", aggregate_id=BEN)
@@ -335,7 +337,7 @@ async def test_cross_store_inverse_of_unavailable_store_is_settled_later(caplog:
 
 
 @in_loop
-async def test_cross_store_inverse_settled_twice_is_counted_once() -> None:
+async def test_cross_store_inverse_applied_twice_is_counted_once() -> None:
     graph, _, two = two_stores()
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), aggregate_id=BEN)
@@ -379,7 +381,7 @@ async def test_cross_store_inverse_is_repaired_after_crash_between_commits(tmp_p
 
 
 @in_loop
-async def test_sharded_graph_commit_succeeds_when_acknowledgment_fails(
+async def test_sharded_graph_commit_succeeds_when_acknowledging_its_pending_inverse_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     graph, one, _ = two_stores()
@@ -406,7 +408,7 @@ async def test_sharded_graph_commit_with_unavailable_primary_store_changes_nothi
 
 
 @in_loop
-async def test_sharded_graph_claim_skips_unavailable_store(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sharded_graph_job_claim_skips_unavailable_store(caplog: pytest.LogCaptureFixture) -> None:
     graph, one, _ = two_stores()
     for actor in (ANN, BEN):
         batch = Batch(shard_of(actor))
@@ -421,7 +423,7 @@ async def test_sharded_graph_claim_skips_unavailable_store(caplog: pytest.LogCap
 
 
 @in_loop
-async def test_sharded_graph_claim_of_some_jobs_wakes_workers_for_the_rest() -> None:
+async def test_sharded_graph_job_claim_of_some_jobs_wakes_workers_for_the_rest() -> None:
     graph, _, _ = two_stores()
     for number in range(7):
         batch = Batch(shard_of(ANN))
@@ -435,7 +437,7 @@ async def test_sharded_graph_claim_of_some_jobs_wakes_workers_for_the_rest() -> 
 
 
 @in_loop
-async def test_sharded_graph_jobs_return_to_their_store() -> None:
+async def test_sharded_graph_put_back_acknowledged_and_parked_jobs_go_to_the_store_they_came_from() -> None:
     graph, one, two = two_stores()
     for actor in (ANN, BEN):
         batch = Batch(shard_of(actor))
@@ -487,7 +489,7 @@ class Freezing(Fragile):
 
 
 @in_loop
-async def test_sharded_graph_commit_to_frozen_source_waits_for_new_shard_map() -> None:
+async def test_sharded_graph_commit_to_frozen_data_source_waits_for_new_shard_map() -> None:
     owners = list(HALVES)
     one, two = Freezing(0, owners), Freezing(1, owners)
     graph = ShardedGraph([one, two], owners)

@@ -215,7 +215,7 @@ def batched(posts: list[int], size: int) -> Iterator[list[int]]:
 
 
 @in_loop
-async def test_sqlite_second_process_is_refused_with_the_owner_process(path: Path) -> None:
+async def test_sqlite_open_by_second_process_is_refused_naming_the_owner_process(path: Path) -> None:
     script = """
 import asyncio, sys
 from pathlib import Path
@@ -415,7 +415,7 @@ async def test_sqlite_commit_groups_over_the_limit_are_split_without_loss(path: 
 
 
 @in_loop
-async def test_sqlite_cancelled_commits_do_not_stop_others(path: Path) -> None:
+async def test_sqlite_cancelled_commits_do_not_prevent_other_commits(path: Path) -> None:
     async with opened(path) as graph:
         commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(1, 601)]
         await asyncio.sleep(0)
@@ -603,7 +603,7 @@ async def test_sqlite_commit_group_waits_briefly_for_expected_batches(
 
 
 @in_loop
-async def test_sqlite_commit_group_statements_do_not_grow_with_batches(path: Path) -> None:
+async def test_sqlite_commit_group_statement_count_is_independent_of_number_of_batches(path: Path) -> None:
     async with opened(path) as graph:
         await graph.commit(posting(1))
         async with counted(graph._writing) as statements:
@@ -941,7 +941,7 @@ async def test_sqlite_store_on_full_disk_closes_and_returns_unacknowledged_event
 
 
 @in_loop
-async def test_sqlite_acknowledgments_are_written_after_disk_space_is_freed(small_disk: Path) -> None:
+async def test_sqlite_job_acknowledgments_on_full_disk_are_written_after_space_is_freed(small_disk: Path) -> None:
     async with opened(small_disk / "shoal.db") as graph:
         await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
         jobs = await graph.claim(200, 60)

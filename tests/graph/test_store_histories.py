@@ -41,7 +41,7 @@ async def _likes(graph: CachedGraph) -> int:
     return (await graph.assoc_count((ANN,), (LIKES,)))[LIKES].get(ANN, 0)
 
 
-def test_failover_histories_ignore_replaced_server_and_change_mark_at_each_failover() -> None:
+def test_failover_history_of_replaced_server_is_ignored_and_each_failover_changes_the_mark() -> None:
     histories, before = Histories(), perf_counter()
     told: list[int] = []
     histories.on_change(lambda: told.append(1))
@@ -61,7 +61,7 @@ def test_failover_histories_ignore_replaced_server_and_change_mark_at_each_failo
 
 
 @in_loop
-async def test_failover_history_of_postgres_store_is_recorded_on_open_although_other_store_is_sqlite(
+async def test_failover_history_of_postgres_store_is_recorded_on_open_when_other_store_is_sqlite(
     tmp_path: Path,
 ) -> None:
     databases = Databases()
@@ -89,7 +89,7 @@ async def test_cached_counts_are_read_again_after_failover_of_store() -> None:
 
 
 @in_loop
-async def test_graph_cache_forget_all_discards_entries_and_reads_in_progress() -> None:
+async def test_graph_cache_discard_of_all_entries_includes_reads_in_progress() -> None:
     store = MemoryGraph(_everything)
     graph = CachedGraph(store)
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))

@@ -82,7 +82,7 @@ def started(folder: Path) -> subprocess.Popen[str]:
 def stopped(process: subprocess.Popen[str]) -> list[str]:
     """Stop the process; return the lines printed by the program, without those of uvicorn."""
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=300)
     assert "Traceback" not in said, said
     return [line for line in said.splitlines() if line.startswith("clos")]
 

@@ -201,7 +201,9 @@ async def _first(stream: AsyncGenerator[News | OfViewer, None], kind: type[T]) -
 
 @stores
 @in_loop
-async def test_library_photos_have_details_license_and_download_as_chosen(store: str, tmp_path: Path) -> None:
+async def test_library_photo_details_license_and_download_permission_follow_upload_post_and_profile(
+    store: str, tmp_path: Path
+) -> None:
     async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann")
         quiet = await ann.upload(taken())

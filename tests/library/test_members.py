@@ -16,7 +16,9 @@ from tests.library.network_fixtures import opened, stores
 
 @stores
 @in_loop
-async def test_library_member_relationships_and_member_lists_work(store: str, tmp_path: Path) -> None:
+async def test_library_follow_requests_mutes_notes_and_member_lists_are_changed_and_read(
+    store: str, tmp_path: Path
+) -> None:
     async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.update_profile(locked=True)
@@ -124,7 +126,9 @@ async def test_library_media_is_described_attached_and_discarded(store: str, tmp
 
 @stores
 @in_loop
-async def test_library_password_change_login_and_data_export_work(store: str, tmp_path: Path) -> None:
+async def test_library_password_is_changed_and_used_to_log_in_and_account_data_is_exported(
+    store: str, tmp_path: Path
+) -> None:
     async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann", "a long password", email="ann@example.org")
         await ann.create("A heron")

@@ -43,7 +43,7 @@ METHODS = [(noun, name) for noun, methods in NOUNS.items() for name in methods]
 _SIMPLE = (int, float, str, bytes, bool, type(None), datetime, Path)
 
 
-def test_remote_methods_cover_all_library_classes() -> None:
+def test_shared_network_remote_methods_cover_all_library_classes() -> None:
     assert {"shoal", "shoal.moderation", "shoal.visitor", "member", "member.lists", "member.scheduled"} <= NOUNS.keys()
     assert len(METHODS) > 200
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
@@ -56,7 +56,7 @@ def test_remote_methods_cover_all_library_classes() -> None:
 
 
 @pytest.mark.parametrize(("noun", "name"), METHODS)
-def test_remote_method_types_are_serializable(noun: str, name: str) -> None:
+def test_shared_network_remote_method_types_are_serializable(noun: str, name: str) -> None:
     hints = get_type_hints(NOUNS[noun][name].function)
     answer = hints.pop("return")
     if NOUNS[noun][name].decoder is not None:
@@ -520,7 +520,7 @@ async def test_shared_network_socket_of_another_user_is_refused(
 
 
 @in_loop
-async def test_shared_network_calls_over_the_concurrency_limit_are_queued(tmp_path: Path) -> None:
+async def test_calls_to_owner_process_over_concurrency_limit_are_queued(tmp_path: Path) -> None:
     async with owner_and_caller(tmp_path) as (_, caller):
         ann = await caller.register("ann")
         found = await asyncio.gather(*(caller.member(ann.id) for _ in range(700)))

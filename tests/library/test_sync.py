@@ -25,7 +25,7 @@ _HANG_SECONDS = 60
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_sync_library_methods_have_the_same_arguments(surface: str) -> None:
+def test_sync_library_methods_have_the_same_arguments_as_async_methods(surface: str) -> None:
     with Shoal.open("memory://") as shoal_:
         ann = shoal_.register("ann")
         at: Any = (
@@ -41,7 +41,7 @@ def test_sync_library_methods_have_the_same_arguments(surface: str) -> None:
         assert not inspect.iscoroutinefunction(ours)
 
 
-def test_sync_library_works_without_await(tmp_path: Path) -> None:
+def test_sync_library_calls_return_results_without_await(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
     with Shoal.open(url, max_post_characters=50) as network:
         ann, bob = network.register("ann"), network.register("bob", "a long password")
@@ -98,7 +98,7 @@ def test_sync_library_calls_from_many_threads_are_all_applied(tmp_path: Path) ->
 
 
 @in_loop
-async def test_sync_library_works_inside_a_running_event_loop() -> None:
+async def test_sync_library_can_be_called_inside_a_running_event_loop() -> None:
     asyncio.get_running_loop()
     with Shoal.open("memory://") as network:
         ann = network.register("ann")
@@ -279,7 +279,7 @@ def test_sync_library_forked_process_is_refused_and_parent_continues(tmp_path: P
         assert network.visitor.profile_of("ann").posts == 1
 
 
-def test_sync_library_shared_network_works_in_forked_processes(tmp_path: Path) -> None:
+def test_sync_library_shared_network_can_be_called_from_forked_processes(tmp_path: Path) -> None:
     done = ran(
         """
         import os

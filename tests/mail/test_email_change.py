@@ -175,7 +175,7 @@ async def test_email_change_by_operator_or_back_to_old_address_cannot_be_undone(
 
 
 @in_loop
-async def test_email_address_in_use_again_is_not_freed_by_late_events(office: PostOffice) -> None:
+async def test_email_address_used_again_by_its_member_is_not_freed_by_late_events(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         writes = shoal.network.writes
         await moved(shoal, office, ann, NEW)
@@ -204,7 +204,7 @@ async def test_email_address_in_use_again_is_not_freed_by_late_events(office: Po
 
 
 @in_loop
-async def test_email_change_undo_mail_dropped_as_late_keeps_earlier_link_and_reserved_address(
+async def test_email_change_expired_undo_mail_keeps_earlier_undo_link_and_reserved_address(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_network(office) as (shoal, ann):
@@ -285,7 +285,7 @@ async def test_email_change_undo_link_survives_repeated_changes_by_hijacker(offi
 
 
 @in_loop
-async def test_member_without_email_address_holds_no_email_key(office: PostOffice) -> None:
+async def test_member_without_email_address_claims_no_key_for_empty_address(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.set_email(ann, "")
         await shoal.settle()

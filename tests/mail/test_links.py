@@ -340,7 +340,7 @@ class _Owner:
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "dynamodb"])
 @in_loop
-async def test_email_change_and_password_reset_work_on_every_store(
+async def test_email_change_and_password_reset_links_are_accepted_on_every_store(
     store: str, office: PostOffice, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"

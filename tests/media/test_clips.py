@@ -149,14 +149,14 @@ def test_audio_upload_is_converted_to_mp3(suffix: str) -> None:
     assert b"secret" not in found.data
 
 
-def test_audio_cover_becomes_its_poster() -> None:
+def test_audio_cover_image_becomes_poster_of_the_audio() -> None:
     cover = ("-map", "0:a", "-map", "1:v", "-frames:v", "1", "-c:v", "png", "-disposition:v", "attached_pic")
     found = made(clip(".mp3", *TONE, *PICTURE, *cover, "-id3v2_version", "3"))
     assert found.kind is MediaKind.AUDIO
     assert found.poster.startswith(b"\x89PNG")
 
 
-def test_video_of_odd_size_and_high_frame_rate_is_adjusted() -> None:
+def test_video_of_odd_size_and_high_frame_rate_is_scaled_to_even_size_and_60_fps() -> None:
     fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=161x99:rate=90:duration=0.5", "-pix_fmt", "yuv444p")
     facts = made(fast).facts
     assert (facts.width, facts.height, float(facts.frame_rate)) == (160, 98, 60)
@@ -242,7 +242,7 @@ def test_gif_with_one_frame_is_not_animated() -> None:
     assert not is_animated_gif(b"GIF89a")
 
 
-def test_image_upload_is_not_detected_as_clip() -> None:
+def test_image_upload_is_not_detected_as_video_or_audio() -> None:
     for head in (
         b"\xff\xd8\xff\xe0",
         b"\x89PNG\r\n\x1a\n",

@@ -18,7 +18,7 @@ def workshop() -> Workshop:
     return Workshop(cast("MediaLibrary", None))
 
 
-def test_conversion_queue_joins_duplicate_jobs_and_defers_others() -> None:
+def test_conversion_queue_joins_equal_jobs_and_defers_further_jobs_of_the_member() -> None:
     async def story() -> None:
         begun: list[int] = []
         go_on = asyncio.Event()
@@ -96,7 +96,7 @@ def test_conversion_queue_is_fair_between_members() -> None:
     asyncio.run(story())
 
 
-def test_conversion_queue_drops_reservation_of_job_that_does_not_retry(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conversion_queue_reservation_of_job_that_does_not_retry_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async def work() -> None:
             await asyncio.sleep(0)

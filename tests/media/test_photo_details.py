@@ -60,7 +60,7 @@ def test_image_renderer_exif_value_with_impossible_fraction_is_ignored(fraction:
     assert render(hostile, UploadLimits()).details is None
 
 
-def test_image_renderer_reads_utf_8_and_latin_1_names() -> None:
+def test_image_renderer_reads_utf_8_and_latin_1_lens_names() -> None:
     for name in ("Fotoğraf".encode(), "Élan".encode("latin-1")):
         camera = {ExifTags.Base.LensModel: name}
         made = render(taken(make="", model="", camera=camera), UploadLimits())
@@ -78,7 +78,7 @@ def test_image_renderer_damaged_exif_keeps_picture() -> None:
     assert made.details is None
 
 
-def test_image_renderer_reads_details_of_original_and_reduced_photo() -> None:
+def test_image_renderer_reads_camera_details_of_original_and_reduced_photo() -> None:
     small = UploadLimits(feed_edge=40, preview_edge=20)
     assert render(taken(), small).details == WHOLE
     assert render(taken(), small.keeping_originals()).details == WHOLE

@@ -65,7 +65,7 @@ def test_image_renderer_creates_feed_size_preview_and_blurhash(kind: str) -> Non
     assert near(color(made.preview, (0.9, 0.5)), BLUE, 30)
 
 
-def test_image_renderer_creates_smaller_sizes_in_the_format_of_the_copy() -> None:
+def test_image_renderer_smaller_sizes_have_format_of_compressed_copy() -> None:
     made = render(saved(photo(2600, 1300), "JPEG"), LIMITS)
     sizes = {
         edge: Image.open(io.BytesIO(data)) for each in (made.feed, made.preview) for edge, data in each.sizes.items()
@@ -77,13 +77,13 @@ def test_image_renderer_creates_smaller_sizes_in_the_format_of_the_copy() -> Non
 
 
 @pytest.mark.parametrize(("edge", "sizes"), [(1800, [1280]), (1280, []), (420, [])])
-def test_image_renderer_leaves_out_sizes_that_are_hardly_smaller(edge: int, sizes: list[int]) -> None:
+def test_image_renderer_omits_sizes_hardly_smaller_than_the_picture(edge: int, sizes: list[int]) -> None:
     made = render(saved(photo(edge, edge // 2), "JPEG"), LIMITS)
     assert [*made.feed.sizes] == sizes
     assert [*made.preview.sizes] == ([160] if edge == 420 else [320, 160])
 
 
-def test_image_renderer_keeps_no_size_with_more_bytes_than_the_picture() -> None:
+def test_image_renderer_omits_sizes_with_more_bytes_than_the_picture() -> None:
     # Two colors compress well, and a reduced picture has gray levels between them.
     pattern = Image.frombytes("1", (640, 640), b"\x55" * (640 * 80)).convert("RGB")
     made = render(saved(pattern), LIMITS)
@@ -91,7 +91,7 @@ def test_image_renderer_keeps_no_size_with_more_bytes_than_the_picture() -> None
     assert 320 not in made.preview.sizes or len(made.preview.sizes[320]) < len(made.preview.data)
 
 
-def test_image_renderer_crop_has_smaller_size() -> None:
+def test_image_crop_with_additional_small_size_includes_copy_of_that_size() -> None:
     made = crop(saved(photo(900, 600), "JPEG"), LIMITS, (400, 400), 128)
     assert [Image.open(io.BytesIO(data)).size for data in made.picture.sizes.values()] == [(128, 128)]
 
@@ -390,7 +390,7 @@ def test_image_renderer_still_option_uses_first_animation_frame() -> None:
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
-def test_image_crop_of_animation_includes_still_first_frame(kind: str) -> None:
+def test_image_crop_of_animation_keeps_frames_and_adds_still_of_first_frame(kind: str) -> None:
     made = crop(animation(kind), LIMITS, (40, 40))
     assert len(frames_of(made.picture)) == 3
     assert made.still is not None
@@ -496,7 +496,7 @@ def png(width: int, height: int, rows: bytes, *, depth: int = 8, kind: int = 2) 
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def test_image_crop_takes_the_center() -> None:
+def test_image_crop_to_another_aspect_ratio_keeps_the_center() -> None:
     made = crop(saved(photo(1500, 600)), LIMITS, (400, 400))
     assert (made.picture.width, made.picture.height) == (400, 400)
     wide = crop(saved(photo(3000, 3000), "JPEG"), LIMITS, (1500, 500))

@@ -85,7 +85,7 @@ def test_media_store_listing_contains_size_and_modification_time(store: MediaSto
     asyncio.run(story())
 
 
-def test_media_store_prefix_matches_whole_path_segments(store: MediaStore) -> None:
+def test_media_store_listing_by_prefix_matches_whole_path_segments(store: MediaStore) -> None:
     async def story() -> None:
         for key in ("1/eve/a.jpg", "1/eve/b.jpg", "1/evelyn/c.jpg"):
             await store.put(key, b"x", JPEG)
@@ -255,7 +255,7 @@ def test_media_store_large_file_is_streamed_without_loading_into_memory(tmp_path
     "url",
     ["", "media", "/var/media", "file://", "file://host/dir", "s3://", "http://x/y", "s3://bucket?endpoin=http://x"],
 )
-def test_media_store_url_with_unknown_form_is_refused(url: str) -> None:
+def test_media_store_url_of_unsupported_kind_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match="media store"):
         MediaStore.open(url)
 

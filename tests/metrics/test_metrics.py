@@ -206,7 +206,7 @@ def test_server_with_metrics_port_in_use_does_not_start(tmp_path: Path) -> None:
             "0",
         ]
         environ = {**os.environ, "SHOAL_METRICS_PORT": str(port)}
-        done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert f"port {port} is already in use: choose another with the setting metrics_port" in done.stderr
     assert not (tmp_path / "x.db").exists()

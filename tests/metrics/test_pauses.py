@@ -13,7 +13,7 @@ from shoal.observability.metrics import Families
 from tests.async_runner import eventually, in_loop
 
 
-def test_longest_pause_metric_is_reported_for_a_minute() -> None:
+def test_longest_event_loop_pause_metric_is_reported_for_a_minute() -> None:
     pauses = PauseTimes()
     for now, seconds in ((0.0, 0.003), (10.0, 0.05), (20.0, 0.02), (30.0, 0.02), (40.0, 0.001)):
         pauses.note(seconds, now)
@@ -21,7 +21,7 @@ def test_longest_pause_metric_is_reported_for_a_minute() -> None:
     assert told == [0.05, 0.05, 0.02, 0.02, 0.001, 0.0]
 
 
-def test_pause_metric_counts_pauses_by_duration() -> None:
+def test_event_loop_pause_metric_counts_pauses_by_duration() -> None:
     pauses = PauseTimes()
     for seconds in (0.0005, 0.002, 0.01, 0.0101, 3.0):
         pauses.note(seconds, time.perf_counter())

@@ -210,7 +210,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("damage", BREAKS)
 @in_loop
-async def test_shoal_check_detects_and_repairs_each_damage(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_detects_and_repairs_each_kind_of_damage(tmp_path: Path, damage: str) -> None:
     statement, expected = BREAKS[damage]
     checked_network = await network_in(tmp_path)
     checked_network.sql(statement)
@@ -226,7 +226,7 @@ async def test_shoal_check_detects_and_repairs_each_damage(tmp_path: Path, damag
 
 
 @in_loop
-async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Path) -> None:
+async def test_shoal_check_finding_examples_are_sentences_with_member_names(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
     checked_network.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
@@ -237,7 +237,9 @@ async def test_shoal_check_examples_are_sentences_with_member_names(tmp_path: Pa
 
 
 @in_loop
-async def test_shoal_check_repair_ends_unended_follow_history_just_after_last_beginning(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_follow_history_without_end_adds_end_just_after_last_beginning(
+    tmp_path: Path,
+) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
     checked_network.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
@@ -253,7 +255,7 @@ async def test_shoal_check_repair_ends_unended_follow_history_just_after_last_be
 
 
 @in_loop
-async def test_shoal_check_repair_restores_the_original_association(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_deleted_inverse_association_restores_followers_and_count(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     async with Shoal.open(checked_network.url) as shoal:
         before = await (await shoal.member("ann")).followers()
@@ -299,7 +301,9 @@ async def test_shoal_check_repair_converts_lists_and_counts_of_older_format(tmp_
 
 
 @in_loop
-async def test_shoal_check_repair_of_association_that_differs_from_its_inverse_keeps_the_later(tmp_path: Path) -> None:
+async def test_shoal_check_repair_of_association_that_differs_from_its_inverse_keeps_the_later_of_both(
+    tmp_path: Path,
+) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
     await checked(checked_network, repair=True)
@@ -475,7 +479,7 @@ async def test_shoal_check_samples_cold_timelines_without_warming_them(tmp_path:
 
 
 @in_loop
-async def test_shoal_check_read_only_reports_findings_without_timelines(tmp_path: Path) -> None:
+async def test_shoal_check_read_only_reports_findings_and_skips_home_timelines(tmp_path: Path) -> None:
     checked_network = await network_in(tmp_path)
     checked_network.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
     async with open_network(load({}, store=checked_network.url), read_only=True) as network:
@@ -510,7 +514,9 @@ async def test_shoal_check_repair_covers_every_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["n = n + 1", "upto = upto + (40000 << 23)"])
 @in_loop
-async def test_shoal_check_wrong_position_block_is_reported_and_rebuilt(tmp_path: Path, damage: str) -> None:
+async def test_shoal_check_wrong_block_of_list_position_index_is_reported_and_rebuilt(
+    tmp_path: Path, damage: str
+) -> None:
     checked_network = await network_in(tmp_path)
     with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=5):
         async with Shoal.open(checked_network.url) as shoal:

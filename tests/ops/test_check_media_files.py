@@ -167,7 +167,7 @@ async def test_shoal_check_media_without_stored_sizes_is_reported_and_repaired(t
 
 
 @in_loop
-async def test_shoal_check_repair_keeps_recent_and_foreign_media_files() -> None:
+async def test_shoal_check_repair_keeps_recent_media_files_and_files_of_other_programs() -> None:
     async with media_network() as small:
         key = f"{media_path('ann')}/7-0a1b2c3d.jpg"
         for name in (key, "backup/of/something.tar"):

@@ -29,7 +29,7 @@ async def filled(shoal: Shoal) -> dict[str, int]:
 
 @pytest.mark.parametrize("fault", ["", "I2", "I3", "keys", "lists", "search"])
 @in_loop
-async def test_sampled_check_detects_each_fault(fault: str) -> None:
+async def test_sampled_consistency_check_detects_each_kind_of_inconsistency(fault: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ids = await filled(shoal)
         ann, ben, store = ids["ann"], ids["ben"], shoal.network.store
@@ -58,7 +58,7 @@ async def test_sampled_check_detects_each_fault(fault: str) -> None:
 
 
 @in_loop
-async def test_sampled_check_eventually_selects_every_member_and_none_of_empty_network() -> None:
+async def test_sampled_consistency_check_selects_every_member_in_time_and_none_of_empty_network() -> None:
     async with Shoal.open("memory://") as shoal:
         chance = random.Random(3)
         assert await random_member(shoal.network.store, chance) is None
@@ -74,7 +74,7 @@ async def test_sampled_check_eventually_selects_every_member_and_none_of_empty_n
 
 
 @in_loop
-async def test_sampled_check_leaves_no_warm_timelines() -> None:
+async def test_sampled_consistency_check_materializes_no_timelines() -> None:
     async with Shoal.open("memory://") as shoal:
         await filled(shoal)
         assert (await check_sampled(shoal.network, 20)).clean

@@ -135,7 +135,7 @@ def test_cluster_folder_lock_kills_processes_left_by_dead_holder(folder: Path) -
         assert left.wait(60) == -signal.SIGKILL
 
 
-def test_cluster_folder_lock_leaves_foreign_processes_running(folder: Path) -> None:
+def test_cluster_folder_lock_does_not_kill_processes_of_other_programs(folder: Path) -> None:
     home = folder / "engine"
     home.mkdir()
     with subprocess.Popen(["sleep", "600"], cwd=home) as mine:
@@ -151,12 +151,12 @@ def test_cluster_ports_are_stable_and_damaged_file_is_refused(folder: Path) -> N
     again = Ports(folder)
     assert [again.get(name) for name in ("one", "two")] == ports
     (folder / "cluster.json").write_text("[")
-    with pytest.raises(InvalidInput, match="to choose new ports"):
+    with pytest.raises(InvalidInput, match="gets new ports"):
         Ports(folder)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="engines run as the current user unless started by root")
-def test_cluster_folder_unreachable_for_engines_is_refused(folder: Path) -> None:
+def test_cluster_folder_that_engine_processes_cannot_enter_is_refused(folder: Path) -> None:
     closed = folder / "closed"
     closed.mkdir(0o700)
     with pytest.raises(InvalidInput, match="name another --folder"), held(closed / "cluster"):

@@ -199,7 +199,7 @@ async def test_control_socket_server_exit_before_response_raises_outcome_unknown
 
 
 @in_loop
-async def test_control_socket_server_of_older_protocol_must_be_restarted(door: Path) -> None:
+async def test_control_socket_server_of_older_protocol_is_reported_with_advice_to_restart_it(door: Path) -> None:
     async def answer(sock: socket.socket) -> None:
         sock.send(b'{"error":"the server does not know this operation"}\n')
         await asyncio.get_running_loop().sock_recv(sock, 1)

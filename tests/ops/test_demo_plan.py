@@ -44,7 +44,7 @@ def test_demo_network_is_determined_by_its_seed(network: DemoPlan) -> None:
     assert plan(2, 60, DAYS, now_ms=NOW) != network
 
 
-def test_demo_network_of_a_seed_is_equal_at_any_time(network: DemoPlan) -> None:
+def test_demo_network_of_equal_seed_created_later_differs_only_in_times(network: DemoPlan) -> None:
     later = 3 * DAY_MS + 12_345
     again = plan(1, 60, DAYS, now_ms=NOW + later)
     assert (again.people, again.follows, again.likes) == (network.people, network.follows, network.likes)
@@ -98,7 +98,7 @@ def test_demo_header_pictures_have_the_size_of_profile_headers() -> None:
     assert size_of(header("museum_hall")) == photographs.HEADER
 
 
-def test_demo_network_authors_have_a_subject(network: DemoPlan) -> None:
+def test_demo_story_authors_have_distinct_subjects_and_tag_their_stories_with_them(network: DemoPlan) -> None:
     for story in (*WITH_PHOTOS, *WITHOUT_PHOTOS):
         role = next(role for role in CAST if role.name == story.author)
         assert f"#{role.subject}" in story.text.split(), story.text
@@ -156,7 +156,7 @@ def test_demo_main_member_has_messages_saved_posts_a_list_and_followed_tags(netw
 
 
 @pytest.mark.parametrize("members", [1, 2, 9])
-def test_demo_network_of_few_members_writes_to_members_who_exist(members: int) -> None:
+def test_demo_network_of_few_members_sends_messages_only_between_existing_members(members: int) -> None:
     made = plan(1, members, 3, now_ms=NOW)
     assert all(max(one.author, one.recipient) < members for one in made.messages)
 

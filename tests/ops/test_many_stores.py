@@ -85,7 +85,9 @@ def _open_files() -> int:
 
 @pytest.mark.parametrize("number", [5, 66, pytest.param(130, marks=[pytest.mark.deep, pytest.mark.timeout(600)])])
 @in_loop
-async def test_sqlite_stores_with_parts_of_data_sources_serve_members_of_all(number: int, tmp_path: Path) -> None:
+async def test_sqlite_stores_that_divide_data_sources_serve_all_members_with_bounded_threads_and_files(
+    number: int, tmp_path: Path
+) -> None:
     stores = divided([f"sqlite:///{tmp_path}/{at}.db" for at in range(number)])
     names = names_in_all(stores, each=5 if number < 10 else 1)
     gc.collect()

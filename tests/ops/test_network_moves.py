@@ -236,7 +236,7 @@ def test_shoal_move_from_sqlite_file_to_two_databases_completes_in_one_command(t
     done = shoal("move", "--from", f"sqlite:///{path}", "--to", json.dumps(stores))
     assert done.returncode == 0, done.stderr
     assert re.search(r"^256 objects, counts and hashes equal on both sides$", done.stdout, re.MULTILINE)
-    assert re.search(r"^\d+ tags counted in the target$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\d+ tags counted in the target store$", done.stdout, re.MULTILINE)
     assert f"set `media` to {path.with_name('here.db.media').as_uri()}" in done.stdout
     assert "shoal@" not in done.stdout, "the output contains credentials"
     shown = shoal("--store", json.dumps(stores), "shards")

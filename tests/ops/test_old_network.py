@@ -137,7 +137,7 @@ async def test_network_of_old_version_links_media_to_posts_and_expires_unused_me
 
 
 @in_loop
-async def test_network_of_old_version_finds_picture_descriptions_without_repair(folder: Path) -> None:
+async def test_network_of_old_version_search_finds_picture_descriptions_without_repair(folder: Path) -> None:
     async with opened(folder) as shoal:
         async with asyncio.timeout(60):
             while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # there is no event to await
@@ -152,7 +152,7 @@ async def all_media(shoal: Shoal) -> list[Media]:
 
 
 @in_loop
-async def test_network_of_old_version_has_readable_pictures_after_repair(folder: Path) -> None:
+async def test_network_of_old_version_post_pictures_avatars_and_headers_are_readable_after_repair(folder: Path) -> None:
     async with repaired(folder) as shoal:
         cyd = await shoal.member("cyd")
         shown = {entry.post.text: entry for entry in (await cyd.home(limit=40)).entries if entry.media}

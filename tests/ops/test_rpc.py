@@ -432,7 +432,7 @@ async def _reached(connecting: Callable[[], object]) -> Client:
 
 
 @in_loop
-async def test_rpc_call_to_silent_server_reads_received_data_before_closing(path: Path) -> None:
+async def test_rpc_call_to_server_that_becomes_silent_is_reported_as_begun_and_closes_connection(path: Path) -> None:
     with link.listen(path, 1) as listener:
         connecting = asyncio.create_task(connect(path, silence=0.2))
         sock, _ = await asyncio.get_running_loop().sock_accept(listener)
@@ -487,7 +487,7 @@ async def test_rpc_client_killed_while_passing_connection_leaks_no_descriptor(pa
             assert theirs.send(b"x") == 1
             await asyncio.sleep(0.05)
         client = await connect(path)
-        with pytest.raises(InvalidInput, match="no streams"):
+        with pytest.raises(InvalidInput, match="streamed responses"):
             await anext(client.stream(_NIL))
         await client.close()
     assert taken == []
@@ -522,7 +522,7 @@ async def test_rpc_error_too_large_to_send_closes_connection(path: Path, monkeyp
 
 
 @in_loop
-async def test_rpc_notice_handler_error_is_raised_by_its_call_only(path: Path) -> None:
+async def test_rpc_error_in_notice_handler_fails_only_its_own_call(path: Path) -> None:
     async def answer(body: msgspec.Raw, call: ServedCall) -> bytes:
         call.notify(encoded("half"))
         await call.peer.link.flushed()

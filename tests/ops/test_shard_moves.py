@@ -515,7 +515,7 @@ async def test_shard_map_in_database_overrides_configured_stores() -> None:
                 assert await contents_of(graph) == before
 
 
-def test_shard_move_row_names_and_digests_support_set_arithmetic() -> None:
+def test_shard_move_row_names_and_checksums_of_two_parts_can_be_added_and_subtracted() -> None:
     entries = [
         ("object", 5, None, None, None, None),
         ("key", None, None, None, "s", "n"),

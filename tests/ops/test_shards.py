@@ -37,7 +37,7 @@ class Blind:
 
 @pytest.mark.parametrize("name", ["memory", "sqlite", "sharded-sqlite", "postgres", "sharded-postgres"])
 @in_loop
-async def test_shard_spread_is_equal_for_every_store_backend(name: str, tmp_path: Path) -> None:
+async def test_shard_contents_are_counted_equally_on_every_store_backend(name: str, tmp_path: Path) -> None:
     async with Backend(name, tmp_path).open() as graph:
         await populate(graph)
         text = "type member " * 20
@@ -53,13 +53,13 @@ async def test_shard_spread_is_equal_for_every_store_backend(name: str, tmp_path
         assert await spread_of(Blind(graph), nothing) == by_shard  # type: ignore[arg-type]
 
 
-def test_shard_evenness_returns_mean_deviation_minimum_and_maximum() -> None:
+def test_shard_evenness_returns_mean_standard_deviation_minimum_and_maximum() -> None:
     assert Evenness.of([2, 4, 4, 4, 5, 5, 7, 9]) == (5, 2, 2, 9)
     found = evenness([Spread(1, 10, 100), Spread(3, 10, 300)])
     assert found == {"members": (2, 1, 1, 3), "posts": (10, 0, 10, 10), "bytes": (200, 100, 100, 300)}
 
 
-def test_shard_spread_by_source_sums_its_shards() -> None:
+def test_shard_contents_of_data_source_are_sums_of_its_shards() -> None:
     assert by_source([Spread(1, 2, 3)] * SHARDS) == [Spread(128, 256, 384)] * 64
     assert weigh(Post(id=1, author_id=1)).posts == 1
 
@@ -115,7 +115,7 @@ def test_shard_map_written_as_settings_names_each_shard_once(owners: list[int]) 
 @given(
     st.sets(st.integers(0, SHARDS - 1) | st.integers(0, 63).map(lambda source: source * 128), min_size=1), st.booleans()
 )
-def test_shard_ranges_of_any_shards_are_parsed_back(shards: set[int], whole: bool) -> None:
+def test_shard_ranges_of_random_shards_round_trip_through_text(shards: set[int], whole: bool) -> None:
     chosen = {shard // 128 * 128 + c for shard in shards for c in range(128)} if whole else shards
     assert parse_shards(ranges_of(chosen)) == sorted(chosen)
 
@@ -170,7 +170,8 @@ async def test_shoal_shards_shows_move_from_start_to_finish() -> None:
         assert "map 1, kept in the stores" in shown
         assert f"{shown_url(there)}  12-15,17:64-127\n" in shown
         assert (
-            f"12-15,17:64-127  moved from {shown_url(here)}: finish the move or roll it back; 0 changes noted" in shown
+            f"12-15,17:64-127  moved from {shown_url(here)}: finish the move or roll it back; 0 changes recorded"
+            in shown
         )
         await typed("rollback", "14-15")
         assert "rows deleted" in await typed("finish", "12-13,17:64-127")
@@ -208,4 +209,4 @@ async def test_shoal_shards_after_mover_crash_shows_unfinished_move() -> None:
                 await moving.move([shard_of(member_on(12))], there)
         await add(graph, Post(id=id_on(12, 90), author_id=member_on(12)))
         shown = (await asyncio.to_thread(shards, here)).stdout
-        assert f"12:5  moving to {shown_url(there)} (copying); 1 changes noted" in shown
+        assert f"12:5  moving to {shown_url(there)} (copying); 1 changes recorded" in shown

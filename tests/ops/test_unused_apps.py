@@ -93,7 +93,7 @@ async def test_oauth_app_with_revoked_token_is_kept_after_repair() -> None:
 
 
 @in_loop
-async def test_oauth_app_of_old_version_with_token_issued_before_expiry_planning_is_kept() -> None:
+async def test_oauth_app_of_old_version_with_token_issued_before_deletion_is_scheduled_is_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         app, writes = await from_before(shoal), shoal.network.writes
         await oauth.issue_token(writes, app.id, 0, ("read",))
@@ -102,7 +102,7 @@ async def test_oauth_app_of_old_version_with_token_issued_before_expiry_planning
 
 
 @in_loop
-async def test_oauth_apps_of_old_version_with_token_issued_during_expiry_planning_are_kept() -> None:
+async def test_oauth_apps_of_old_version_with_token_issued_while_deletion_is_scheduled_are_kept() -> None:
     async with Shoal.open("memory://") as shoal:
         made = [await from_before(shoal) for _ in range(12)]
         writes = changed(shoal.network.writes, graph=shoal.network.store)

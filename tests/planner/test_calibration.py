@@ -69,7 +69,7 @@ def test_calibration_file_in_format_of_another_version_is_refused(tmp_path: Path
 
 
 @given(st.floats(0, 1e-2), st.floats(1e-9, 1e-3), st.integers(3, 8))
-def test_cost_fit_recovers_fixed_and_variable_cost(fixed: float, each: float, sizes: int) -> None:
+def test_calibration_cost_fit_recovers_fixed_and_variable_cost(fixed: float, each: float, sizes: int) -> None:
     across = [2.0**power for power in range(sizes)] * 3
     found = line_through(across, [fixed + each * size for size in across])
     # If two numbers differ by orders of magnitude, rounding hides the smaller one.
@@ -77,7 +77,7 @@ def test_cost_fit_recovers_fixed_and_variable_cost(fixed: float, each: float, si
     assert found[1] == pytest.approx(each, rel=1e-2, abs=fixed * 1e-4)
 
 
-def test_cost_fit_ignores_outlier_and_is_never_negative() -> None:
+def test_calibration_cost_fit_ignores_outlier_and_is_never_negative() -> None:
     across = [1.0, 2.0, 4.0, 8.0] * 5
     costs = [0.001 + 0.002 * size for size in across]
     costs[3] += 1.0

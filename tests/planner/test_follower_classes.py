@@ -11,7 +11,7 @@ from tests.planner.assumed_networks import NETWORKS
 
 
 @given(NETWORKS)
-def test_follower_classes_sum_to_assumed_follows_and_members(of: Assumptions) -> None:
+def test_plan_follower_classes_sum_to_assumed_follows_and_members(of: Assumptions) -> None:
     found = classes(of)
     follows = sum(one.members * one.followers for one in found)
     assert sum(one.members for one in found) <= of.members * (1 + 1e-6)
@@ -23,7 +23,7 @@ def test_follower_classes_sum_to_assumed_follows_and_members(of: Assumptions) ->
 
 
 @given(NETWORKS)
-def test_follower_classes_are_ascending_and_split_at_high_fan_out_threshold(of: Assumptions) -> None:
+def test_plan_follower_classes_are_ascending_and_split_at_high_fan_out_threshold(of: Assumptions) -> None:
     whole = classes(of)
     means = [one.followers for one in whole]
     assert means == sorted(means)
@@ -34,7 +34,7 @@ def test_follower_classes_are_ascending_and_split_at_high_fan_out_threshold(of: 
     assert all(one.followers >= cut * (1 - 1e-5) for one in parts[len(below) :])
 
 
-def test_follower_classes_match_sample_of_power_law_distribution() -> None:
+def test_plan_follower_classes_match_sample_of_power_law_distribution() -> None:
     of = Assumptions(members=1_000_000, follows=40, exponent=2.2, largest=0.02, eagerness=0.7)
     found = classes(of)
     least = found[0].followers / np.sqrt(2)
@@ -64,7 +64,7 @@ def _least(of: Assumptions) -> float:
 
 
 @given(NETWORKS)
-def test_load_model_excludes_high_fan_out_authors_from_deliveries(of: Assumptions) -> None:
+def test_plan_load_excludes_high_fan_out_authors_from_deliveries(of: Assumptions) -> None:
     whole = load_of(of, 1e18, warm_only=False)
     some = load_of(of, 1_000, warm_only=False)
     assert some.deliveries <= whole.deliveries * (1 + 1e-9)

@@ -113,7 +113,7 @@ def test_plan_sensitivities_are_sorted_by_cost_range_and_match_separate_plans() 
         assert swing.low <= getattr(of, swing.assumption) <= swing.high
 
 
-def test_plan_cost_is_sum_of_its_parts() -> None:
+def test_plan_cost_is_sum_of_part_costs_and_zero_at_zero_prices() -> None:
     found = plan(Assumptions(members=30_000_000), Prices(), COSTS)
     assert found.money == pytest.approx(sum(part.money(found.prices) for part in found.shape.parts))
     free = plan(found.assumptions, Prices(core=0, memory_gib=0, disk_gib=0, object_gib=0, traffic_gib=0), COSTS)
@@ -128,7 +128,7 @@ def test_plan_with_faster_calibration_carries_more_members() -> None:
     assert fast.members > slow.members * 1.3
 
 
-def test_queueing_wait_grows_to_infinity_at_full_utilization() -> None:
+def test_plan_queueing_wait_grows_to_infinity_at_full_utilization() -> None:
     waits = [waiting(busy, 0.01) for busy in (0.0, 0.5, 0.9, 0.99)]
     assert waits == sorted(waits)
     assert waits[0] == 0
@@ -149,7 +149,7 @@ def test_plan_p99_is_never_below_median(members: int, posts: float) -> None:
 
 
 @pytest.mark.parametrize("busy", [0.0, 1e-9, 0.005, 0.01, 0.0101, 0.0102, 0.1, 0.5, 0.99, 1.0, 1.5])
-def test_queueing_wait_p99_is_at_least_mean_wait(busy: float) -> None:
+def test_plan_queueing_wait_p99_is_at_least_mean_wait(busy: float) -> None:
     assert waiting_p99(busy, 0.01) >= waiting(busy, 0.01)
 
 

@@ -139,7 +139,7 @@ def test_simulation_store_outage_refuses_only_members_of_that_store() -> None:
 
 
 @pytest.mark.parametrize("of", [replace(SMALL, pages=3_000, posts=1), LARGE])
-def test_simulation_of_rush_has_bounded_waits_and_refuses_excess_requests(of: Assumptions) -> None:
+def test_simulation_of_rush_of_requests_has_bounded_waits_and_refuses_excess_requests(of: Assumptions) -> None:
     found = run(of, Rush(at=2, lasting=4, by=20), seconds=16.0)
     assert found.pages_refused > 0
     assert found.refused > 0
@@ -148,7 +148,7 @@ def test_simulation_of_rush_has_bounded_waits_and_refuses_excess_requests(of: As
 
 
 @pytest.mark.parametrize("of", [SMALL, LARGE])
-def test_simulation_with_lost_timelines_delivers_to_them_only_after_a_read(of: Assumptions) -> None:
+def test_simulation_lost_timelines_receive_posts_only_after_they_are_read(of: Assumptions) -> None:
     whole, lost = run(of), run(of, LostTimelines(at=0, part=0.5))
     assert lost.deliveries == pytest.approx(whole.deliveries / 2, rel=0.35)
     assert lost.page_p99 > whole.page_p99

@@ -206,7 +206,7 @@ def test_simulated_arrivals_match_rates_and_rush_adds_load() -> None:
     assert [at for at, kind in found if kind == CELEBRITY + 1] == [10.5, 11.5, 12.5]
 
 
-def test_simulated_authors_are_drawn_by_post_rate_and_first_posts_are_marked_once() -> None:
+def test_simulated_authors_are_drawn_by_post_rate_and_first_post_of_each_is_marked_once() -> None:
     given = scenario()
     coming = Coming(given, np.random.default_rng(3))
     drawn = [coming.author() for _ in range(30_000)]

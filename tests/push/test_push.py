@@ -232,7 +232,7 @@ def test_push_message_after_503_response_is_retried_until_accepted(here: Network
     assert app.read(service.at("/trouble")[-1])["notification_type"] == "favourite"
 
 
-def test_push_service_endless_response_is_not_read(here: NetworkFixture, service: PushService) -> None:
+def test_push_message_to_service_with_endless_response_is_sent_once(here: NetworkFixture, service: PushService) -> None:
     ann, ben = here.join("ann"), here.join("ben")
     service.answers["/endless"] = -1
     here.json("POST", PATH, ann, json=wish(service, App(), "/endless"))

@@ -169,7 +169,7 @@ async def _length(of: list[bytes]) -> int:
     return len(of)
 
 
-def test_token_use_recorded_by_reader_process_is_reported_to_owner() -> None:
+def test_access_token_use_recorded_by_reader_process_is_reported_to_owner() -> None:
     told: list[tuple[int, str]] = []
     with network_fixture() as here:
         ann = here.join("ann")

@@ -88,7 +88,7 @@ async def holes(memory: SharedMemory) -> tuple[int, int]:
 
 
 @in_loop
-async def test_shared_timeline_reader_never_sees_partial_push() -> None:
+async def test_shared_memory_timeline_reader_never_sees_partial_push() -> None:
     memory = SharedMemory.create(2, MEMBERS, LENGTH)
     with another(pushing(memory)):
         reads, wrong = await holes(memory)
@@ -97,7 +97,9 @@ async def test_shared_timeline_reader_never_sees_partial_push() -> None:
 
 
 @in_loop
-async def test_shared_timeline_reader_without_version_check_sees_partial_push(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_memory_timeline_reader_without_version_check_sees_partial_push(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     memory = SharedMemory.create(2, MEMBERS, LENGTH)
     with another(pushing(memory)):
         await eventually(partial(_begun, memory), answer=True)
@@ -114,7 +116,7 @@ async def test_shared_timeline_reader_without_version_check_sees_partial_push(mo
 
 
 @in_loop
-async def test_shared_timeline_read_after_owner_kill_mid_write_raises_unavailable() -> None:
+async def test_shared_memory_timeline_read_after_owner_kill_mid_write_raises_unavailable() -> None:
     memory = SharedMemory.create(2, 4, LENGTH)
     owner = OwnersTimelines(LENGTH, rows_of(memory))
     await owner.create(1)
@@ -157,7 +159,7 @@ def test_shared_change_log_reader_sees_every_change_once(
             waiting = []
 
 
-def test_shared_change_log_reader_after_overflow_or_new_owner_forgets_everything() -> None:
+def test_shared_change_log_reader_after_overflow_or_new_owner_discards_all_cached_data() -> None:
     memory = SharedMemory.create(2, 1, 1)
     owner, reader = OwnersLog(memory, POSITION, barrier), FollowedLog(memory, POSITION, lambda: True)
     reader.newly_changed()

@@ -46,7 +46,7 @@ async def test_reader_process_timeline_request_after_timed_out_request_gets_its_
 ) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, warm):
         monkeypatch.setattr(reading, "_WARM_SECONDS", 0.02)
-        with pytest.raises(Unavailable, match="warming up a timeline failed"):
+        with pytest.raises(Unavailable, match="the timeline could not be materialized"):
             await reader.warm(7)
         monkeypatch.setattr(reading, "_WARM_SECONDS", 60.0)
         second = asyncio.create_task(reader.warm(7))
@@ -60,7 +60,7 @@ async def test_reader_process_timeline_request_after_timed_out_request_gets_its_
 async def test_reader_process_timeline_request_with_failing_owner_raises_unavailable(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, _, warm):
         warm.set()
-        with pytest.raises(Unavailable, match="warming up a timeline failed"):
+        with pytest.raises(Unavailable, match="the timeline could not be materialized"):
             await reader.warm(8)
 
 
@@ -77,7 +77,7 @@ async def test_reader_process_without_owner_is_not_alive_and_reconnects(tmp_path
 
 
 @in_loop
-async def test_reader_process_reports_token_use_to_owner(tmp_path: Path) -> None:
+async def test_reader_process_reports_access_token_use_to_owner(tmp_path: Path) -> None:
     async with reading_from_owner(tmp_path / "readers.sock") as (reader, asked, _):
         reader.used(12, Origin("192.0.2.1", "Tide"))
         await eventually(lambda: _length(asked), 1)

@@ -243,7 +243,7 @@ async def test_streaming_hub_direct_post_is_delivered_only_to_author_and_mention
 
 
 @in_loop
-async def test_streaming_hub_all_connections_of_viewer_receive_posts_until_disconnect() -> None:
+async def test_streaming_hub_each_connection_of_a_viewer_receives_posts_until_it_is_closed() -> None:
     async with hub_fixture() as fixture, fixture.hub.connect(BEN) as one:
         async with fixture.hub.connect(BEN) as two:
             await fixture.follow(BEN, ANN)
@@ -402,7 +402,7 @@ async def test_streaming_hub_slow_viewer_gets_gap_once_and_does_not_delay_others
 
 
 @in_loop
-async def test_streaming_hub_reconnect_with_gap_position_resumes_after_gap() -> None:
+async def test_streaming_hub_reconnect_at_position_of_reported_gap_receives_later_posts() -> None:
     async with hub_fixture() as fixture:
         await fixture.follow(BEN, ANN)
         async with fixture.hub.connect(BEN) as ben:
@@ -446,7 +446,7 @@ async def test_streaming_hub_message_of_another_shoal_version_is_skipped_and_log
 
 
 @in_loop
-async def test_streaming_hub_without_viewers_reports_versions_of_tag_cloud_once_it_reads_update_log() -> None:
+async def test_streaming_hub_without_viewers_reports_tag_cloud_versions_after_it_starts_reading_update_log() -> None:
     async with hub_fixture() as fixture:
         await fixture.tell(updates.TagCloudMerged(1))
         assert fixture.merged == []

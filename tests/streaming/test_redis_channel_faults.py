@@ -160,7 +160,9 @@ async def test_redis_update_log_reports_gap_at_master_failover_and_continues(how
 
 
 @in_loop
-async def test_redis_update_log_without_redis_is_unavailable_and_new_server_is_another_log(server: Program) -> None:
+async def test_redis_update_log_is_unavailable_while_redis_is_down_and_starts_again_after_restart(
+    server: Program,
+) -> None:
     async with opened(server.url) as channel, listening(channel) as listener:
         await insist(channel, "0")
         await eventually(listener.newest, 0)
@@ -208,7 +210,7 @@ async def test_redis_update_log_broken_connection_loses_no_messages(server: Prog
 
 
 @in_loop
-async def test_redis_update_log_on_promoted_replica_is_another_log(server: Program) -> None:
+async def test_redis_update_log_after_manual_replica_promotion_reports_gap_and_continues(server: Program) -> None:
     host, port = server.url[8:-2].split(":")
     replica = engine.start(redis.folder(), "replica", "--replicaof", host, port)
     try:

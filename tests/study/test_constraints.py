@@ -66,7 +66,7 @@ def test_placement_study_constraint_is_evaluated_for_each_scheme(
 
 
 @pytest.mark.parametrize("names", [["x"], ["ann", "bob"]])
-def test_placement_study_constraints_of_very_short_list_have_results_of_long_list(names: list[str]) -> None:
+def test_placement_study_constraint_results_of_very_short_list_equal_those_of_long_list(names: list[str]) -> None:
     study = Study(StudyOptions(schemes=FIVE))
     study.add(batch_of(names))
     found = study.result("a test")
@@ -201,7 +201,7 @@ def test_placement_study_one_to_one_constraint_fails_if_path_omits_the_name(monk
 
 
 @pytest.mark.parametrize(("servers", "even"), [(16, True), (20, False)])
-def test_placement_study_evenness_of_shoal_scheme_is_evaluated_by_store(
+def test_placement_study_even_constraint_of_shoal_scheme_holds_only_if_store_count_divides_64(
     result: StudyResult, servers: int, even: bool
 ) -> None:
     assert result.constraints[7].name == "Even"

@@ -22,7 +22,7 @@ def loads(members: list[int], activity: list[float] | None = None) -> Loads:
 
 
 @given(st.lists(st.integers(0, 5_000), min_size=2, max_size=60))
-def test_placement_directory_level_statistics_match_definitions(counts: list[int]) -> None:
+def test_placement_directory_level_statistics_equal_values_of_textbook_formulas(counts: list[int]) -> None:
     found = level_figures("level", loads(counts))
     assert (found.members, found.buckets, found.counts) == (sum(counts), len(counts), counts)
     assert found.mean == pytest.approx(fmean(counts))
@@ -45,7 +45,7 @@ def test_placement_directory_level_statistics_include_label_and_member_count_of_
     assert level_figures("level", loads([1, 2])).hottest == 0
 
 
-def test_placement_directory_level_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
+def test_placement_directory_level_load_curve_accumulates_members_from_fullest_to_emptiest_bucket() -> None:
     equal = level_figures("level", loads([7] * 10)).curve
     assert equal == pytest.approx([step / CURVE_STEPS for step in range(CURVE_STEPS + 1)])
     unequal = level_figures("level", loads([90, 0, 10, 0])).curve
@@ -53,13 +53,13 @@ def test_placement_directory_level_curve_accumulates_members_from_fullest_to_emp
     assert unequal[50:] == pytest.approx([1.0] * 51)
 
 
-def test_placement_directory_level_random_curve_equals_expectation_of_random_placement() -> None:
+def test_placement_directory_level_random_load_curve_equals_expectation_of_random_placement() -> None:
     found = level_figures("level", loads([1_000] * 500))
     # The fullest half of binomial counts holds about half of the members plus 0.4 deviations.
     assert found.random_curve[50] == pytest.approx(0.5 + 0.399 / sqrt(1_000), abs=0.002)
 
 
-def test_placement_directory_level_statistics_of_many_buckets_contain_minimum_and_maximum_of_each_run() -> None:
+def test_placement_directory_level_of_many_buckets_states_minimum_and_maximum_of_each_bucket_run() -> None:
     found = level_figures("level", loads([3] * 1_000))
     assert (found.counts, len(found.labels), len(found.curve)) == ([], GROUPS, CURVE_STEPS + 1)
     assert found.extremes == [(3, 3)] * GROUPS

@@ -52,7 +52,7 @@ def test_ascii_sum_placement_equals_sum_of_bytes(names: list[str]) -> None:
     assert rest.tolist() == [sum(name[1:]) % 33 for name in encoded]
 
 
-def test_letter_placement_of_name_with_missing_or_disallowed_letter_has_no_bucket() -> None:
+def test_placement_by_letters_of_name_with_missing_or_disallowed_letter_has_no_bucket() -> None:
     names = ["ann", "_0", "z", "", "É", "a-b", "éan", "a用b"]
     places = [
         [CHARACTERS[bucket] if bucket >= 0 else "" for bucket in level] for level in Letters().place(batch_of(names))
@@ -64,12 +64,12 @@ def test_letter_placement_of_name_with_missing_or_disallowed_letter_has_no_bucke
     ]
 
 
-def test_placement_directory_with_missing_level_has_no_bucket() -> None:
+def test_placement_directory_name_lacking_one_level_has_no_bucket() -> None:
     outer, inner = np.array([0, 1, NO_BUCKET, 2]), np.array([3, NO_BUCKET, 1, 4])
     assert joined(outer, inner, 10).tolist() == [3, NO_BUCKET, NO_BUCKET, 24]
 
 
-def test_placement_loads_contain_members_activity_and_number_of_names_without_bucket() -> None:
+def test_placement_loads_sum_members_and_activity_by_bucket_and_count_names_without_bucket() -> None:
     loads = Loads(4)
     loads.add(np.array([1, 1, NO_BUCKET, 3]), np.array([2.0, 0.5, 9.0, 1.0]))
     loads.add(np.array([0]), None)

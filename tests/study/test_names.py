@@ -78,7 +78,7 @@ def test_placement_study_name_batches_separate_long_names_from_single_block_name
 
 @pytest.mark.parametrize(
     ("lines", "words"),
-    [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
+    [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name number 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
 )
 def test_placement_study_name_line_too_long_or_with_zero_byte_is_refused(lines: bytes, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
@@ -168,7 +168,7 @@ def test_placement_study_name_file_invalid_is_refused_with_reason(tmp_path: Path
         read(path)
 
 
-def test_generated_names_are_unique_and_deterministic_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_generated_names_are_unique_and_deterministic_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generated, "_NAMES_PER_BATCH", 700)
     told: list[tuple[int, int]] = []
     names = names_of(list(generated_batches(12_345, 7, lambda done, total: told.append((done, total)))))
@@ -180,7 +180,7 @@ def test_generated_names_are_unique_and_deterministic_per_seed(monkeypatch: pyte
 
 
 @in_loop
-async def test_network_names_are_returned_in_join_order_with_post_counts(tmp_path: Path) -> None:
+async def test_member_names_of_network_are_returned_in_join_order_with_post_counts(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/shoal.db"
     async with Shoal.open(url) as network:
         people = []

@@ -50,13 +50,15 @@ def test_placement_paper_graph_figures_are_shown_as_printed(
 
 
 @pytest.mark.parametrize("graph", ["N1", "N2", "M2", "M3"])
-def test_placement_paper_graph_mean_equals_names_divided_by_cumulative_buckets(result: StudyResult, graph: str) -> None:
+def test_placement_paper_printed_mean_of_graph_equals_names_divided_by_cumulative_bucket_count(
+    result: StudyResult, graph: str
+) -> None:
     compared = next(each for each in result.paper if each.graph == graph)
     assert compared.buckets == BUCKETS[graph]
     assert compared.paper_mean == pytest.approx(NAMES / BUCKETS[graph], abs=0.01)
 
 
-def test_placement_paper_graph_interpreted_as_one_level_contradicts_its_printed_mean() -> None:
+def test_placement_paper_printed_mean_of_inner_level_graph_cannot_be_mean_of_one_level() -> None:
     for key, made in LEVEL_SCHEMES.items():
         for at, level in enumerate(made().levels):
             printed = GRAPHS[level.graph].printed
@@ -65,7 +67,9 @@ def test_placement_paper_graph_interpreted_as_one_level_contradicts_its_printed_
                 assert NAMES / level.buckets > 10 * printed.mean
 
 
-def test_placement_paper_comparison_has_ratio_expected_at_random_for_both_name_counts(result: StudyResult) -> None:
+def test_placement_paper_comparison_states_random_deviation_for_name_counts_of_study_and_paper(
+    result: StudyResult,
+) -> None:
     for each in result.paper:
         assert each.buckets == BUCKETS[each.graph]
         assert each.ratio == pytest.approx(each.deviation / each.mean)
@@ -109,7 +113,7 @@ def test_placement_paper_error_with_valid_proof_is_reported_as_proved(
     assert len(result.errata) == len(PROOFS)
 
 
-def test_placement_paper_statement_without_error_is_reported_as_unproved_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_paper_error_with_failing_proof_is_reported_as_unproved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "_PRINTED_DIGEST", "5d2ead6cb89b0b84103d8d2dd91abb0b")
     monkeypatch.setattr(paper, "NAMES", 35_651 * 37)
     monkeypatch.setattr(paper, "SHARDS_PER_SOURCE", 64)

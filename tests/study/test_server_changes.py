@@ -61,7 +61,7 @@ def test_placement_study_hash_of_name_equals_xxh3_of_lower_cased_name() -> None:
 
 
 @pytest.mark.parametrize("scheme", [Modulo(), Jump(), Rendezvous()])
-def test_server_placement_for_several_sizes_equals_placement_for_each_size(scheme: HashedScheme) -> None:
+def test_server_placement_for_several_server_counts_equals_placement_for_each_count(scheme: HashedScheme) -> None:
     hashes = some_hashes(500)
     together = scheme.place(hashes, [7, 20, 1, 8])
     for size, found in zip((7, 20, 1, 8), together, strict=True):
@@ -82,7 +82,7 @@ def test_modulo_placement_after_adding_server_moves_nearly_all_members() -> None
     assert loads.moved == [0, pytest.approx(20_000 * 20 / 21, rel=0.01)]
 
 
-def test_hash_ring_assigns_name_to_server_of_next_point() -> None:
+def test_placement_study_hash_ring_assigns_name_to_server_of_next_point() -> None:
     ring = Ring(3, 4)
     points = sorted((xxh3_64_intdigest(f"{server}/{at}".encode()), server) for server in range(3) for at in range(4))
     hashes = [*some_hashes(500).tolist(), points[-1][0], min(points[-1][0] + 1, 2**64 - 1), 0]
@@ -94,7 +94,7 @@ def test_hash_ring_assigns_name_to_server_of_next_point() -> None:
 
 
 @given(before=st.integers(1, 12), after=st.integers(1, 12))
-def test_hash_ring_moves_no_member_between_remaining_servers(before: int, after: int) -> None:
+def test_placement_study_hash_ring_moves_no_member_between_remaining_servers(before: int, after: int) -> None:
     ring = Ring(12, 8)
     old, new = ring.owners(before), ring.owners(after)
     moved = old != new
@@ -119,7 +119,7 @@ def one_by_one(ring: Ring, hashes: list[int], servers: int, bound: float) -> lis
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(2, 6), st.sampled_from([1.0, 1.1, 1.5]))
-def test_bounded_hashing_by_arcs_gives_same_loads_as_by_single_members(
+def test_placement_study_bounded_hashing_loads_computed_by_arc_equal_loads_computed_by_member(
     seed: int, few: int, many: int, bound: float
 ) -> None:
     ring = Ring(6, 5)
@@ -133,7 +133,7 @@ def test_bounded_hashing_by_arcs_gives_same_loads_as_by_single_members(
     assert bounded_activity(here, ring.arcs, few) == pytest.approx(bounded_loads(here, few))
 
 
-def test_bounded_hashing_counts_moved_members_by_position_in_arc() -> None:
+def test_placement_study_bounded_hashing_counts_moved_members_by_position_in_arc() -> None:
     before = [[ArcShare(0, 5), ArcShare(1, 5)]]
     assert bounded_moved(before, [[ArcShare(0, 10)]]) == 5
     assert bounded_moved(before, [[ArcShare(1, 5), ArcShare(0, 5)]]) == 10

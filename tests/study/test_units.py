@@ -23,7 +23,7 @@ def held(
 
 
 @given(member_counts, st.integers(1, 10))
-def test_bucket_assignment_to_servers_is_within_bound_of_greedy_algorithm(
+def test_placement_study_bucket_assignment_to_servers_is_within_bound_of_greedy_algorithm(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int
 ) -> None:
     owners = evenly_assigned(members, servers)
@@ -36,7 +36,7 @@ def test_bucket_assignment_to_servers_is_within_bound_of_greedy_algorithm(
 
 
 @given(member_counts, st.integers(1, 8), st.integers(1, 4))
-def test_added_server_receives_buckets_up_to_its_share_and_other_servers_receive_none(
+def test_placement_study_added_server_receives_at_most_its_share_and_other_servers_nothing(
     members: np.ndarray[tuple[int], np.dtype[np.int64]], servers: int, more: int
 ) -> None:
     before = evenly_assigned(members, servers)
@@ -51,14 +51,14 @@ def test_added_server_receives_buckets_up_to_its_share_and_other_servers_receive
     assert moved_members(before, after, members) == members[moved].sum()
 
 
-def test_added_server_does_not_receive_bucket_larger_than_its_share() -> None:
+def test_placement_study_added_server_does_not_receive_bucket_larger_than_its_share() -> None:
     members = np.array([100, 10, 10])
     before = evenly_assigned(members, 2)
     assert expanded(before, members, 3)[0] == before[0]
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=50), st.integers(2, 6), st.integers(0, 1_000))
-def test_rebalancing_by_activity_never_raises_peak_activity_and_reports_moves(
+def test_placement_study_rebalancing_by_activity_never_raises_peak_activity_and_reports_moves(
     amounts: list[float], servers: int, seed: int
 ) -> None:
     activity = np.array(amounts)
@@ -71,7 +71,7 @@ def test_rebalancing_by_activity_never_raises_peak_activity_and_reports_moves(
     assert done.units or done.after == done.before
 
 
-def test_rebalancing_by_activity_begins_with_highest_activity_per_member() -> None:
+def test_placement_study_rebalancing_by_activity_begins_with_highest_activity_per_member() -> None:
     # Two servers; the first has one busy member and a group of members with equal total activity.
     units = Units(np.array([1, 500, 300]), np.array([10.0, 10.0, 8.0]))
     done = cooled(np.array([0, 0, 1]), units, 2, 1.3)
@@ -79,12 +79,12 @@ def test_rebalancing_by_activity_begins_with_highest_activity_per_member() -> No
     assert [done.before, done.after] == pytest.approx([20 / 14, 18 / 14])
 
 
-def test_rebalancing_by_activity_without_activity_moves_no_bucket() -> None:
+def test_placement_study_rebalancing_by_activity_without_activity_moves_no_bucket() -> None:
     assert cooled(np.array([0, 1]), Units(np.array([3, 3]), np.zeros(2)), 2, 1.25) == (0, 0, 0, 0, 0)
 
 
 @given(st.integers(1, 3_000), st.integers(1, 500), st.integers(1, 400), st.integers(1, 40))
-def test_mapping_ranges_sum_members_and_activity_of_their_member_numbers(
+def test_placement_study_mapping_range_totals_equal_sums_over_their_member_numbers(
     count: int, batch: int, size: int, servers: int
 ) -> None:
     activity = zipf_activity(np.arange(count), 0.9, 3)
@@ -101,12 +101,12 @@ def test_mapping_ranges_sum_members_and_activity_of_their_member_numbers(
     assert 0 <= found.full_next() + 1 - count <= size
 
 
-def test_mapping_ranges_beyond_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_placement_study_mapping_ranges_beyond_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(map_schemes, "MOST_RANGES", 100)
     found = Ranges(7)
     found.add(np.arange(700), None)
     with pytest.raises(
-        InvalidInput, match=r"--range: must make at most 100 ranges \(got 7 members per range for more than 700"
+        InvalidInput, match=r"--range: too small for more than 700 names \(got 7 members per range; at most 100 ranges"
     ):
         found.add(np.array([700]), None)
 

@@ -52,7 +52,7 @@ async def test_tag_collector_merges_backlog_in_several_small_versions() -> None:
 
 
 @in_loop
-async def test_tag_cloud_completeness_advances_with_each_merge() -> None:
+async def test_tag_cloud_completeness_time_advances_with_each_merge() -> None:
     store = MemoryCloud()
     collector = collector_of(store, changes=10)
     collector.take([Parcel(increment_id(number), encode(increment(number))) for number in range(5)])
@@ -137,7 +137,7 @@ async def test_tag_collector_skips_part_that_another_collector_has_merged() -> N
 
 
 @in_loop
-async def test_tag_collector_drops_increments_merged_by_others() -> None:
+async def test_tag_collector_drops_increments_merged_by_another_collector() -> None:
     store = MemoryCloud()
     parcels = [Parcel(increment_id(number), encode(increment(number))) for number in range(5)]
     one, other = collector_of(store, changes=10), collector_of(store, changes=10)

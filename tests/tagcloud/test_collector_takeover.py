@@ -122,7 +122,7 @@ async def test_tag_collector_killed_between_parts_of_increment_is_replaced_and_u
 @pytest.mark.parametrize("carrier", ["inbox", *deep("rabbitmq")])
 @pytest.mark.parametrize("name", DURABLE_CLOUDS)
 @in_loop
-async def test_tag_collector_killed_before_acknowledging_increment_does_not_repeat_its_uses(
+async def test_tag_collector_killed_before_acknowledging_increment_counts_its_uses_once(
     name: str, carrier: str, tmp_path: Path
 ) -> None:
     async with staged(name, carrier, tmp_path) as fixture:
@@ -135,7 +135,7 @@ async def test_tag_collector_killed_before_acknowledging_increment_does_not_repe
 
 @pytest.mark.parametrize("name", DURABLE_CLOUDS)
 @in_loop
-async def test_tag_collector_paused_until_lock_is_taken_cannot_write(name: str, tmp_path: Path) -> None:
+async def test_tag_collector_paused_until_another_takes_the_lock_cannot_write(name: str, tmp_path: Path) -> None:
     async with staged(name, "inbox", tmp_path) as fixture:
         await fixture.writes(2)
         await fixture.reaches("write")

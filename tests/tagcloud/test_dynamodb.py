@@ -129,7 +129,7 @@ async def test_tag_cloud_version_completed_by_concurrent_processes_is_correct() 
 
 
 @in_loop
-async def test_tag_cloud_process_that_completes_version_late_does_not_change_later_versions() -> None:
+async def test_tag_cloud_process_completing_an_old_version_late_does_not_change_later_versions() -> None:
     """The helper has read the slices of a version; later versions exist when it applies them."""
     url = new_table()
     async with opened(url) as store, opened(url) as late:
@@ -146,7 +146,7 @@ async def test_tag_cloud_process_that_completes_version_late_does_not_change_lat
 
 
 @in_loop
-async def test_tag_cloud_dynamodb_store_leaves_no_stale_slices_days_or_clouds() -> None:
+async def test_tag_cloud_dynamodb_store_deletes_stale_slices_days_and_clouds() -> None:
     url = new_table()
     async with opened(url) as store:
         version = 0
@@ -187,7 +187,7 @@ async def test_tag_cloud_write_with_lost_responses_and_conflicts_succeeds() -> N
 
 
 @in_loop
-async def test_tag_cloud_write_overtaken_at_commit_leaves_no_slices() -> None:
+async def test_tag_cloud_write_that_loses_commit_race_leaves_no_slices_in_dynamodb() -> None:
     url = new_table()
     async with moody() as moods, opened(url) as other, opened(_at(url, moods.url)) as store:
 

@@ -26,7 +26,7 @@ def count(emitter: Emitter, uses: int) -> asyncio.Future[None]:
 
 
 @in_loop
-async def test_tag_emitter_after_large_increment_waits_and_gathers_more_uses() -> None:
+async def test_tag_emitter_after_large_increment_waits_and_combines_later_uses() -> None:
     sent = Sent()
     emitter = Emitter(sent.send, seconds=0.0, busy_seconds=3_600.0)
     await count(emitter, 21)

@@ -67,7 +67,7 @@ async def test_tag_cloud_levels_follow_logarithm_of_weight() -> None:
 
 
 @in_loop
-async def test_tag_cloud_tag_details_contain_last_seven_days_and_reasons() -> None:
+async def test_tag_cloud_tag_details_contain_uses_of_last_seven_days_and_reasons_for_its_rank() -> None:
     clouds = await a_cloud(
         [*uses("LowTide", 3), use("lowtide", author=7, ago=DAY_MS), *uses("lowtide", 2, ago=9 * DAY_MS)]
     )
@@ -154,9 +154,9 @@ async def test_tag_cloud_merge_rules_forming_chains_or_loops_are_refused() -> No
     for name, target, told in (
         ("c", "c", "#c cannot be merged into itself"),
         ("C", "#c", "#c cannot be merged into itself"),
-        ("c", "a", "merge #c into #b"),
+        ("c", "a", "merge #c into #b instead"),
         ("b", "a", "#a counts as #b"),
-        ("b", "c", "#a counts as #b: unmerge first, or merge into #b"),
+        ("b", "c", "#a counts as #b: unmerge #a first, or merge #c into #b instead"),
         ("no tag", "c", "a tag is"),
         ("c", "", "a tag is"),
     ):
@@ -191,7 +191,7 @@ async def test_tag_cloud_rule_does_not_change_completeness_time() -> None:
 
 
 @in_loop
-async def test_tag_cloud_rule_waits_for_lock() -> None:
+async def test_tag_cloud_rule_change_waits_until_tag_store_lock_is_free() -> None:
     store = MemoryCloud()
     await store.lock(b"another", 0.08)
     await TagCloud(store).rule(denying("a"))
@@ -334,7 +334,7 @@ async def test_tag_cloud_updates_in_quick_succession_cause_two_reads_per_second(
 
 
 @in_loop
-async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
+async def test_tag_cloud_without_version_update_is_polled_every_ten_seconds() -> None:
     here = Updated()
     await here.connect()
     await count_into(here.store, uses("a", 1))
@@ -348,7 +348,7 @@ async def test_tag_cloud_without_update_polls_every_ten_seconds() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 @in_loop
-async def test_tag_cloud_repeated_or_late_update_checks_version_only(version: int) -> None:
+async def test_tag_cloud_repeated_or_late_update_reads_only_the_version_number(version: int) -> None:
     here = Updated()
     await here.connect()
     await here.merge("a")

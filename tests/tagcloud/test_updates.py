@@ -150,7 +150,7 @@ async def _lose(_version: int) -> None:
 
 
 @in_loop
-async def test_tag_cloud_live_iteration_yields_versions_of_one_process_until_network_closes(
+async def test_tag_cloud_live_iteration_yields_each_new_version_until_network_closes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_UPDATED_POLL_SECONDS", NEVER)

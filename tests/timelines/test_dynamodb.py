@@ -322,7 +322,7 @@ async def test_dynamodb_timelines_timeline_that_expires_between_read_and_extensi
 
 
 @in_loop
-async def test_dynamodb_timelines_timeline_without_its_tail_is_cold_and_can_be_rebuilt() -> None:
+async def test_dynamodb_timelines_timeline_with_missing_tail_item_is_cold_and_can_be_rebuilt() -> None:
     async with timelines_on(new_url()) as timelines:
         await warm_up(timelines, ANN)
         await timelines.union(ANN, [FIRST], 0)
@@ -334,7 +334,7 @@ async def test_dynamodb_timelines_timeline_without_its_tail_is_cold_and_can_be_r
 
 
 @in_loop
-async def test_dynamodb_timelines_drop_idle_drops_exactly_the_timelines_not_read_for_that_long() -> None:
+async def test_dynamodb_timelines_drop_idle_drops_exactly_the_timelines_unread_for_the_given_time() -> None:
     clock = Clock()
     async with timelines_on(new_url(), idle_seconds=14 * DAY, clock=clock) as timelines:
         await warm_up(timelines, ANN, BEN)
@@ -397,7 +397,10 @@ async def test_dynamodb_timelines_in_table_of_the_graph_are_refused() -> None:
     [
         ("dynamodb://", "expected dynamodb://table"),
         ("dynamodb://table?regions=x", "expected dynamodb://table"),
-        ("dynamodb://table?region=local&spread=8", "the option spread is only for the table of the store: remove it"),
+        (
+            "dynamodb://table?region=local&spread=8",
+            "the URL option spread is only for the table of the store: remove it",
+        ),
     ],
 )
 @in_loop
@@ -455,7 +458,7 @@ async def test_dynamodb_timelines_push_resends_only_throttled_statements_of_batc
 
 
 @in_loop
-async def test_dynamodb_timelines_push_with_lost_response_is_repeated_without_effect() -> None:
+async def test_dynamodb_timelines_push_repeated_after_lost_response_adds_entry_once() -> None:
     async with moody() as moods, timelines_on(new_url(at=moods.url)) as timelines:
         await warm_up(timelines, ANN)
         moods.next("BatchExecuteStatement", loses_its_answer)

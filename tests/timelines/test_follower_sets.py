@@ -80,7 +80,7 @@ def test_follower_set_when_complete_applies_changes_immediately() -> None:
     assert listed(follower_set) == [5, 6]
 
 
-def test_follower_set_records_members_that_change_while_it_is_read() -> None:
+def test_follower_set_read_records_members_added_or_removed_during_the_read() -> None:
     follower_set_cache = FollowerSetCache()
     follower_set = follower_set_cache.begin(1)
     follower_set_cache.add(1, 10, packed(3))
@@ -108,7 +108,7 @@ def test_follower_set_read_twice_concurrently_caches_the_later_read() -> None:
     assert follower_set_cache.get(1) is two
 
 
-def test_follower_set_read_has_serial_number_unique_to_it() -> None:
+def test_follower_set_cache_gives_each_read_a_unique_serial_number() -> None:
     follower_set_cache = FollowerSetCache()
     assert len({follower_set_cache.begin(1).serial for _ in range(100)}) == 100
 

@@ -73,7 +73,7 @@ async def test_memory_timelines_on_drop_callback_runs_after_eviction_and_drop(ho
 
 
 @in_loop
-async def test_memory_timelines_drop_of_cold_members_does_not_call_on_drop() -> None:
+async def test_memory_timelines_drop_of_cold_members_does_not_call_on_drop_callback() -> None:
     told: list[int] = []
     timelines = ticking(2)
     timelines.on_drop = lambda: told.append(1)

@@ -117,7 +117,7 @@ async def test_redis_timeline_fill_from_outdated_create_is_ignored() -> None:
 
 
 @in_loop
-async def test_redis_timeline_concurrent_creates_may_both_fill() -> None:
+async def test_redis_timeline_created_concurrently_by_two_processes_accepts_fills_of_both() -> None:
     async with nodes_at(redis.single()) as nodes:
         first, second = RedisTimelines(nodes), RedisTimelines(nodes)
         await first.create(ANN)
@@ -128,7 +128,7 @@ async def test_redis_timeline_concurrent_creates_may_both_fill() -> None:
 
 
 @in_loop
-async def test_redis_timeline_with_outdated_store_mark_is_cold_and_not_filled() -> None:
+async def test_redis_timeline_filled_before_store_failover_is_cold_and_late_fill_is_ignored() -> None:
     async with nodes_at(redis.single()) as nodes:
         marks = [b"\0\0"]
         timelines, late = RedisTimelines(nodes, mark=lambda: marks[-1]), RedisTimelines(nodes)
@@ -368,7 +368,7 @@ async def compare(memory: Timelines, packed: Timelines, member: int) -> None:
 
 @settings(deadline=None, max_examples=examples(20, full=60))
 @given(length=st.integers(1, 9), rounds=st.integers(1, 60), joined=st.integers(0, 60))
-def test_redis_timeline_with_ordered_pushes_matches_memory_timeline(length: int, rounds: int, joined: int) -> None:
+def test_redis_timeline_after_pushes_in_order_matches_memory_timeline(length: int, rounds: int, joined: int) -> None:
     async def story() -> None:
         async with nodes_at(redis.single()) as nodes:
             both = (MemoryTimelines(8, length), RedisTimelines(nodes, length, clock=long_ago))

@@ -98,7 +98,7 @@ def test_request_log_json_line_is_parsed_back_into_entry() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"{}", b"null", b"2026 INFO x", b'{"kind":"request"}', b'{"kind":"other"}', b"\xff"]
 )
-def test_request_log_reader_returns_none_for_other_lines(line: bytes) -> None:
+def test_request_log_reader_returns_none_for_lines_that_are_no_request_entries(line: bytes) -> None:
     assert read_entry(line) is None
 
 

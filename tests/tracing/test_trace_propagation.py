@@ -39,7 +39,7 @@ def started(log: Path, environ: dict[str, str], *arguments: str) -> Iterator[sub
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
 
 
 def test_trace_context_is_propagated_through_rabbitmq_to_worker(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_outbox_event_of_newer_version_is_encoded_again_unchanged() -> None:
         decode(b"\xc1")
 
 
-def test_unknown_field_of_event_or_post_is_ignored() -> None:
+def test_stored_event_or_post_with_unknown_field_is_read() -> None:
     known = PostCreated(post_id=1, author_id=2)
     more = msgspec.msgpack.decode(encode(known)) | {"tide": 2.5}
     assert decode(msgspec.msgpack.encode(more)) == known
@@ -70,7 +70,7 @@ async def test_outbox_event_of_unknown_kind_stays_and_blocks_no_other_events(
 
 
 @in_loop
-async def test_post_with_unknown_value_is_not_treated_as_deleted(
+async def test_stored_post_with_unknown_value_is_not_treated_as_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NewerNeeded, "backoff_seconds", 0.01)

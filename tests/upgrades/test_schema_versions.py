@@ -98,7 +98,9 @@ async def test_stored_network_of_each_schema_version_opens_with_all_data(
 
 
 @pytest.mark.parametrize(("name", "version"), [kept for kept in KEPT if kept[0] == "sqlite"])
-def test_stored_sqlite_file_has_rows_in_all_tables_of_its_version(name: str, version: int, tmp_path: Path) -> None:
+def test_sample_sqlite_store_of_each_version_has_rows_in_all_its_tables(
+    name: str, version: int, tmp_path: Path
+) -> None:
     unpack(name, version, tmp_path)
     with closing(sqlite3.connect(tmp_path / FILES[0])) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (version,)
@@ -121,7 +123,7 @@ async def test_upgraded_sqlite_file_has_tables_and_indexes_of_new_file(version: 
     assert made[0] == made[1]
 
 
-def test_stored_network_exists_for_each_previous_schema_version() -> None:
+def test_sample_store_exists_for_each_previous_schema_version() -> None:
     now = {"sqlite": graph_sqlite.MIGRATIONS, "postgresql": graph_postgres.MIGRATIONS}
     for name, migrations in now.items():
         wanted = set(range(FIRST[name], len(migrations)))
@@ -132,7 +134,7 @@ def test_stored_network_exists_for_each_previous_schema_version() -> None:
         )
 
 
-def test_stored_network_exists_for_previous_search_and_tag_schemas(tmp_path: Path) -> None:
+def test_sample_store_exists_for_previous_search_and_tag_schemas(tmp_path: Path) -> None:
     for file, migrations in ((FILES[1], tags_sqlite.MIGRATIONS), (FILES[2], search_sqlite.MIGRATIONS)):
         found = set()
         for version in versions("sqlite"):

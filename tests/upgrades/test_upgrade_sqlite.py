@@ -186,7 +186,7 @@ def test_sqlite_long_upgrade_is_run_only_by_shoal_upgrade_command(
     asyncio.run(opened())
 
 
-def test_schema_readable_from_version_is_computed_from_migration_steps() -> None:
+def test_schema_oldest_compatible_version_is_computed_from_migration_steps() -> None:
     steps = (short(""), short(""), short("", readable_from=1), short("", readable_from=1), short("", readable_from=3))
     assert [readable_from(steps, version) for version in range(6)] == [0, 1, 2, 2, 2, 3]
 

@@ -27,7 +27,7 @@ def test_about_page_links_to_terms_and_privacy_policy_of_operator() -> None:
 
 
 @pytest.mark.parametrize("path", ["/about/terms", "/about/privacy", "/about/imprint"])
-def test_about_document_that_does_not_exist_is_not_found(path: str) -> None:
+def test_about_document_that_does_not_exist_returns_404_and_is_not_linked(path: str) -> None:
     with network_fixture() as here:
         assert visitor(here).open(path).status == 404
         assert not visitor(here).open("/about").links("Terms of service")

@@ -178,7 +178,7 @@ def test_comment_that_contains_only_a_mention_shows_the_mention(here: NetworkFix
     assert thread_posts(visitor(here).open(f"/@vic/{post.id}")) == ["0 @vic"]
 
 
-def test_stranger_replies_in_place_and_comment_is_posted_after_login(here: NetworkFixture) -> None:
+def test_anonymous_visitor_replies_in_place_and_comment_is_posted_after_login(here: NetworkFixture) -> None:
     post = a_post(here, "xia")
     yan = member(here, "yan")
     made = here.run(posts.create(here.writes, yan.id, Draft(text="@xia so low", parent_id=post.id)))
@@ -227,7 +227,7 @@ def test_comment_on_invisible_post_returns_404(here: NetworkFixture) -> None:
     assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
 
 
-def test_comment_form_of_anonymous_visitor_asks_for_text_only(here: NetworkFixture) -> None:
+def test_comment_form_submitted_empty_by_anonymous_visitor_redirects_to_login(here: NetworkFixture) -> None:
     post = a_post(here, "jim")
     page = visitor(here).open(f"/@jim/{post.id}")
     assert page.one("textarea").text == ""

@@ -279,7 +279,7 @@ def test_scheduled_post_is_listed_rescheduled_edited_and_cancelled(here: Network
     assert wrong.status == 422
     assert "at least 5 minutes in the future" in wrong.text
     again = moved.follow("Edit and post again")
-    assert (again.field("Text").text, again.field("Publication time")["value"]) == ("Later", "2030-06-01T10:00")
+    assert (again.field("Text").text, again.field("Publish at")["value"]) == ("Later", "2030-06-01T10:00")
     done = again.press("Post", text="Later, and better")
     assert "Later, and better" in done.text
     (plan,) = here.run(waiting(here.network.store, ivy.id, Cursor(limit=9))).posts
@@ -385,7 +385,7 @@ def test_compose_form_draft_with_deleted_file_shows_message(here: NetworkFixture
     assert "files that are not in a post are kept for one day only" in browser.post("/compose", fields).text
 
 
-def test_compose_file_upload_by_script_returns_card_or_error(here: NetworkFixture) -> None:
+def test_compose_form_file_upload_by_script_returns_card_or_error(here: NetworkFixture) -> None:
     member(here, "pam")
     browser = visitor(here, "pam")
     token = browser.open("/compose").form_token

@@ -105,7 +105,7 @@ def test_filter_settings_with_invalid_values_show_field_errors(here: NetworkFixt
     assert "Enter a name." in str(page.html.find(id="title-wrong"))
     assert page.field("Words and phrases").text.strip() == "cats"
     page = page.press("Save", title="Cats", contexts=[])
-    assert "at least one location" in str(page.html.find(id="contexts-wrong"))
+    assert "where the filter applies" in str(page.html.find(id="contexts-wrong"))
     page = page.press("Save", title="Cats", contexts=["home"], words="c" * 201)
     assert "the maximum is 200" in str(page.html.find(id="words-wrong"))
     page = page.press("Save", words="\n".join(f"word {n}" for n in range(101)))

@@ -49,14 +49,16 @@ def following(page: Page, rel: str) -> str:
     "path",
     ["/explore?order=popular", "/explore?order=new", "/tags/sea", "/@ann", "/"],
 )
-def test_post_page_links_lead_through_grid_in_its_order(here: NetworkFixture, path: str) -> None:
+def test_post_page_links_follow_order_of_photo_grid(here: NetworkFixture, path: str) -> None:
     shown, passed = walked(visitor(here), path)
     assert len(shown) >= NUMBER
     assert passed == shown
 
 
 @pytest.mark.parametrize("path", ["/search?q=tide&type=photos", "/explore/nearby?at=45.44,12.33"])
-def test_post_link_carries_no_search_words_and_coordinates_into_its_path(here: NetworkFixture, path: str) -> None:
+def test_post_links_on_search_and_nearby_pages_contain_no_search_words_or_coordinates(
+    here: NetworkFixture, path: str
+) -> None:
     browser = visitor(here, "ann")
     links = [str(photo["href"]) for photo in browser.open(path).photos]
     assert len(links) == NUMBER
@@ -103,7 +105,7 @@ def test_post_page_links_lead_through_posts_of_a_profile(here: NetworkFixture) -
     assert numbers[NUMBER:] == numbers[:NUMBER]
 
 
-def test_post_page_counts_its_grid_against_the_rate_limit_of_pages() -> None:
+def test_post_page_with_previous_and_next_links_counts_twice_against_page_rate_limit() -> None:
     with network_fixture(rate_limits=True, limits={"pages": "6/24h"}) as busy:
         fay = member(busy, "fay")
         made = [posted(busy, fay, f"Day {number}", 1) for number in range(3)]
@@ -114,7 +116,7 @@ def test_post_page_counts_its_grid_against_the_rate_limit_of_pages() -> None:
         assert browser.open("/about").status == 429
 
 
-def test_post_page_beyond_the_rate_limit_of_pages_has_no_neighbors_and_is_not_cached() -> None:
+def test_post_page_beyond_page_rate_limit_has_no_previous_and_next_links_and_is_not_cached() -> None:
     with network_fixture(rate_limits=True, limits={"pages": "2/24h"}) as busy:
         fay = member(busy, "fay")
         made = [posted(busy, fay, f"Day {number}", 1) for number in range(2)]
@@ -139,7 +141,7 @@ def test_post_page_links_lead_through_album(here: NetworkFixture) -> None:
     assert (len(shown), passed) == (3, shown)
 
 
-def test_post_page_previous_and_back_links_return_to_grid(here: NetworkFixture) -> None:
+def test_post_page_opened_from_tag_grid_links_to_previous_post_and_back_to_grid(here: NetworkFixture) -> None:
     browser = visitor(here)
     shown = [str(photo["href"]) for photo in browser.open("/tags/sea").photos]
     second = browser.open(following(browser.open(shown[0]), "next"))
@@ -149,7 +151,7 @@ def test_post_page_previous_and_back_links_return_to_grid(here: NetworkFixture) 
     assert browser.open("/tags/sea").one(f"#p{number}")
 
 
-def test_post_page_next_link_continues_on_next_page_of_grid(here: NetworkFixture) -> None:
+def test_post_page_of_last_photo_on_grid_page_links_to_first_photo_of_next_page(here: NetworkFixture) -> None:
     many = member(here, "many")
     for number in range(26):
         posted(here, many, f"Day {number}", 1)
@@ -166,7 +168,7 @@ def test_post_page_next_link_continues_on_next_page_of_grid(here: NetworkFixture
 @pytest.mark.parametrize(
     "grid", ["", "/about", "//elsewhere.example/", "//[", "/@nobody", "/@ann?show=x", "/lists/1", "/notifications"]
 )
-def test_post_page_with_unknown_grid_has_no_neighbors(here: NetworkFixture, grid: str) -> None:
+def test_post_page_with_unknown_grid_parameter_has_no_previous_and_next_links(here: NetworkFixture, grid: str) -> None:
     browser = visitor(here)
     shown = str(browser.open("/tags/sea").photos[0]["href"]).partition("?")[0]
     page = browser.open(f"{shown}?grid={grid}")
@@ -175,7 +177,7 @@ def test_post_page_with_unknown_grid_has_no_neighbors(here: NetworkFixture, grid
     assert page.one(".masthead a[aria-label=Back]")["href"] == "/"
 
 
-def test_post_page_grid_of_other_viewer_shows_no_hidden_post(here: NetworkFixture) -> None:
+def test_post_page_previous_and_next_links_skip_posts_hidden_from_the_viewer(here: NetworkFixture) -> None:
     eve, fay = member(here, "eve"), member(here, "fay")
     first = posted(here, eve, "open one", 1)
     hidden = posted(here, eve, "for followers", 1, visibility=Visibility.FOLLOWERS)

@@ -143,7 +143,7 @@ def test_home_page_with_photos_only_excludes_text_posts_and_has_full_pages(here:
     assert page.follow("All").texts("prose")[:2] == ["text 24", "picture 24"]
 
 
-def test_home_page_with_photos_only_but_no_photos_shows_filter_switch(here: NetworkFixture) -> None:
+def test_home_page_with_photos_only_and_no_photos_offers_to_show_all_posts(here: NetworkFixture) -> None:
     ida = member(here, "ida")
     posted(here, ida, "Only text")
     page = visitor(here, "ida").open("/").follow("Photos")
@@ -216,7 +216,7 @@ def test_reply_to_a_post_hidden_from_the_viewer_shows_only_its_author(here: Netw
     assert "Behind the harbor" not in page.answer.text
 
 
-def test_home_page_with_photos_only_behind_many_text_posts_links_to_older_photos(here: NetworkFixture) -> None:
+def test_home_page_with_photos_only_links_to_photos_older_than_many_text_posts(here: NetworkFixture) -> None:
     pia, quin = member(here, "pia"), member(here, "quin")
     here.run(relationships.follow(here.writes, pia.id, quin.id))
     picture = posted(here, quin, "the picture", 1)

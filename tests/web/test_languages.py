@@ -32,7 +32,7 @@ def test_language_parameter_is_kept_for_following_pages(here: NetworkFixture) ->
 
 
 @pytest.mark.parametrize(("code", "direction"), [("es", "ltr"), ("fr", "ltr"), ("ar", "rtl")])
-def test_page_has_language_and_direction_of_its_parameter(here: NetworkFixture, code: str, direction: str) -> None:
+def test_page_has_language_and_direction_of_language_parameter(here: NetworkFixture, code: str, direction: str) -> None:
     html = visitor(here).open(f"/?lang={code}").one("html")
     assert (html["lang"], html["dir"]) == (code, direction)
 

@@ -113,7 +113,7 @@ def test_profile_block_button_hides_posts_and_can_be_undone(here: NetworkFixture
     assert browser.open("/@lea").html.select(".photo-rows a")
 
 
-def test_profile_options_save_note_follow_settings_lists_and_featuring(here: NetworkFixture) -> None:
+def test_profile_options_page_saves_note_follow_settings_lists_and_featured_member(here: NetworkFixture) -> None:
     max_, ned = member(here, "max"), member(here, "ned")
     here.run(relationships.follow(here.writes, max_.id, ned.id))
     here.run(relationships.follow(here.writes, ned.id, max_.id))
@@ -268,7 +268,7 @@ def test_phone_navigation_has_five_links_and_profile_page_links_to_other_pages(h
     assert own.one("main .profile a[aria-label=Search]")["href"] == "/search"
 
 
-def test_profile_menu_opened_by_script_has_most_common_actions(here: NetworkFixture) -> None:
+def test_profile_menu_opened_by_script_lists_message_mute_block_and_report_actions(here: NetworkFixture) -> None:
     vilma = member(here, "vilma")
     member(here, "wanda")
     browser = visitor(here, "wanda")

@@ -161,7 +161,7 @@ def test_message_form_offers_recent_and_followed_people_as_recipients(here: Netw
     assert refused.field("To")["value"] == "@ira"
 
 
-def test_message_is_shown_in_its_conversation_before_the_list_has_it(here: NetworkFixture) -> None:
+def test_conversation_page_shows_new_message_before_conversation_list_is_updated(here: NetworkFixture) -> None:
     jan = member(here, "jan")
     member(here, "kit")
     made = here.run(posts.create(here.writes, jan.id, Draft(text=f"@kit {TEXT}", visibility=Visibility.DIRECT)))
@@ -194,7 +194,7 @@ def test_message_is_not_listed_on_profile_of_its_author(here: NetworkFixture) ->
         assert TEXT not in visitor(here, "ann").open(f"/@ann?show={show}").text
 
 
-def test_page_of_message_links_to_its_conversation(here: NetworkFixture) -> None:
+def test_post_page_of_direct_message_links_to_its_conversation(here: NetworkFixture) -> None:
     talk = direct(here, "ann", "@ben hello again")
     page = visitor(here, "ben").open(f"/@ann/{talk.id}").follow("Open conversation")
     assert page.path == f"/conversations/{talk.id}"
@@ -217,7 +217,9 @@ def test_message_form_sends_pictures_to_several_recipients(here: NetworkFixture)
 @pytest.mark.parametrize(
     "text", ["Write to me@ben.example", "See https://a.example/@ben", "Ask @ben@elsewhere.example"]
 )
-def test_message_form_with_recipient_name_inside_address_mentions_recipient(here: NetworkFixture, text: str) -> None:
+def test_message_form_with_recipient_name_only_inside_url_email_or_remote_handle_adds_mention(
+    here: NetworkFixture, text: str
+) -> None:
     ann = visitor(here, "ann")
     ann.open("/conversations/new").press("Send", recipients="ben", text=text)
     assert newest(here, "ann").text == f"@ben {text}"

@@ -84,7 +84,7 @@ def test_unread_message_has_badge_in_navigation_and_counts_once_on_icon(here: Ne
     assert visitor(here).open("/notifications/unread").answer.json() == {"unread": 0}
 
 
-def test_like_of_own_message_counts_on_icon(here: NetworkFixture) -> None:
+def test_like_of_own_message_increments_badge_on_app_icon(here: NetworkFixture) -> None:
     quin, rosa = member(here, "quin_u"), member(here, "rosa_u")
     sent = here.run(posts.create(here.writes, quin.id, Draft(text="@rosa_u hello", visibility=Visibility.DIRECT)))
     here.run(reactions.like(here.writes, rosa.id, sent.id))
@@ -186,7 +186,7 @@ def test_notification_requests_page_lists_filtered_senders(here: NetworkFixture)
     browser = visitor(here, "quin")
     page = browser.open("/notifications")
     assert notices(page) == []
-    page = page.follow("2 people are filtered")
+    page = page.follow("Filtered notifications from 2 people")
     assert "hello from ray" in page.text
     inside = page.follow("sue")
     assert "hello from sue" in inside.text

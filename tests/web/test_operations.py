@@ -33,7 +33,7 @@ def post(here: NetworkFixture, author: Member, text: str, visibility: Visibility
     here.settle()
 
 
-def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
+def test_operations_page_counts_timeline_pushes_and_reads_of_high_fan_out_sources() -> None:
     with network_fixture(high_fan_out_from=2) as here:
         star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
         for fan in (ann, *others):
@@ -51,12 +51,12 @@ def test_operations_page_counts_pushed_posts_and_merged_lists() -> None:
         assert int(tile(operator, PUSHED)[0]) == before + 1
         post(here, dan, "@ann for you alone", Visibility.DIRECT)
         assert int(tile(operator, PUSHED)[0]) == before + 2
-        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 0"]
+        assert tile(operator, POPULAR) == ["1", "reads of their posts for Home: 0"]
         assert "to everybody" in operator.open("/").text
-        assert tile(operator, POPULAR) == ["1", "lists merged into home pages: 1"]
+        assert tile(operator, POPULAR) == ["1", "reads of their posts for Home: 1"]
 
 
-def test_shards_page_caches_network_scan_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operations_page_of_shards_scans_network_once_for_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     with network_fixture() as here:
         ann = member(here, "ann")
         here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))

@@ -129,7 +129,7 @@ def test_cached_page_equals_fresh_page_after_change_in_another_process() -> None
         (ChangeLog, "unchanged"),
     ],
 )
-def test_cached_page_differs_from_fresh_page_without_dependency_tracking(
+def test_page_cache_test_without_dependency_tracking_detects_stale_page(
     monkeypatch: pytest.MonkeyPatch, where: object, what: str
 ) -> None:
     monkeypatch.setattr(where, what, unnoted if what == "compared" else lambda *_: what == "unchanged")
@@ -141,7 +141,9 @@ def test_cached_page_differs_from_fresh_page_without_dependency_tracking(
     assert any(wrong(seed) for seed in range(4))
 
 
-def test_cached_page_differs_in_two_processes_without_version_token_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_test_without_version_token_comparison_detects_stale_page_of_second_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def still(*_: object) -> bool:
         return True
 

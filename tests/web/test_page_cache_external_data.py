@@ -134,7 +134,7 @@ def test_page_cache_shows_time_dependent_tag_data_like_fresh_page(path: str, mon
         assert len(set(found)) >= 2
 
 
-def test_page_cache_of_unused_tag_updates_history_on_new_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_cache_of_unused_tag_updates_usage_history_on_new_day(monkeypatch: pytest.MonkeyPatch) -> None:
     real, ahead = time.time_ns, 0
     monkeypatch.setattr("time.time_ns", lambda: real() + ahead * 1_000_000)
     with network_fixture() as here, contextlib.closing(FrontEnd(here, 64_000)) as ours:

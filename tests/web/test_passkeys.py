@@ -307,7 +307,7 @@ def test_password_reset_keeps_passkeys_and_second_factor() -> None:
         assert by_passkey(visitor(here), device).path == "/"
 
 
-def test_passkey_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
+def test_passkey_registration_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

@@ -102,7 +102,7 @@ def test_pending_action_that_exceeds_the_cookie_is_not_stored() -> None:
     assert PendingAction("comment", 1, "\N{PILE OF POO}" * 2_000).at("/@ann/1") == ""
 
 
-def test_login_page_from_a_shared_post_returns_to_it(here: NetworkFixture, sea: Post) -> None:
+def test_login_page_opened_from_post_page_by_visitor_returns_to_post(here: NetworkFixture, sea: Post) -> None:
     browser: Visitor = visitor(here)
     page = browser.open(f"/@ann/{sea.id}")
     login = page.html.select_one('nav.navigation a[href^="/login"]')

@@ -130,7 +130,9 @@ def test_stale_edit_form_does_not_show_photo_details_that_were_hidden_since(here
     assert "FUJIFILM" not in page.answer.text
 
 
-def test_stale_edit_form_shows_photo_details_if_its_user_chooses_so(here: NetworkFixture) -> None:
+def test_stale_edit_form_that_enables_photo_details_shows_them_and_keeps_newer_description(
+    here: NetworkFixture,
+) -> None:
     hal = member(here, "hal")
     made = here.run(media.upload(here.writes, hal.id, taken(), shows_details=False))
     post = here.run(posts.create(here.writes, hal.id, Draft(text="Harbor", media=(made.id,))))

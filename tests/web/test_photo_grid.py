@@ -66,7 +66,7 @@ def test_photo_grid_of_many_authors_shows_at_most_two_photos_per_author_on_a_scr
     assert all(shown[at : at + 9].count(1) <= 2 for at in range(len(shown) - 9))
 
 
-def test_photo_grid_of_one_author_shows_every_photo_in_order() -> None:
+def test_photo_grid_of_one_author_shows_every_photo_in_given_order() -> None:
     photos = [photo(1, ratio) for ratio in (1.0, 1.5, 0.75)]
     assert spread(photos) == photos
 
@@ -83,7 +83,7 @@ def test_photo_grid_separates_near_duplicates() -> None:
 @example([1.5] * 10, 459)
 @example([1.5] * 10, 460)
 @example([1.5] * 10, 1_140)
-def test_photo_rows_height_at_a_width_equals_height_of_rows_in_its_width_range(ratios: list[float], width: int) -> None:
+def test_photo_grid_height_computed_for_a_width_equals_height_of_its_rows(ratios: list[float], width: int) -> None:
     edges = {"in-xs": 460, "in-s": 700, "in-m": 920, "in-l": 1_140, "in-xl": 10_000}
     css_class = next(name for name, edge in edges.items() if width < edge)
     target = next(found.target for found in WIDTHS if found.css_class == css_class)

@@ -56,7 +56,7 @@ def test_location_text_names_town_or_coordinates() -> None:
         ("nan, nan", None),
     ],
 )
-def test_coordinates_typed_are_two_numbers(typed: str, place: tuple[float, float] | None) -> None:
+def test_place_field_with_two_numbers_is_parsed_as_coordinates(typed: str, place: tuple[float, float] | None) -> None:
     assert coordinates_typed(typed) == place
 
 
@@ -173,7 +173,7 @@ def test_profile_settings_save_where_member_lives_and_profile_shows_it_if_chosen
     assert found.location is None
 
 
-def test_profile_settings_keep_stored_location_without_names_of_places(
+def test_profile_settings_without_installed_gazetteer_keep_stored_location_and_refuse_new_one(
     here: NetworkFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ian = joined(here, "ian")

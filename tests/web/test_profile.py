@@ -138,7 +138,7 @@ def test_portfolio_page_has_only_title_name_and_public_photos(here: NetworkFixtu
     assert visitor(here).open("/@nobody/portfolio").status == 404
 
 
-def test_portfolio_page_of_locked_blocking_or_empty_member_respects_visibility(here: NetworkFixture) -> None:
+def test_portfolio_page_hides_photos_from_blocked_visitor_and_says_when_it_is_empty(here: NetworkFixture) -> None:
     ida, jon = member(here, "ida"), member(here, "jon")
     posted(here, ida, "a quay", 1)
     here.run(relationships.block(here.writes, ida.id, jon.id))

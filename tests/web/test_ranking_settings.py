@@ -140,8 +140,8 @@ def test_recipe_page_explains_recipe_and_saves_it(here: NetworkFixture, ann: Vis
     assert "People you follow default: 2 8" in page.text
     assert "\N{MINUS SIGN}6" in page.text
     for words in (
-        "After 12 hours, recency counts half.",
-        "At a distance of 25 km, nearness counts half.",
+        "Recency counts half as much after 12 hours.",
+        "Nearness counts half as much at a distance of 25 km.",
         "25 % of the feed",
         "At most 1 of 10 posts",
     ):

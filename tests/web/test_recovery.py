@@ -73,7 +73,7 @@ def test_password_reset_with_empty_name_or_invalid_link_is_refused(here: Network
     assert visitor(here).open(f"/reset/{'x' * 101}").status == 422
 
 
-def test_password_reset_mails_are_rate_limited_per_account_and_network(office: PostOffice) -> None:
+def test_password_reset_mails_are_rate_limited_per_account_and_address_range(office: PostOffice) -> None:
     with network_fixture(
         mail=office.url, rate_limits=True, limits={"account_mails": "2/1h", "network_mails": "3/1h"}
     ) as busy:

@@ -218,7 +218,7 @@ def test_staff_second_factor_setting_restricts_moderation_without_second_factor(
         assert browser.open("/moderation").path == f"{PATH}?needed=1"
 
 
-def test_second_factor_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
+def test_second_factor_setup_for_shared_demo_account_is_refused(here: NetworkFixture) -> None:
     ann = here.run(members.find(here.network.writes, "ann"))
     assert ann is not None
     here.app = build(replace(here.app_parts, demo_member=ann.id))

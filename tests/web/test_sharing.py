@@ -51,7 +51,7 @@ def stored(here: NetworkFixture, member_id: int) -> tuple[int, int]:
     return len(owned), len(posted)
 
 
-def test_share_of_long_text_and_many_files_opens_compose_form(here: NetworkFixture) -> None:
+def test_share_to_app_of_long_text_and_many_files_opens_compose_form(here: NetworkFixture) -> None:
     member(here, "ulf")
     page = shared(visitor(here, "ulf"), files(*(f"{n}.png" for n in range(120)), data=b"no picture"), text="a" * 30_000)
     assert page.field("Text").text == "a" * 20_000
@@ -69,7 +69,7 @@ def test_compose_link_attaches_only_files_that_no_post_has(here: NetworkFixture)
     assert [str(one["data-picture"]) for one in found if one.find("img")] == [str(free.id)]
 
 
-def test_share_of_photos_opens_compose_form_that_can_be_loaded_again(here: NetworkFixture) -> None:
+def test_share_to_app_of_photos_opens_compose_form_that_can_be_loaded_again(here: NetworkFixture) -> None:
     ann = member(here, "ann")
     browser = visitor(here, "ann")
     page = shared(browser, files("one.png", "two.png"), text="Low tide", url="https://example.org/sea")
@@ -91,7 +91,7 @@ def test_share_of_photos_opens_compose_form_that_can_be_loaded_again(here: Netwo
         (("Sea", " ", "https://a.example"), "Sea\nhttps://a.example"),
     ],
 )
-def test_share_of_title_text_and_link_keeps_repeated_parts_once(
+def test_share_to_app_of_title_text_and_link_keeps_repeated_parts_once(
     here: NetworkFixture, fields: tuple[str, str, str], text: str
 ) -> None:
     title, told, url = fields
@@ -100,7 +100,7 @@ def test_share_of_title_text_and_link_keeps_repeated_parts_once(
     assert shared(visitor(here, name), title=title, text=told, url=url).field("Text").text == text
 
 
-def test_share_of_more_than_ten_photos_keeps_ten_and_names_the_others(here: NetworkFixture) -> None:
+def test_share_to_app_of_more_than_ten_photos_keeps_ten_and_names_the_others(here: NetworkFixture) -> None:
     member(here, "cyd")
     page = shared(visitor(here, "cyd"), files(*(f"{n}.png" for n in range(12))))
     assert page.status == 422
@@ -108,7 +108,7 @@ def test_share_of_more_than_ten_photos_keeps_ten_and_names_the_others(here: Netw
     assert page.texts("error") == [f"{n}.png : A post can have up to 10 photos." for n in (10, 11)]
 
 
-def test_share_of_damaged_photo_shows_reason_and_keeps_the_rest(here: NetworkFixture) -> None:
+def test_share_to_app_of_damaged_photo_shows_reason_and_keeps_the_rest(here: NetworkFixture) -> None:
     member(here, "dee")
     sent = [*files("whole.png"), *files("torn.png", data=picture()[:40])]
     page = shared(visitor(here, "dee"), sent, text="Low tide")
@@ -119,7 +119,7 @@ def test_share_of_damaged_photo_shows_reason_and_keeps_the_rest(here: NetworkFix
     assert page.field("Text").text == "Low tide"
 
 
-def test_share_of_long_text_opens_compose_form_with_all_of_it(here: NetworkFixture) -> None:
+def test_share_to_app_of_long_text_opens_compose_form_with_all_of_it(here: NetworkFixture) -> None:
     member(here, "eli")
     page = shared(visitor(here, "eli"), text="é" * 4_000)
     assert (page.status, page.path) == (200, "/share")
@@ -127,7 +127,7 @@ def test_share_of_long_text_opens_compose_form_with_all_of_it(here: NetworkFixtu
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", ""])
-def test_share_sent_by_a_page_is_refused_before_files_are_stored(here: NetworkFixture, site: str) -> None:
+def test_share_to_app_request_of_a_web_page_is_refused_before_files_are_stored(here: NetworkFixture, site: str) -> None:
     name = f"fay{site.replace('-', '')}"
     fay = member(here, name)
     page = shared(visitor(here, name), files("one.png"), {"Sec-Fetch-Site": site})
@@ -135,7 +135,7 @@ def test_share_sent_by_a_page_is_refused_before_files_are_stored(here: NetworkFi
     assert stored(here, fay.id) == (0, 0)
 
 
-def test_share_by_visitor_keeps_text_until_after_the_login(here: NetworkFixture) -> None:
+def test_share_to_app_by_visitor_keeps_text_until_after_the_login(here: NetworkFixture) -> None:
     member(here, "gil")
     browser = visitor(here)
     page = shared(browser, text="High tide")
@@ -153,18 +153,20 @@ def test_share_by_visitor_keeps_text_until_after_the_login(here: NetworkFixture)
         ("High tide " * 400, "Log in, then share again: what you shared was not kept."),
     ],
 )
-def test_share_by_visitor_names_what_is_not_kept(here: NetworkFixture, text: str, told: str) -> None:
+def test_share_to_app_by_visitor_says_that_photos_or_long_texts_are_not_kept_until_login(
+    here: NetworkFixture, text: str, told: str
+) -> None:
     assert told in shared(visitor(here), files("one.png"), text=text).text
 
 
-def test_share_by_visitor_of_large_photo_is_answered_before_it_is_read(here: NetworkFixture) -> None:
+def test_share_to_app_by_visitor_of_large_photo_is_answered_before_it_is_read(here: NetworkFixture) -> None:
     page = shared(visitor(here), files("one.png", data=b"x" * 200_000))
     assert page.status == 401
     assert "Log in, then send the files again: they were not stored" in page.text
     assert page.follow("Log in").path == "/login"
 
 
-def test_share_target_of_manifest_accepts_what_the_compose_form_accepts(here: NetworkFixture) -> None:
+def test_share_to_app_target_in_manifest_accepts_what_the_compose_form_accepts(here: NetworkFixture) -> None:
     member(here, "hal")
     manifest = here.ask("GET", "/manifest.webmanifest").json()
     target = manifest["share_target"]
@@ -175,7 +177,7 @@ def test_share_target_of_manifest_accepts_what_the_compose_form_accepts(here: Ne
     assert taken["name"] == "files[]"
 
 
-def test_manifest_has_screenshots_and_shortcuts_of_the_stated_sizes(here: NetworkFixture) -> None:
+def test_web_manifest_lists_shortcuts_and_screenshots_of_the_stated_sizes(here: NetworkFixture) -> None:
     manifest = here.ask("GET", "/manifest.webmanifest").json()
     assert {one["form_factor"] for one in manifest["screenshots"]} == {"narrow", "wide"}
     assert {one["purpose"] for one in manifest["icons"]} == {"any", "maskable"}

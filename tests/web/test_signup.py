@@ -201,7 +201,10 @@ def test_invitation_form_with_unlimited_uses_by_member_is_refused() -> None:
     with network_fixture(invitations="members") as small:
         member(small, "ann")
         page = visitor(small, "ann").open("/settings/invitations").press("Create link", max_uses="0")
-        assert (page.status, "Only moderators and admins can create unlimited invitations." in page.text) == (422, True)
+        assert (page.status, "Only moderators and admins can create invitations with unlimited uses." in page.text) == (
+            422,
+            True,
+        )
 
 
 def test_invitation_settings_without_permission_are_hidden(here: NetworkFixture) -> None:

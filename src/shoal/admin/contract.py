@@ -79,13 +79,13 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
 
     @property
     def answer(self) -> Any:
-        """The type `T` of this operation."""
+        """The type of the result of this operation."""
         (base,) = cast("Any", type(self)).__orig_bases__
         return get_args(base)[0]
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
         """Run the operation. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
-        raise TypeError(f"{type(self).__name__} has no implementation")
+        raise TypeError(f"the operation {type(self).__name__} does not define carry_out")
 
 
 async def member_named(network: AnyNetwork, name: str) -> Member:

@@ -79,7 +79,7 @@ async def write_posts(export: Export) -> None:
 
 
 async def _posts(export: Export, *, comments: bool) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield posts newest first, each with its revisions."""
+    """Yield the posts or, if `comments` is true, the comments, newest first, each with its revisions."""
     async with aclosing(export.pages(POSTED)) as pages:
         async for page in pages:
             ids = [entry.id2 for entry in page]
@@ -173,7 +173,7 @@ async def _media(export: Export) -> list[dict[str, Any]]:
 
 
 class _Table(NamedTuple):
-    """A CSV table of members or posts, with additional columns."""
+    """A CSV table of the members or posts in a list. `more` names columns that only this table has."""
 
     atype: AssocType
     more: tuple[str, ...] = ()
@@ -239,7 +239,7 @@ async def write_relationships(export: Export) -> None:
 
 
 async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
-    """Write the posts that the member reacted to. A post that the member may see has its author and text."""
+    """Write the posts that the member reacted to. The author and text are included if the member may see the post."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         records = await _quoted(export, [assoc.id2 for assoc in page])
@@ -249,7 +249,7 @@ async def _posts_reacted_to(export: Export, noun: str, table: _Table) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """Write the member's votes in existing polls. A poll that the member may see has its texts."""
+    """Write the member's votes in existing polls. The texts of a poll are included if the member may see it."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
@@ -343,9 +343,9 @@ async def _rows(export: Export, page: dict[int, list[AssocRow]], since: int) -> 
 
 
 async def _pages(export: Export, atype: AssocType) -> AsyncGenerator[dict[int, list[AssocRow]], None]:
-    """Yield the rows of follows in pages, by the id of the other member.
+    """Yield the stored follows in pages, which map the id of the other member to the rows of the follow.
 
-    The rows are a follow or its tombstone. A live follow also has a tombstone with its earlier periods.
+    These are its association or tombstone and, if it has earlier periods, a tombstone that contains these periods.
     """
     past, after = ASSOC_TYPES[atype.history], FIRST
     while True:
@@ -540,7 +540,7 @@ _MOST_HELD = 4 * 1024 * 1024
 
 
 class _StreamBuffer:
-    """The write-only file without positions into which a streamed ZIP is written. It buffers bytes until they are sent."""
+    """The file object into which a streamed ZIP is written. It buffers bytes until they are sent, and cannot seek."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -564,7 +564,7 @@ class _StreamBuffer:
         self._changed.set()
 
     async def drain(self) -> None:
-        """Wait until the buffer has few enough bytes."""
+        """Wait until the buffer has at most `_MOST_HELD` bytes."""
         while self._size > _MOST_HELD:
             self._taken.clear()
             await self._taken.wait()

@@ -121,14 +121,14 @@ class Export:
     lost: int = 0
 
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
-        """Yield the associations of a type that start at the member or at the object `of`, newest first, in pages."""
+        """Yield pages of the associations of a type, newest first, that start at the object `of`; 0 means the member."""
         before = MAX_TIME
         while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
             before = page[-1].time
 
     async def nodes(self, atype: AssocType, kind: type[NodeT]) -> AsyncGenerator[NodeT, None]:
-        """Iterate over the objects in a list of the member that are of a kind, newest first."""
+        """Iterate over the objects of the class `kind` in a list of the member, newest first."""
         async with aclosing(self.pages(atype)) as pages:
             async for page in pages:
                 found = await self.graph.obj_get([entry.id2 for entry in page])
@@ -137,7 +137,7 @@ class Export:
                         yield node
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
-        """Write a list of the member as a CSV file. `rows` returns the lines of a page."""
+        """Write a list of the member to `<noun>.csv`. `rows` returns the lines of a page."""
         await self.paged_table(noun, header, self.pages(atype), rows)
 
     async def paged_table(
@@ -147,7 +147,7 @@ class Export:
         pages: AsyncGenerator[PageT, None],
         rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
     ) -> None:
-        """Write pages as a CSV file. `rows` returns the lines of a page."""
+        """Write pages to `<noun>.csv`. `rows` returns the lines of a page."""
         with self.open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
@@ -166,7 +166,7 @@ class Export:
         kind: type[NodeT],
         describe: Callable[[Export, NodeT], Awaitable[dict[str, Any]]],
     ) -> None:
-        """Write a JSON file that describes each object in a list of the member."""
+        """Write a description of each object in a list of the member to `<noun>.json`."""
 
         async def values() -> AsyncGenerator[dict[str, Any], None]:
             async with aclosing(self.nodes(atype, kind)) as nodes:
@@ -176,7 +176,7 @@ class Export:
         await self.array(noun, values())
 
     async def array(self, noun: str, values: AsyncGenerator[dict[str, Any], None]) -> None:
-        """Write values as a JSON array. Only one value is in memory at a time."""
+        """Write values as a JSON array to `<noun>.json`. Only one value is in memory at a time."""
         written = 0
         with self.open(f"{noun}.json") as file:
             file.write(b"[")

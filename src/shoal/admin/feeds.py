@@ -177,7 +177,7 @@ async def active_since(
 
 
 def _who(page: Sequence[AnyNode], since: int) -> Iterator[int]:
-    """Yield the members who posted, shared or logged in. An imported post counts at the time at which it was written."""
+    """Yield the members who posted, shared or logged in. An imported post counts only if it was written after `since`."""
     for node in page:
         match node:
             case Post() if node.created_at >= since:
@@ -217,7 +217,7 @@ _HOUR_MS = 3_600_000
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS)] = 7
-    """Number of past days. Posts of these days are ranked, for members active in that time."""
+    """Number of past days. The posts of these days are ranked, for members who were active in these days."""
     members: Annotated[int, Meta(ge=1, le=MOST_MEMBERS)] = 100
     top: Annotated[int, Meta(ge=1, le=MOST_TOP)] = 20
     """Number of positions of each feed that are compared, from the first."""
@@ -226,7 +226,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayReport(msgspec.Struct, kw_only=True):
-    """The result of a replay of ranked feeds, and the sizes of its sample."""
+    """The result of a replay of ranked feeds, with the numbers of active, sampled and excluded members."""
 
     options: ReplayOptions
     at: int
@@ -247,7 +247,7 @@ class ReplayReport(msgspec.Struct, kw_only=True):
 
 
 async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, progress: Progress) -> ReplayReport:
-    # Separate caches, so that sampled members do not evict the interests of current viewers from the server's caches.
+    # Use separate caches, so that sampled members do not evict current viewers from the caches of the server.
     reads = with_changes(network.reads, interests=ExpiringCache(1), near=ExpiringCache(1))
     now = reads.tags.clock()
     since = now - options.days * DAY_MS
@@ -263,7 +263,7 @@ async def replay(network: AnyNetwork, recipe: Recipe, options: ReplayOptions, pr
             left_out[found] += 1
             continue
         pairs.append(TwoTops(*(_top(entries, authors, now) for entries in found)))
-        # Let other requests run. With cached data, none of the calls above does.
+        # Let other requests run: with cached data, no call above yields to the event loop.
         await asyncio.sleep(0)
     progress(RANKING, len(chosen), len(chosen))
     return ReplayReport(

@@ -56,7 +56,7 @@ class CountedOutbox(Protocol):
 
 
 async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> Work:
-    """Return the state of all outboxes; `most_seconds` is the setting `most_behind_seconds`."""
+    """Return the state of all outboxes; `most_seconds` is the delay beyond which new posts are refused."""
     work, oldest = Work(0, 0.0, most_seconds, []), 0.0
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
@@ -91,8 +91,9 @@ async def replay(
     new_id: IdMaker,
     actor: Actor = SYSTEM_ACTOR,
 ) -> int:
-    """Retry parked jobs, or all of them if `names` is None. Return their number. A name without a store matches every store.
+    """Retry the parked jobs with these `names`; None retries all parked jobs. Return how many are retried.
 
+    A name may lack the store (`57` instead of `0:57`); it then matches jobs of every store.
     The audit log entry is written first, because outboxes may be outside the graph.
     """
     given = 0

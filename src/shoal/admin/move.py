@@ -64,7 +64,7 @@ async def claimed(store: Store) -> list[Job]:
         jobs.update({(job.store, job.seq): job for job in page})
         if not page:
             if loop.time() > deadline:
-                raise Unavailable("some events are leased by a worker: stop it first")
+                raise Unavailable("a worker has claimed events of this store: stop it first")
             await asyncio.sleep(_POLL_SECONDS)
     return [jobs[at] for at in sorted(jobs)]
 
@@ -91,7 +91,7 @@ class Sums:
         self._hashes = Counter[tuple[str, int]]()
 
     def add(self, kind: str, source: int, row: bytes) -> None:
-        """Add a row in its encoding, which is equal in all stores."""
+        """Count a row and add its hash to the sum. `row` must be encoded in the same way for all stores."""
         self._counts[kind, source] += 1
         self._hashes[kind, source] += int.from_bytes(blake2b(row, digest_size=8).digest())
 
@@ -195,10 +195,7 @@ async def move_network(source: Store, target: Store, tell: Progress) -> MovedNet
 
 
 def whole(store: Store) -> WholeStore:
-    """Return the store, checked to be one whose rows can be exported and imported.
-
-    Raises `InvalidInput` for another kind of store.
-    """
+    """Return the store. Raises `InvalidInput` unless all its rows can be exported and imported."""
     if not isinstance(store, Movable):
         raise InvalidInput("this kind of store does not support moving a network")
     return store
@@ -237,8 +234,8 @@ async def _merge(kind: _Kind[R, K], here: WholeStore, there: WholeStore, sums: S
             stored = await behind.until(after)
             await writing
             put = [row for key, row in expected.items() if stored.get(key) != row]
-            # While this page is written, the next page is read and hashed.
             strays = [row for key, row in stored.items() if key not in expected]
+            # Write this page while the next page is read and hashed.
             writing = asyncio.ensure_future(_write(kind, there, put, strays))
             read, written = read + len(page), written + len(put)
             tell(kind.name, read, 0)
@@ -257,7 +254,7 @@ async def _write(kind: _Kind[R, K], there: WholeStore, put: Sequence[R], remove:
 
 
 class _TargetScan(Generic[R, K]):
-    """A scan of the target, in step with the scan of the source. Rows without information, such as counts of 0, are skipped."""
+    """A scan of the target, parallel to that of the source. It skips rows without information, such as counts of 0."""
 
     def __init__(self, kind: _Kind[R, K], store: WholeStore) -> None:
         self._kind = kind

@@ -375,7 +375,7 @@ class Import(Operation[ImportReport]):
 
 
 class Check(Operation[CheckReport]):
-    """Check the consistency of all stored data and home timelines; with `members`, only around some random members."""
+    """Check the consistency of all stored data and home timelines, or only that of `members` random members."""
 
     alone = True
     repair: bool = False

@@ -85,7 +85,7 @@ def _panel(x: float, y: float, width: float, height: float, title: str) -> Itera
 
 
 def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
-    """Draw the numbers of members by the fraction of their posts that both feeds contain: one bar for each tenth."""
+    """Draw a histogram of members by the fraction of posts that their two feeds have in common."""
     x, floor = float(_MARGIN), y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Members by the share of posts that stay")
     step = (_HALF - 32) / OVERLAP_BINS
@@ -102,7 +102,7 @@ def _overlaps(bins: Sequence[int], y: float) -> Iterator[Shape]:
 
 
 def _exposure(report: ReplayReport, y: float) -> Iterator[Shape]:
-    """Draw the exposure of authors by their number of followers: two bars for each range."""
+    """Draw the fraction of exposure that authors in each range of follower numbers get, before and after."""
     x, floor = _MARGIN + _HALF + _GAP, y + _PANEL_HEIGHT - 52
     yield from _panel(x, y, _HALF, _PANEL_HEIGHT, "Exposure by followers of the author")
     yield from _legend(x + _HALF - 16, y + 28)
@@ -130,7 +130,7 @@ def _legend(right: float, y: float) -> Iterator[Shape]:
 
 
 def _authors(changes: Sequence[AuthorChange], y: float, height: float) -> Iterator[Shape]:
-    """Draw the authors with the largest gains and losses, one row each. The bar of a gain is to the right of the middle."""
+    """Draw the authors who gain and lose the most exposure, one row each. Bars of gains are right of the middle."""
     x, width = float(_MARGIN), WIDTH - 2 * _MARGIN
     yield from _panel(x, y, width, height, "Authors whose share of exposure changes most, in percentage points")
     if not changes:

@@ -19,8 +19,8 @@ Triple = tuple[int, int, int]
 class Finding(NamedTuple):
     """A violated invariant. Two passes over unchanged data yield equal findings, whatever else changes in between.
 
-    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. At most one of the fields from
-    `agree` on is set. It selects the repair.
+    `words` has placeholders `{0}`, `{1}` ... for the names of the objects in `about`. `agree` and the fields after it
+    select the repair: at most one of them is set.
     """
 
     words: str
@@ -83,20 +83,20 @@ class CheckReport(msgspec.Struct, kw_only=True):
 PROMISES = {
     "I1": "home timelines (I1) equal their definition",
     "I2": "counts (I2) equal the live associations",
-    "positions": "positions in lists are counted from the live associations",
+    "positions": "positions in lists equal the order of the live associations",
     "I3": "associations (I3) have their inverses",
-    "histories": "histories of follows end where the follows do, and both ends tell the same",
-    "I4": "tags (I4) lead to the live posts that have them",
+    "histories": "follow histories agree with the follows, for follower and followed member",
+    "I4": "lists of posts by tag (I4) contain the live posts with the tag",
     "spellings": "tags are stored in their canonical form",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
-    "search": "the search index has every member and post as they are",
-    "files": "files (I9) belong to the objects that have them, and all of these have theirs",
-    "lists": "lists lead to the objects that belong in them, and to nothing else",
-    "ends": "associations lead to objects that exist",
-    "keys": "names lead to their owners",
-    "apps": "apps are used, or go after a day",
-    "agenda": "objects that become due have tickets of their own",
-    "ids": "options of polls and emoji on posts have ids of their own",
+    "search": "the search index equals the members and posts",
+    "files": "every media file (I9) has its object, and every object its files",
+    "lists": "lists contain exactly the objects that belong in them",
+    "ends": "associations refer to existing objects",
+    "keys": "names and other unique keys belong to existing owners",
+    "apps": "unused apps are deleted after a day",
+    "agenda": "every object with a due time is scheduled once",
+    "ids": "poll options and emoji on posts have unique ids",
 }
 """The lines of a report, in order."""
 

@@ -176,7 +176,7 @@ class Mover:
         moved = dict(known.moved)
         left = {**known.left, **{shard: moved.pop(shard) for shard in shards if shard in moved}}
         await self._settle_all(shards)
-        # Publish the map first. It makes a rollback impossible, so the rows are no longer needed.
+        # Publish the map first: it rules out a rollback, so the rows in the old stores are no longer needed.
         await self._publish(known._replace(version=known.version + 1, moved=moved, left=left))
         return await self._clear(shards)
 
@@ -242,7 +242,7 @@ class Mover:
         """Copy the changes in the journal until at most `few` remain. Return the keys of the changed rows."""
         touched = RowNames()
         while True:
-            entries, names = await work.a.noted(work.shards, _ENTRIES_AT_ONCE)
+            entries, names = await work.a.recorded_changes(work.shards, _ENTRIES_AT_ONCE)
             if entries:
                 # The rows are read after the journal, so they are at least as new as its entries.
                 await work.b.make_equal(names, await work.a.rows_of(names))
@@ -253,7 +253,7 @@ class Mover:
                 return touched
 
     async def _compare_all(self, work: Move) -> int:
-        """Compare the rows in both stores, except rows with pending changes. Return the number of compared rows."""
+        """Compare the rows of both stores, except those with changes in the journal. Return how many were compared."""
         self.tell("compare", 0, 0)
         here, changing = await work.a.digest(work.shards)
         there = await work.b.digest_but(work.shards, changing)
@@ -263,7 +263,7 @@ class Mover:
     async def _switch(self, work: Move, *, returns: bool) -> float:
         """Freeze the shards, copy and compare the last changes, and switch to the new store.
 
-        Returns the seconds for which writes were blocked.
+        `returns` means that this is a rollback. Returns the seconds for which writes were blocked.
         """
         loop = asyncio.get_running_loop()
         touched = RowNames()
@@ -275,7 +275,8 @@ class Mover:
             self.tell("freeze", 0, 0)
             began = loop.time()
             await work.a.mark(work.shards, "frozen", work.mover, work.b.url, _FREEZE_SECONDS)
-            # After a failure from here on, the freeze expires. Only the store knows whether the switch was made.
+            # If a call below fails, writes are allowed again when the freeze expires. Only the store knows then whether
+            # the switch was made.
             touched = touched.plus(await self._drain(work, few=0))
             here, there = await asyncio.gather(work.a.digest_of(touched), work.b.digest_of(touched))
             if loop.time() - began >= _FREEZE_SECONDS:
@@ -306,8 +307,8 @@ class Mover:
         await work.b.publish(self.map)
         # If the mover dies now, the new store allows writes by itself once no process can use the old map.
         await work.b.admit(work.shards, self.map.version, DEAD_SECONDS, self.map.ends)
-        # Do not wait until all stores have the map: a process adopts it from any store, and the new store can open
-        # earlier.
+        # Do not wait until all stores have the map: a process adopts it from any store, so the new store may accept
+        # writes before the others have it.
         publishing = asyncio.create_task(self._publish(self.map))
         try:
             # A process that has not acknowledged the map at the deadline has lost its map lease, which lasts two
@@ -322,7 +323,7 @@ class Mover:
             await publishing
 
     async def _settle_all(self, shards: Iterable[int]) -> None:
-        """Complete switches to new stores whose mover may have died."""
+        """Complete the switches of these shards to new stores, in case the mover died during a switch."""
         olds = {**self.map.moved, **self.map.left}
         for (store, before), part in grouped(
             sorted(shards), lambda shard: (self.map.owners[shard], olds[shard])

@@ -164,7 +164,8 @@ async def count(
 ) -> Figures:
     """Compute the statistics up to `now` (Unix ms).
 
-    `capacity` limits the bytes of member activity. The other arguments are page sizes.
+    `capacity` limits the bytes of member activity in memory. A page has at most `page_size` objects, or `likes` likes
+    of each member.
     """
     counting = _Counting(now // DAY_MS, capacity)
     after = FIRST
@@ -297,7 +298,7 @@ class _Activity:
         self._evict()
 
     def _keep(self, days: NDArray[np.int64], authors: NDArray[np.int64]) -> None:
-        """Keep pairs whose member is not known yet. Beyond the capacity, only the newest pairs are kept."""
+        """Keep the pairs whose member is not known yet. Beyond the capacity, keep only the newest."""
         if (over := 16 * len(days) - self._capacity) > 0:
             self.since = max(self.since, int(days[over // 16]) + 1)
             days, authors = days[days >= self.since], authors[days >= self.since]
@@ -370,7 +371,7 @@ class Ledger:
         except Exception:  # noqa: BLE001  # requests get the old figures
             _log.exception("computing the daily statistics failed")
         finally:
-            # Also set the time after a failure, so that requests do not scan an overloaded store again and again.
+            # Postpone the next count even after a failure, so that requests do not scan an overloaded store repeatedly.
             now = time.monotonic()
             self._again_at = now + max(self._fresh, _REUSE_FACTOR * (now - began))
             self._counting = None

@@ -90,7 +90,7 @@ class TagUpgrade(BackgroundWorker):
         self._worked_since = 0.0
 
     async def stop(self) -> None:
-        """Cancel the background task and release its claim. The next start converts the remaining tags."""
+        """Cancel the upgrade, and let another process start it, which then converts the remaining tags."""
         await super().stop()
         if self._claimed:
             with contextlib.suppress(ShoalError):
@@ -103,7 +103,7 @@ class TagUpgrade(BackgroundWorker):
             try:
                 return await self.once()
             except KeyTaken:
-                # Another process is upgrading the tags. If it was killed, its claim has not expired yet.
+                # Another process is upgrading the tags, or was killed and its claim on the upgrade has not expired yet.
                 await asyncio.sleep(_OTHER_SECONDS)
             except Exception:  # noqa: BLE001  # a later attempt may succeed
                 _log.exception("tag upgrade failed; retrying in %d s", _RETRY_SECONDS)
@@ -112,7 +112,7 @@ class TagUpgrade(BackgroundWorker):
     async def once(self) -> None:
         """Store all tags in canonical form, unless that was done before.
 
-        Raises `KeyTaken` while another process holds the claim.
+        Raises `KeyTaken` while another process is doing it.
         """
         if await self._store.key_get((tags_folded_key(),)):
             return

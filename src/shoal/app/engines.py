@@ -82,5 +82,5 @@ class Statements:
 
 def _sent(part: object) -> int | None:
     sent = getattr(part, "round_trips", None)
-    # A store that is not open yet returns a function for every attribute, so check the type.
+    # The placeholder for a store that is not open returns a function for every attribute, so check the type.
     return sent if isinstance(sent, int) else None

@@ -68,8 +68,8 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Filler]]:
         filler = await open_search(settings, stack, read_only=False)
         in_memory = urlsplit(next(iter(distinct_urls(settings.search) or store_urls(settings)))).scheme == "memory"
         if not filler.index.keeps or in_memory:
-            raise InvalidInput("search: no index to rebuild; it is off or in the memory of a server")
-        # The store is opened without a cache, so that changes by a running server are seen.
+            raise InvalidInput("search: no index to rebuild: search is off, or its index is in the memory of a server")
+        # Open the store without a cache, because a running server may change objects during the rebuild.
         yield await open_store(settings, stack, read_only=True, sole=False), filler
 
 
@@ -124,7 +124,7 @@ _EMIT_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class TagCounting:
-    """The tag store and its counters. The collector runs where events are processed."""
+    """The tag store and its counters. The collector runs in the processes that process events."""
 
     store: CloudStore
     transport: Transport
@@ -133,7 +133,7 @@ class TagCounting:
     updates: VersionUpdates
 
     async def settle(self, *, collecting: bool) -> None:
-        """Wait until all increments are merged, by the local collector, by others, or by this call."""
+        """Wait until all tag uses are merged into the counts, by the local collector, by others, or by this call."""
         await self.emitter.flush()
         if collecting or not isinstance(self.transport, Inbox):
             await self.collector.settle(merging=collecting)

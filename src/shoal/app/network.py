@@ -146,7 +146,7 @@ class Network:
 
     @asynccontextmanager
     async def _hurried(self) -> AsyncIterator[None]:
-        """Let batching components write at once during the block, because a caller waits and nothing more will arrive."""
+        """During the block, let the search index and the tag counters write at once, without waiting for a batch."""
         async with running(self._hurry(), "shoal-hurry"):
             yield
 
@@ -164,7 +164,7 @@ class Network:
                 await self.runner.drain(patience, busy=True)
             return
         await self.runner.drain(patience)
-        # A job in transit is in neither queue for a moment, so several consecutive checks must find both empty.
+        # A job on its way between the store and the broker is in neither, so several consecutive checks must find both empty.
         quiet = 0
         while quiet < _QUIET_LOOKS:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -190,7 +190,7 @@ async def open_network(
     """
     async with AsyncExitStack() as stack:
         if role is ProcessRole.WEB and background:
-            # Pages and JSON need the names of places at once: read them now rather than in the event loop.
+            # The first requests need the names of places. Read them now, in a thread, to keep the event loop free.
             await asyncio.to_thread(gazetteer.installed)
         recorder = open_recorder(settings, stack)
         sharing = await open_sharing(settings, stack, histories := Histories())
@@ -250,8 +250,8 @@ async def _assemble(
     media = await open_media(settings, stack)
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
-    # A single process has an exact cache. With several processes, caches may be stale while Redis is down, so durable writes
-    # bypass them.
+    # The cache of a single process is never stale. With several processes, caches may be stale while Redis is down, so
+    # event processing and other background work bypass them.
     lasting: Graph = store if sharing is None else store.uncached()
     marked_seconds = MARKED_SECONDS if prefetches(store) else 0.0
     high_fan_out_sources = HighFanOutSources(lasting, new_id, settings.high_fan_out_from, marked_seconds=marked_seconds)
@@ -350,7 +350,7 @@ def _timelines(settings: Settings, host_process: HostProcess | None) -> Timeline
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """Start background tasks. When `stack` is closed, they stop in reverse order."""
     settings = network.settings
-    # Upkeep and due tickets make durable changes, so they use the uncached graph.
+    # `Upkeep` and `Agenda` use the uncached graph: their changes must not depend on stale values.
     lasting = replace(network.writes, graph=network.effects.graph)
     upkeep = Upkeep(
         network.store,
@@ -382,7 +382,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)
-        # The workshop is closed before the runner, which waits for its jobs: a long video must not delay the shutdown.
+        # Stop media processing before the runner, which waits for its jobs: a long video must not delay the shutdown.
         stack.push_async_callback(network.effects.workshop.close)
         if network.effects.push_sender is not None:
             stack.push_async_callback(network.effects.push_sender.close)

@@ -1,6 +1,6 @@
 """The outbox runner of a network: its handlers, limits, back-pressure and job log.
 
-`open_outboxes` opens the outboxes without the rest of the network, for commands that list or replay jobs.
+`open_outboxes` opens the outboxes without the rest of the network, for commands that list jobs or retry parked jobs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> 
 
 def probes_of(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
     """Return, for each component that may be remote, a function that sends it a cheap request."""
-    # Every store is queried for its oldest event.
+    # `store.lag` queries every store for its oldest event.
     probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
     return probes if outbox is store else {**probes, "broker": outbox.backlog}
 

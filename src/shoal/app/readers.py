@@ -83,7 +83,7 @@ class _Tasks:
 
 
 def _continue(tasks: _Tasks, take: Continue, sock: socket.socket, data: bytes) -> None:
-    """Serve a passed connection in a task, or answer 503 if there are too many tasks."""
+    """Serve a connection that another process passed on, in a task. Answer 503 if there are too many tasks."""
     try:
         tasks.start(take(sock, data))
     except Unavailable:
@@ -108,7 +108,7 @@ class StoreOwner:
     def _send(self, slot: int, descriptor: int, data: bytes) -> None:
         reader = self._readers.get(slot)
         if reader is None:
-            raise Unavailable("this reader has disconnected")
+            raise Unavailable("this reader process has disconnected")
         reader.link.send(Passed(data), descriptor)
 
     @asynccontextmanager
@@ -118,7 +118,7 @@ class StoreOwner:
         def passed(sock: socket.socket, data: bytes) -> None:
             _continue(self._tasks, take, sock, data)
 
-        # A restarted reader may connect before the end of its predecessor is noticed, so twice as many are accepted.
+        # A restarted reader may connect before the owner notices that its old connection ended: allow two for each.
         service = Service(
             partial(self._answer, app_context), take=passed, most=_MOST_BYTES, processes=2 * MOST_PROCESSES
         )
@@ -150,7 +150,7 @@ class StoreOwner:
         return task
 
     async def _keep(self, slot: int, reader: Peer) -> None:
-        """Keep a reader registered in its slot until the reader disconnects, which cancels this request."""
+        """Keep the reader process with the number `slot` registered until it disconnects, which cancels this call."""
         if not OWNER < slot < self._memory.processes:
             reader.link.close()
             return
@@ -172,7 +172,7 @@ async def _warm(app_context: AppContext, member: int) -> None:
         if await reads.timelines.floor(member) is None or member in reads.rebuilding:
             await warm_up(reads, member)
     except ShoalError as error:
-        _outage.warning("warming up a timeline failed for a reader: %s", error)
+        _outage.warning("a timeline requested by a reader process could not be materialized: %s", error)
         raise
 
 
@@ -214,10 +214,10 @@ class StoreReader:
             async with asyncio.timeout(_WARM_SECONDS):
                 await owner.call(_encode(Warm(member)))
         except (ShoalError, TimeoutError) as error:
-            raise Unavailable("warming up a timeline failed") from error
+            raise Unavailable("the timeline could not be materialized") from error
 
     def used(self, token: int, origin: Origin) -> None:
-        """Report a token use to the owner. If the owner is not connected, a later request with the token reports the use."""
+        """Tell the owner that a token was used. Do nothing without a connection; a later use is reported instead."""
         with suppress(Unavailable):
             self._owner().tell(_encode(TokenUsed(token, tuple(origin))))
 
@@ -270,7 +270,7 @@ class StoreReader:
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _passed(self, sock: socket.socket, data: bytes) -> None:
-        """Serve a passed connection, or close it if this process is stopping."""
+        """Serve a connection that the owner passed on, or close it if this process is stopping."""
         if self._take is None:
             sock.close()
         else:

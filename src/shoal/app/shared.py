@@ -49,7 +49,7 @@ _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port, dyn
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The components that all processes of a network share."""
+    """The state that all processes of a network share in Redis or DynamoDB."""
 
     timelines: Timelines
     readings: Readings
@@ -65,9 +65,9 @@ class Sharing:
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack, histories: Histories) -> Sharing | None:
-    """Open the shared components of the setting `timelines`; None if each process has separate components in memory.
+    """Open the state that processes share, at the URL in the setting `timelines`; None if each process has its own in memory.
 
-    Their contents become invalid when `histories` records that a standby has taken over from the server of a store.
+    The shared state becomes invalid when `histories` records that a standby has taken over from the server of a store.
     """
     scheme = check_timelines(settings)
     if scheme == "memory":
@@ -150,13 +150,13 @@ class HostProcess:
     reader: StoreReader | None = field(default=None)
 
     def log(self) -> OwnersLog | FollowedLog:
-        """Return the change log: in the owner process to write it, in a reader process to read it."""
+        """Return the log of changes to the store: writable in the owner process, read-only in a reader process."""
         if self.reader is None:
             return OwnersLog(self.memory, POSITION, barrier)
         return FollowedLog(self.memory, POSITION, self.reader.alive)
 
     def timelines(self) -> OwnersTimelines | ReadTimelines:
-        """Return the timelines, which a reader process can only read. A new owner discards the timelines of the previous owner."""
+        """Return the timelines, read-only in a reader process. A new owner process discards the timelines of its predecessor."""
         if self.reader is None:
             return OwnersTimelines(self.memory.length, self._rows())
         return ReadTimelines(self.memory.length, self._rows(), self.reader.warm)

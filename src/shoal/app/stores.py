@@ -132,7 +132,10 @@ def _live_map(
 
 
 async def open_side(url: str, *, joins: bool) -> Side:
-    """Open the source or the target of a move of data sources. Raises `InvalidInput` for an unsuitable store."""
+    """Open the source or target of a move of data sources. With `joins`, an empty database joins the network.
+
+    Raises `InvalidInput` for an unsuitable store.
+    """
     scheme = scheme_of(url, "store", MOVING_STORES, _SHOWN_MOVING)
     side: Side = await MOVING_STORES[scheme].load().open(url, joins=joins)
     return side
@@ -200,7 +203,10 @@ def upgrades(settings: Settings) -> Sequence[NamedUpgrade]:
 
 
 def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str, Backend]) -> list[NamedUpgrade]:
-    """Return the upgrade of the index at a URL, by default of the index next to the first store; none if its file is missing."""
+    """Return a list with the upgrade of an index; an empty list if its engine has no upgrades, or its file does not exist.
+
+    `what` is the kind of index: `search` or `tags`. Without a `url`, the index is next to, or in, the first store.
+    """
     first = store_urls(settings)[0]
     scheme = urlsplit(url or first).scheme
     if scheme not in versions:
@@ -209,7 +215,7 @@ def _index_files(settings: Settings, what: str, url: str, versions: Mapping[str,
     if scheme != "sqlite":
         return [NamedUpgrade(f"{what} in {shown_url(url or first)}", upgrade(url or first, known))]
     path = sibling_file(settings, url, what)
-    # The lock of the store protects a file next to the store, but not a file that a setting names.
+    # An index file next to the store is protected by the lock of the store; one that the settings name has its own lock.
     owner = None if url else sqlite_path(first)
     named = f"sqlite:///{path}"
     return [NamedUpgrade(f"{what} in {named}", upgrade(named, known, owner=owner))] if path.exists() else []

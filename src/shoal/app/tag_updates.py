@@ -30,7 +30,7 @@ def tag_updates_of(settings: Settings, sharing: Sharing | None, host_process: Ho
 
 
 class ChannelUpdates(VersionUpdates):
-    """Version updates over the update log. `follow` follows the log, and returns whether every update is received."""
+    """Version updates over the update log. `follow` starts reading the log, and returns whether every update is received."""
 
     def __init__(self, channel: Channel, *, polling: bool = False) -> None:
         super().__init__(polling=polling)

@@ -67,7 +67,7 @@ _MOST_ROWS = 12
 
 
 def tell_request(request: LoggedRequest, jobs: Sequence[LoggedJob]) -> None:
-    """Print a timeline of the request as bars: its stages, each with its statements."""
+    """Print the summary of a request, a bar chart of its stages and statements over time, and the jobs that followed."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text.assemble((one_line(request.summary), "bold"), f"  {request.ms:,.1f} ms  {request.time}"))
     facts = [f"id {request.id}", f"{request.bytes:,} bytes"]
@@ -103,9 +103,9 @@ def tell_list(requests: Sequence[LoggedRequest]) -> None:
 
 
 def picture(request: LoggedRequest) -> Iterable[Text]:
-    """Yield the bars of a request's timeline, one per line.
+    """Yield the lines of a bar chart of a request: its stages and statements over time.
 
-    Without spans, the stages are drawn in the order in which they began.
+    Without spans, only the stages are drawn, in the order in which they began.
     """
     spans = request.spans or _from_stages(request)
     whole = max(request.ms, 0.001)
@@ -272,6 +272,6 @@ def bench(arguments: tuple[str, ...]) -> None:
 
 
 def _known() -> list[str]:
-    """Return the names of the benchmarks, which are the modules that parse command-line arguments."""
+    """Return the names of the benchmarks. They are modules that call `parser`; the other modules are helpers."""
     modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
     return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

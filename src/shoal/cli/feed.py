@@ -28,7 +28,7 @@ _NOTES = {
     is_flag=True,
     help="Show the best posts since the member's last visit, first those of friends who rarely post.",
 )
-@click.option("--explain", is_flag=True, help="Show the terms of each score.")
+@click.option("--explain", is_flag=True, help="Show the terms that add up to each post's score.")
 @click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="Maximum number of posts.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with all values.")
 @pass_settings

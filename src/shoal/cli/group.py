@@ -169,7 +169,7 @@ class Commands(click.Group):
         for purpose, commands in {**PURPOSES, "Other": others}.items():
             if commands:
                 with formatter.section(purpose):
-                    # Pad the names to the same width in all sections.
+                    # Pad the names to one width in all sections.
                     formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -215,7 +215,7 @@ def _usage(error: click.UsageError) -> str:
 @click.version_option(package_name="shoal", message="%(prog)s %(version)s")
 @click.option("--store", metavar="URL", help="Store of the network: sqlite:///shoal.db, or a shard map as JSON.")
 @click.option("--media", metavar="URL", help="Location of media: file:///directory or s3://bucket.")
-@click.option("--config", metavar="FILE", help="Settings in TOML.  [default: shoal.toml, if there is one]")
+@click.option("--config", metavar="FILE", help="Settings file in TOML.  [default: shoal.toml, if there is one]")
 @click.pass_context
 def main(ctx: click.Context, store: str | None, media: str | None, config: str | None) -> None:
     """Shoal: a social-feed server."""

@@ -93,4 +93,4 @@ async def _replayed(settings: Settings, names: list[str] | None) -> int:
     except OutcomeUnknown:
         raise
     except Unavailable as error:
-        raise Unavailable(f"no job was replayed: {error}") from error
+        raise Unavailable(f"no parked job was retried: {error}") from error

@@ -29,7 +29,9 @@ from shoal.settings import Settings, build
 
 @click.command()
 @click.option("--repair", is_flag=True, help="Repair all violations.")
-@click.option("--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all active ones]")
+@click.option(
+    "--sample", type=click.IntRange(0), help="Check this many home timelines.  [default: all that are materialized]"
+)
 @click.option(
     "--members",
     type=click.IntRange(1),
@@ -64,7 +66,7 @@ async def _checked(settings: Settings, asked: Check, progress: Progress) -> Chec
         except Unavailable:
             if asked.repair or asked.members is not None:
                 raise
-            # Another process, such as an import, has the store open and has no control socket.
+            # Another process without a control socket, such as an import, has the store open: only read the store.
             checked = True
             network = await stack.enter_async_context(open_network(settings, read_only=True))
         if not checked:
@@ -148,7 +150,7 @@ def move(settings: Settings, source: str | None, target: str) -> None:
         tags = asyncio.run(_count_tags(there, progress))
     for line in describe_move(moved):
         click.echo(line)
-    click.echo(f"{tags:,} tags counted in the target")
+    click.echo(f"{tags:,} tags counted in the target store")
     click.echo(f"moved to {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to this value")
     click.echo(f"media files were not moved: set `media` to {shown_url(media_url(here))}")
 

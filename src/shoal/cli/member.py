@@ -84,7 +84,7 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
         _need_terminal()
         perform(settings, CheckThere(name))
     perform(settings, SetPassword(name, _ask(piped=piped)))
-    click.echo(f"set a new password for {name}")
+    click.echo(f"changed the password of {name}")
 
 
 @member.command()
@@ -94,7 +94,9 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
 def email(settings: Settings, /, name: str, address: str) -> None:
     """Set the e-mail ADDRESS of the member NAME ("" for none), without sending a mail. Works while a server is running."""
     perform(settings, SetEmail(name, address))
-    click.echo(f"set the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}")
+    click.echo(
+        f"changed the e-mail address of {name} to {address}" if address else f"removed the e-mail address of {name}"
+    )
 
 
 @member.command("second-factor-off")
@@ -146,7 +148,7 @@ def reject(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @click.option("--uses", type=click.IntRange(0, 100), default=1, show_default=True, help="Maximum number of sign-ups.")
 @click.option("--days", type=click.IntRange(0, 30), default=7, show_default=True, help="Days until the link expires.")
-@click.option("--follow", is_flag=True, help="New members follow NAME.")
+@click.option("--follow", is_flag=True, help="Members who sign up with the link follow NAME.")
 @pass_settings
 def invite(settings: Settings, /, name: str, uses: int, days: int, follow: bool) -> None:
     """Create an invitation link on behalf of the member NAME. Works while a server is running.
@@ -209,9 +211,9 @@ def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
     """
     if ended is not None:
         if ended != "all" and not (ended.isascii() and ended.isdigit() and 0 < int(ended) <= MAX_ID):
-            raise InvalidInput("--end: expected a session id from the list, or all (got {ended!r})")
+            raise InvalidInput(f"--end: expected a session id from the list, or all (got {ended!r})")
         count = perform(settings, EndSessions(name, 0 if ended == "all" else int(ended)))
-        click.echo(f"ended {count} {'session' if count == 1 else 'sessions'} of {name}")
+        click.echo(f"logged out {count} {'session' if count == 1 else 'sessions'} of {name}")
         return
     found = perform(settings, ListSessions(name))
     click.echo("id\tapp\tcreated\tlast used\taddress")

@@ -93,7 +93,7 @@ def email(settings: Settings, /, address: str) -> None:
     type=click.Choice([severity.value for severity in IpSeverity]),
     default=IpSeverity.NO_ACCESS.value,
     show_default=True,
-    help="Access that the block refuses.",
+    help="What to refuse: sign-up without approval, any sign-up, or all access.",
 )
 @click.option("--comment", default="", help="Reason, shown to moderators.")
 @click.option(
@@ -122,7 +122,7 @@ def name(settings: Settings, /, word: str, part: bool) -> None:
     Digits match the letters that they resemble, and underscores are ignored: "hate" refuses h4_te.
     """
     perform(settings, BlockName(word, part=part))
-    click.echo(f"blocked user names {'containing' if part else 'equal to'} {word} at sign-up")
+    click.echo(f"user names {'containing' if part else 'equal to'} {word} are now refused at sign-up")
 
 
 @block.command()

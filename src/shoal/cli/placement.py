@@ -64,7 +64,7 @@ def show(name: str) -> None:
 def conformance() -> None:
     """Print names with their placements, as test data for other implementations.
 
-    CSV without quotation marks: name, a, b, c, shard, path.
+    CSV without quotation marks: name, the parts a, b and c of the placement, shard, path of pictures.
     """
     for line in conformance_lines():
         click.echo(line)

@@ -129,7 +129,7 @@ def rank() -> None:
     type=click.IntRange(1, MOST_DAYS),
     default=_DEFAULTS.days,
     show_default=True,
-    help="Number of past days. Posts of these days are ranked, for members active in that time.",
+    help="Number of past days whose posts are ranked, for members who were active in these days.",
 )
 @click.option(
     "--members",

@@ -92,8 +92,8 @@ def check_metrics(settings: Settings, processes: int) -> None:
     show_default=True,
     help="Number of processes.",
 )
-@click.option("--listener", type=int, hidden=True, help="Inherited socket to listen on.")
-@click.option("--memory", type=int, hidden=True, help="Inherited memory shared with other processes.")
+@click.option("--listener", type=int, hidden=True, help="Descriptor of the inherited socket to listen on.")
+@click.option("--memory", type=int, hidden=True, help="Descriptor of the inherited memory that processes share.")
 @pass_settings
 def serve(
     settings: Settings,
@@ -194,8 +194,8 @@ async def run(
 ) -> None:
     """Open the network and serve it until a signal stops the server. `listener`, if given, is the listening socket.
 
-    Any visitor can log in as the `demo_member`. The about page lists the `photo_credits`. If several processes serve
-    one store, `host_process` is given to the owner.
+    Any visitor can log in as the `demo_member`. The about page lists the `photo_credits`. The owner process has a
+    `host_process` if several processes serve its store.
     """
     process.prepare()
     async with AsyncExitStack() as stack:

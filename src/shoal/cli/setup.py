@@ -101,7 +101,7 @@ def _named(others: tuple[str, ...]) -> dict[str, str]:
 
 
 def _check(chosen: Settings) -> None:
-    """Raise `InvalidInput` for values that a server would reject only later."""
+    """Raise `InvalidInput` for an invalid setting that would otherwise be noticed only when a server starts."""
     if chosen.base_url:
         check_base_url(chosen.base_url)
     if chosen.contact_email:
@@ -132,7 +132,8 @@ def test(settings: Settings, /, address: str, language: str) -> None:
         raise
     except ShoalError as error:
         raise Unavailable(str(error)) from error
-    click.echo(f"accepted after {1_000 * (time.monotonic() - begun):.0f} ms: from {sender_of(settings)} to {letter.to}")
+    ms = 1_000 * (time.monotonic() - begun)
+    click.echo(f"mail accepted after {ms:.0f} ms: from {sender_of(settings)} to {letter.to}")
 
 
 @click.group()

@@ -88,7 +88,7 @@ def rollback(settings: Settings, sources: str) -> None:
 @click.argument("sources")
 @pass_settings
 def finish(settings: Settings, sources: str) -> None:
-    """Delete the old rows of SOURCES. A rollback is not possible afterwards."""
+    """Delete the rows of the moved data sources SOURCES from their former store. The move cannot be rolled back afterwards."""
     wiped = _moving(settings, lambda mover: mover.finish(_parsed(sources)))
     click.echo(f"{ranges_of(_parsed(sources))} finished: {wiped:,} rows deleted from the old store")
 
@@ -147,8 +147,10 @@ def _move_lines(mapped: Mapped) -> Iterator[str]:
         yield ""
         yield "moves"
     for words, shards in groups.items():
-        noted = sum(mark.noted for marks in mapped.marks.values() for shard, mark in marks.items() if shard in shards)
-        yield f"  {ranges_of(shards)}  {words}; {noted:,} changes noted"
+        changes = sum(
+            mark.changes for marks in mapped.marks.values() for shard, mark in marks.items() if shard in shards
+        )
+        yield f"  {ranges_of(shards)}  {words}; {changes:,} changes recorded"
 
 
 def _store_lines(mapped: Mapped, spreads: Sequence[Spread]) -> Iterator[str]:

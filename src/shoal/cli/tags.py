@@ -78,7 +78,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """Yield lines with the first tags as bars. Each has the weight and the trend of the tag."""
+    """Yield a header, then a line for each of the first `most` tags, with its weight, its trend and a bar."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     columns = max(10, min(width, _WIDEST) - names - 20)
@@ -196,7 +196,7 @@ def _chosen(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Choice(ORDERS),
         default="all",
         show_default=True,
-        help="Sort by number of uses, of recent uses, or by increase.",
+        help="Sort by all uses, by uses in the last hour, day or week, or by unexpected recent uses.",
     )
     limit = click.option(
         "--limit", type=click.IntRange(1, MAX_WORDS), default=80, show_default=True, help="Maximum number of tags."

@@ -91,15 +91,28 @@ _FILE = click.Path(path_type=Path)
 @click.command("import")
 @click.argument("folder", required=False, type=_FILE)
 @click.option(
-    "--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and optionally display_name, note."
+    "--members",
+    type=_FILE,
+    metavar="FILE",
+    help="CSV or JSONL file with the fields name and, optionally, id, display_name, note.",
 )
-@click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2), since.")
+@click.option(
+    "--follows",
+    type=_FILE,
+    metavar="FILE",
+    help="CSV or JSONL file with the fields follower, followee (or id_1, id_2), and optionally since.",
+)
 @click.option(
     "--mutual/--one-way",
     default=None,
-    help="Treat each row of follows as a follow in both directions, or in one direction.",
+    help="Treat each row of --follows as a follow in both directions, or in one direction.",
 )
-@click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
+@click.option(
+    "--posts",
+    type=_FILE,
+    metavar="FILE",
+    help="CSV or JSONL file with the fields id, author, created_at, and optionally title, text, tags.",
+)
 @click.option(
     "--authors",
     type=click.Choice([MATCH, BEST_CONNECTED]),
@@ -119,7 +132,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--bulk/--one-by-one",
     default=None,
-    help="Write directly into the store, which must be empty, or create each record like a server.  [default: bulk if empty]",
+    help="Write directly into the store, which must be empty, or create each record as a server would.  [default: bulk if empty]",
 )
 @click.option("--refused", type=_FILE, metavar="FILE", help="Write every rejected record to this file.")
 @pass_settings
@@ -172,7 +185,7 @@ def _tell(summary: ImportReport) -> None:
     for count, one, many in summary.notes:
         click.echo(f"{count:,} {one if count == 1 else many}")
     details = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
-    click.echo(f"in {summary.seconds:.1f} s ({details})")
+    click.echo(f"took {summary.seconds:.1f} s ({details})")
 
 
 _WIDEST = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS)

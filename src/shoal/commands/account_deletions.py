@@ -160,7 +160,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
 
 
 async def receipt(writes: Writes, text: str) -> AccountDeletion:
-    """Return the account deletion of a receipt, given the text of the receipt. Raises `NotFound` if there is none."""
+    """Return the account deletion whose receipt has this text. Raises `NotFound` if there is none."""
     id_, secret = opened(text)
     deletion = await get_object(writes.graph, AccountDeletion, id_)
     if not fits(deletion.secret_hash, secret):
@@ -273,7 +273,7 @@ async def carry_out(writes: Writes, deletion: AccountDeletion) -> None:
 
 
 async def _begin(writes: Writes, deletion: AccountDeletion) -> AccountDeletion:
-    """Record the number of objects and the start time. Conflicts with a concurrent cancellation, which changes the same object."""
+    """Record the start time and the numbers of items to delete. Raises `Conflict` after a concurrent cancellation."""
     member = deletion.member_id
     counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
     found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}

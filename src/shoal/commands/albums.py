@@ -138,7 +138,7 @@ async def arrange(writes: Writes, member_id: int, album_id: int, media_ids: Sequ
 
 
 def _moved(there: dict[int, Assoc], order: Sequence[int]) -> Iterable[tuple[int, Collected]]:
-    """Yield the photos whose position number changes. Existing numbers are reused, so most photos keep theirs."""
+    """Yield the photos whose stored `position` changes. Existing positions are reused, so most photos keep theirs."""
     positions = sorted(collected_of(assoc).position for assoc in there.values())
     if len(set(positions)) < len(positions):
         # Concurrent additions can have produced equal positions.

@@ -31,7 +31,7 @@ def note(writes: Writes, batch: Batch, verb: AuditVerb, target: AuditTarget, /, 
 
 
 async def note_alone(writes: Writes, verb: AuditVerb, target: AuditTarget, /, **details: str | int) -> None:
-    """Commit an audit entry by itself, for an action that changes nothing in the graph, before that action."""
+    """Commit an audit entry before an action that changes nothing in the graph."""
     await commit_entry(writes.graph, writes.new_id, writes.actor, verb, target, **details)
 
 
@@ -49,7 +49,7 @@ async def commit_entry(
 
 
 async def note_failed_login(writes: Writes, member_id: int, name: str, network: str, why: str) -> None:
-    """Record a failed login. A flood of failures leaves few entries (`core.audit.repeats`).
+    """Record a failed login. Of many similar failures, only some are recorded (`core.audit.repeats`).
 
     `member_id` is 0 if no member has the `name` that was typed; such names are counted together per `network`. Best effort: the
     response does not depend on it and, on a server, does not wait for it.
@@ -73,7 +73,7 @@ async def note_failed_login(writes: Writes, member_id: int, name: str, network: 
     if writes.background is None:
         await _run_if_possible(attempt)
     else:
-        # Fewer failures are recorded for unknown names, so a response that waited would reveal by its timing which names exist.
+        # Fewer failures are recorded for unknown names, so a response that waited for the commit would reveal which names exist.
         await writes.background.run(_run_if_possible(attempt))
 
 

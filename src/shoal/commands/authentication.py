@@ -77,7 +77,7 @@ _NICE = 10
 
 
 def _lower_priority() -> None:
-    # On Linux each thread has its own niceness, and any thread may raise it.
+    # On Linux, each thread has its own niceness. Raising it, which lowers the priority, needs no privilege.
     with suppress(OSError):
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
@@ -250,7 +250,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if the `asker` is
     rate-limited.
     """
-    # Up to four characters can become one in NFC, in which the password length is checked.
+    # Limit the text to hash. The maximum length applies to the NFC form, in which up to four characters become one.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
         await _begin(writes, login, account_key(name, writes.domain), name, asker)
@@ -269,7 +269,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     """Return the member whose passkey signed the response, even if the member may not log in.
 
-    Raises `Unauthenticated`, with one message for every reason, and `TooMany`: wrong responses have their own rate limit.
+    Raises `Unauthenticated`, whose message does not depend on the reason, and `TooMany`: wrong responses have their own rate limit.
     """
     try:
         member_id = read_assertion(answer).member_id
@@ -347,9 +347,9 @@ async def _begin(
 
 
 def prefixes_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
-    """Return the address prefixes that are known after a password change: only the prefix from which the member changed it.
+    """Return the address prefixes to remember after a password change: only the prefix from which the member changed it.
 
-    For a member with a second factor no prefix is known: the password does not prove that the owner uses an address.
+    For a member with a second factor, none is remembered: the password does not prove that the owner uses an address.
     """
     if login.second is not None:
         return ()
@@ -382,7 +382,7 @@ def _mark_from(login: Login | None, asker: Asker) -> bytes:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """Return the hash of an address prefix to store. It is keyed by the login, so hashes of two members cannot be compared."""
+    """Return the hash under which an address prefix is stored: keyed by the login, so that hashes of two members differ."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 

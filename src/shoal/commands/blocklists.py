@@ -98,7 +98,7 @@ async def add_block(writes: Writes, listed: Blocklist, key: Key, make: Callable[
 
 
 async def remove_blocks(writes: Writes, listed: Blocklist, blocks: Mapping[Key, int]) -> None:
-    """Remove blocks from a list, given their ids by key. Raises `NotFound` if none of them exists."""
+    """Remove blocks from a list. `blocks` maps keys to ids. Raises `NotFound` if none of them exists."""
 
     async def attempt() -> None:
         nodes = await writes.graph.obj_get(list(blocks.values()))

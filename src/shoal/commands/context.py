@@ -52,7 +52,7 @@ _CLOSING_SECONDS = 5.0
 
 
 class Background:
-    """A runner of background tasks that no response waits for. No startup call is needed."""
+    """A runner of tasks that may continue after the response is sent. No startup call is needed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,8 +91,8 @@ _FIRST = 1 / 3
 def refused_part(wait: float, first: float, most: float) -> float:
     """Return the fraction of requests to refuse at a delay of `wait` seconds: 0 up to `first`, 1 from `most` on, linear between.
 
-    With twice the load that can be processed, the delay settles where half of the requests are refused: with `first` = 1 and
-    `most` = 3, at 2 seconds.
+    Example: if twice as many requests arrive as can be processed, the delay settles where half of them are refused: at 2 seconds
+    with `first` = 1 and `most` = 3.
     """
     return min(1.0, max(0.0, (wait - first) / (most - first)))
 
@@ -118,7 +118,10 @@ class Pressure:
             raise refusal
 
     def refusal(self) -> Unavailable | None:
-        """Return the error that `check` would raise for one post, or None if the post is accepted. The choice is random."""
+        """Return the error that `check` would raise for one post; None to accept the post.
+
+        Posts to refuse are selected at random.
+        """
         seconds = self.behind() if self.most else 0.0
         part = refused_part(seconds, self.most * _FIRST, self.most) if seconds else 0.0
         if self.draw() >= part:
@@ -217,7 +220,7 @@ class Writes:
         return replace(self, actor=actor)
 
     def because(self, reason: str) -> Writes:
-        """Return a copy of these dependencies, with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
+        """Return a copy of this object with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""
         return replace(self, actor=self.actor.because(reason)) if reason else self
 
     async def commit(self, batch: Batch) -> None:
@@ -231,8 +234,8 @@ class Writes:
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
     """Commit a new object and return it.
 
-    `build` returns the object and its batch for a generated id. If that id, or another generated one (`batch.fresh`), is taken,
-    `build` is called again with another id. Raises `IdTaken` if an id that was not generated is taken, as in an import.
+    `build` returns the object and its batch for a generated id. If that id or another id generated for the batch (`batch.fresh`)
+    is taken, `build` is called again with another id. Raises `IdTaken` if an id that was not generated is taken, as in an import.
     """
     for _ in range(ID_TRIES):
         new_id = writes.new_id(shard)
@@ -286,16 +289,17 @@ Claim = Callable[[Batch], None]
 async def serialized(
     writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]], *, active: bool = True
 ) -> T:
-    """Call `attempt`, which counts objects and commits a claimed batch, until there is no conflict. Return its result.
+    """Call `attempt`, which counts objects and commits a batch that relies on the count, until there is no conflict.
 
-    `attempt` must read all data again each time. Raises `NotFound` for an unknown member. If `active` is true, also raises
-    `NotFound` for a pending member and `Gone` for a suspended member.
+    Returns its result. `attempt` must read all data again each time, and call its argument with the batch (see `Claim`). Raises
+    `NotFound` for an unknown member. If `active` is true, also raises `NotFound` for a pending member and `Gone` for a suspended
+    member.
     """
     graph = writes.graph
 
     async def once() -> T:
         member = await (access_member(graph, member_id) if active else get_object(graph, Member, member_id))
-        # Read the version before `attempt` counts the objects. Neither read may use data that this request has read earlier,
+        # Read the version of `holder` before `attempt` counts the objects. Neither may come from an earlier read of this request,
         # because another process may have added objects since.
         with another_request():
             found = await graph.obj_get((member.login_id,))

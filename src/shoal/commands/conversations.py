@@ -19,7 +19,7 @@ async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) ->
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
-    """Remove a conversation from the list until its next post. Raises `NotFound` if the member's list does not have it."""
+    """Remove a conversation from the member's list until its next post. Raises `NotFound` if the list does not have it."""
     await _put(writes, ended_talk(member_id, await _own_conversation(writes, member_id, root_id)))
 
 

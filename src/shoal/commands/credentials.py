@@ -38,7 +38,7 @@ _WRONG_CURRENT = "the current password is wrong"
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password, which invalidates every token and authorization code of the member."""
     if await members.login_of(writes, await access_member(writes.graph, member_id)) is None:
-        raise Conflict("this member has no login")
+        raise Conflict("this member has no login credentials")
     secret = await authentication.hashed(members.check_password(writes, password))
     await replace_password(writes, member_id, secret, AuditVerb.PASSWORD_SET)
 
@@ -149,7 +149,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
 
 
 def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
-    """Return whether the token became invalid by a later event, such as a password change."""
+    """Return whether the token is void because of something that happened after it was sent, such as a password change."""
     match proof.kind:
         case MailKind.UNDO:
             # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
@@ -283,7 +283,7 @@ async def set_email(writes: Writes, member_id: int, address: str) -> Member:
     address = check_email(address) if address else ""
     member = await access_member(writes.graph, member_id)
     if await members.login_of(writes, member) is None:
-        raise Conflict("this member has no login")
+        raise Conflict("this member has no login credentials")
 
     async def state() -> tuple[EmailToken | None, Member]:
         return None, await _access_as_is(writes, member_id)
@@ -366,11 +366,12 @@ async def _change(writes: Writes, requested: _Change) -> Member:
 
 
 def _moved(login: Login, address: str, proof: EmailToken | None, now: int) -> _Moved:
-    """Return the login with another email address. `now` is a new id, which contains the current time.
+    """Return the login with `address` as its email address. `now` is a new id, which contains the current time.
 
-    A change by link can be undone for a while. Three kinds of changes cannot be undone: the undo itself, a change to an address
-    that is kept for an undo, and a change by an operator. They void the undo links created since the restored address was in
-    use. Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
+    A change that the member confirms by a mailed link (`proof`) can be undone for a while. Three kinds of changes cannot be
+    undone: an undo, a change to an address that an undo link can restore, and a change by an operator. The first two also void
+    the undo links created since the former change that replaced `address`; a change by an operator voids all undo links.
+    Earlier undo links stay valid, so a thief who switches between several addresses cannot void the owner's link. Raises
     `NotAllowed` if the address changed too often.
     """
     at = milliseconds_of(now)
@@ -418,7 +419,8 @@ async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[
 async def end(writes: Writes, proof: EmailToken) -> None:
     """Delete an expired email token.
 
-    The address that an undo link would restore becomes free. A member who has never confirmed their address is deleted.
+    If it is an undo token, the address that it would restore becomes free. If it is a confirmation token of a member who is still
+    unconfirmed, the member is deleted.
     """
     if proof.kind is MailKind.UNDO:
         await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
@@ -433,7 +435,8 @@ async def _end_unconfirmed(writes: Writes, proof: EmailToken) -> None:
     member = await find_object(writes.graph, Member, proof.member_id)
     if member is None or not member.unconfirmed:
         return
-    # The member may be approved or deleted concurrently. If the mail was sent again, only the expiry of the later token counts.
+    # The member may be approved or deleted concurrently. If the confirmation mail was sent again, the account stays until the
+    # token of the last mail expires.
     with contextlib.suppress(NotAllowed, NotFound):
         await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 

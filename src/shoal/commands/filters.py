@@ -184,7 +184,7 @@ def _checked_change(writes: Writes, change: FilterChange) -> Change:
             title=filter_.title if title is None else title,
             contexts=filter_.contexts if contexts is None else contexts,
             action=action,
-            # A filter that shows posts with a warning does not drop them.
+            # Only a filter that hides posts can drop them irreversibly; a filter with a warning shows them.
             irreversible=irreversible and action is FilterAction.HIDE,
             expires_at=filter_.expires_at if expires_at is None else expires_at,
             keywords=_with(writes, filter_, words),
@@ -207,7 +207,7 @@ def _required_text(text: str, field: str, blank: str) -> str:
 
 
 def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
-    """Return the keywords of a filter after keyword changes. Raises `NotFound` if a changed keyword is unknown."""
+    """Return the keywords of a filter after these changes. Raises `NotFound` for a change of an unknown keyword."""
     keywords = {word.id: word for word in filter_.keywords}
     for word in words:
         if word.id and word.id not in keywords:

@@ -97,14 +97,14 @@ async def create(
 
 
 def is_for_staff(writes: Writes, *, uses: int, seconds: int) -> bool:
-    """Return whether only moderators and admins may create an invitation with these limits (0: none)."""
+    """Return whether only moderators and admins may create an invitation with these limits (0: no limit)."""
     return writes.inviters == "staff" or not uses or not seconds
 
 
 def _check(owner: Member, uses: int, seconds: int) -> None:
     staff = owner.role is not Role.NONE
     if not uses and not staff:
-        raise InvalidInput("only moderators and admins can create unlimited invitations", field="max_uses")
+        raise InvalidInput("only moderators and admins can create invitations with unlimited uses", field="max_uses")
     if not seconds and not staff:
         raise InvalidInput("only moderators and admins can create invitations that never expire", field="expires_in")
     if not 0 <= uses <= MOST_USES:
@@ -230,13 +230,17 @@ async def _hold(writes: Writes, code: str, name: str) -> tuple[Offer, int]:
 
 
 async def _release(writes: Writes, invitation_id: int, member_id: int, *, came: bool) -> None:
-    """End the hold for a new member: it becomes a use if the member was created (`came`), and is discarded otherwise."""
+    """End the reservation (hold) of an invitation's use for a new member.
+
+    The hold counts as a use if the member was created (`came`), and is discarded otherwise.
+    """
 
     async def read() -> Invitation:
         with another_request():
             return await get_object(writes.graph, Invitation, invitation_id)
 
-    # If this call fails, the reserved use is freed when its reservation expires; the invitation may also have been revoked.
+    # If this change fails, the reserved use becomes free when the hold expires. If it fails because the invitation was revoked,
+    # nothing is left to change.
     with contextlib.suppress(ShoalError):
         async with _lock(writes, invitation_id):
             await change_object(writes.graph, read, lambda invitation: invitation.without(member_id, came=came))
@@ -261,7 +265,7 @@ async def _offer(writes: Writes, code: str) -> Offer:
 
 
 async def _settled(writes: Writes, invitations: Sequence[Invitation]) -> list[Invitation]:
-    """Return invitations without expired reservations (holds). An expired hold becomes a use if its member exists."""
+    """Return invitations without expired reservations (holds). An expired hold counts as a use if its member exists."""
     now = writes.new_id.now()
     ended = [hold.member_id for invitation in invitations for hold in invitation.holds if hold.until <= now]
     came = await members_by_id(writes.graph, ended) if ended else {}

@@ -83,7 +83,7 @@ async def upload(
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store a media object. If its id is taken, try a new one or, if the id is `fixed`, raise `Taken`."""
+    """Store a media object. If its id is taken, retry with a new one or, if the id must stay as it is (`fixed`), raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -227,7 +227,7 @@ def described(
     focus: tuple[float, float] | None = None,
     shows_details: bool | None = None,
 ) -> Media:
-    """Return media with checked changes, without storing them."""
+    """Check these values, and return a copy of the media with them, without storing it. None keeps a value."""
     if description is not None:
         description = check_text(description, field="description", maximum=writes.limits.description)
     return msgspec.structs.replace(
@@ -247,7 +247,7 @@ async def descriptions_of(graph: Reader, ids: Sequence[int]) -> tuple[str, ...]:
 async def with_media(
     writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
 ) -> T:
-    """Run `attempt`, which commits a use of these media, and repeat it if one of them changed concurrently.
+    """Run `attempt`, which commits an object that uses these media, and repeat it if one of them changed concurrently.
 
     Raises `NotFound` for unknown media, `NotAllowed` for another member's media, and `Unfit` for media that are not ready or
     cannot be in one post together.

@@ -176,12 +176,12 @@ async def register(
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
-    `hashed` is the result of `authentication.hashed`, for many members with one password. Operators may use a `reserved` name. An
-    import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen until
-    approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they open
-    the link in a mail, which is sent if `confirms` is true. `network` is the client's address prefix, which then counts as known
-    at the first login. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for a name or address in use,
-    and `InvalidInput` for a malformed value.
+    `hashed` is the result of `authentication.hashed`, for many members with one password. Operators may use a `reserved` name.
+    An import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen
+    until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
+    open the link in a mail, which is sent if `confirms` is true. `network` is the client's address prefix; it is recorded as
+    one from which the member has logged in. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for
+    a name or address in use, and `InvalidInput` for a malformed value.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -444,8 +444,8 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
 async def location_of(text: str, language: str = "en") -> Location | None:
     """Return the place of residence that a member typed, a town or country; None for an empty text.
 
-    Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name, with similar names in this language, and
-    `Unfit` on a server that does not know the names of places.
+    Raises `TooLarge` for a text that is too long, `InvalidInput` for an unknown name (the message suggests similar names in this
+    language), and `Unfit` on a server without the data of place names.
     """
     if not text.strip():
         return None

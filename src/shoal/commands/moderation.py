@@ -30,7 +30,7 @@ _MAX_TOKENS = 10_000
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
-    """Hide a post from all but its author. Its tags no longer count. Raises `NotFound` for an unknown post."""
+    """Hide a post from all but its author, and remove its tags from the tag cloud. Raises `NotFound` for an unknown post."""
     return await _set_hidden(writes, post_id, hidden=True)
 
 
@@ -107,7 +107,8 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         by = login.confirm_by if login else 0
         if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
             raise NotAllowed("This member is not pending approval")
-        # Failed logins under this name, which any client can cause, leave entries, possibly more than one commit can delete.
+        # Failed logins under this name add entries to the member's audit list. Any client can cause them, so there may be more
+        # entries than one commit can delete.
         while await end_addresses(writes, member_id):
             pass
         batch = Batch(shard_of(member_id))
@@ -158,7 +159,7 @@ async def disable(writes: Writes, member_id: int) -> Member:
 
 
 async def enable(writes: Writes, member_id: int) -> Member:
-    """Undo `disable`: the member's tokens are valid again."""
+    """Undo `disable`: the member can log in again, and their tokens are valid again."""
     return await _become(writes, member_id, AuditVerb.MEMBER_ENABLED, disabled=False)
 
 
@@ -173,13 +174,14 @@ def check_may_act(actor: Member, target: Member) -> None:
 
 
 async def _become(writes: Writes, member_id: int, verb: AuditVerb, **changes: Any) -> Member:
-    """Apply changes to the current state of a member. Nothing is stored if they make no difference."""
+    """Change fields of a member, and record `verb` in the audit log. Nothing is stored if no field changes."""
 
     async def attempt() -> Member:
         before = await get_object(writes.graph, Member, member_id)
         after = replace(before, **changes)
         if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
-            # The member is hidden already; also prevent canceling the deletion or confirming the address.
+            # Such a member is hidden already. Lock the member out too: the suspension must also prevent canceling the deletion
+            # and confirming the address.
             after = replace(after, disabled=True)
         if after == before:
             return before

@@ -54,7 +54,7 @@ _DROPPED_AT_ONCE = 8
 
 
 async def expired(writes: Writes, member_id: int) -> list[int]:
-    """Return some of the member's expired tokens and codes. They are deleted when a new one is added.
+    """Return some of the member's expired tokens and codes, which the caller deletes when it adds a new one.
 
     The oldest and the newest are checked: a login that still lacks the second factor expires long before older sessions do.
     """
@@ -114,7 +114,7 @@ async def register(
     scopes: Sequence[str] = ("read",),
     website: str = "",
 ) -> RegisteredApp:
-    """Register a client app on a random shard. It is deleted after a day without a code or token."""
+    """Register a client app on a random shard. The app is deleted after a day if no code or token was issued to it."""
     secret = new_secret(SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
@@ -246,7 +246,7 @@ async def add_token(
 ) -> NewToken:
     """Create a token for the client `origin`, which expires after `seconds` (0: never).
 
-    `extra` adds changes to its commit, given the batch and the id of the token.
+    `extra` is called with the batch and the id of the token, to add changes to the commit.
     """
     secret, shard = new_secret(SECRET_BYTES), shard_of(member_id or app_id)
 
@@ -325,7 +325,7 @@ async def revoke_token(writes: Writes, token: Token) -> None:
 LIFE_MS = 10 * 60_000
 """Lifetime of a code."""
 
-# Together with the id, this is a multiple of three bytes, so the base64 text has no padding.
+# With the id, a code has 33 bytes, a multiple of three, so its base64 text has no padding.
 _CODE_BYTES = 25
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
@@ -437,8 +437,8 @@ _UNUSED_LOOKED_AT = 20
 class TokenUses:
     """A recorder that writes the uses of tokens in the background. No startup call is needed.
 
-    In a reader process, `tell` passes a use to the owner process, possibly for every request with the token until the use is
-    written.
+    In a reader process, `tell` passes uses to the owner process. Until the owner has written a use, this may happen for every
+    request with the token.
     """
 
     def __init__(self, writes: Writes, tell: Callable[[int, Origin], None] | None = None) -> None:
@@ -448,7 +448,10 @@ class TokenUses:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, token: Token, origin: Callable[[], Origin]) -> None:
-        """Record that a token is being used, and return at once. Most requests cause no write."""
+        """Record that a token is being used, without waiting for the write.
+
+        Most calls write nothing, as a use is recorded once a day.
+        """
         now = self.writes.new_id.now()
         if not token.use.is_due(now) or token.id in self._pending or len(self._pending) >= _MOST_PENDING:
             return
@@ -476,7 +479,7 @@ class TokenUses:
         try:
             await self._store(token, use)
         except Exception as error:  # noqa: BLE001 (a token revoked concurrently, or an unavailable store)
-            _log.debug("recording the use of a token failed: %s", error)
+            _log.debug("recording that an access token was used failed: %s", error)
 
     async def _store(self, token: Token, use: TokenUse) -> None:
         graph, owner = self.writes.graph, token.member_id or token.app_id

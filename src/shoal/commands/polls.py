@@ -125,8 +125,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.fresh.add(now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            # An option is no object and has no reference to its poll. The id of the poll is stored as data, by which the store
-            # of the option checks whether the poll still exists when it writes the inverse.
+            # An option is not a stored object. The association to it contains the id of the poll, so that the option's store,
+            # which writes the inverse, can check whether the poll still exists.
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:
@@ -142,8 +142,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
     keys = [vote_key(member_id, shard_of(member_id), poll.id, ordinal) for ordinal in range(len(poll.options))]
-    # Read the keys first. If another vote is committed between the two reads, its choices are known, and this vote fails because
-    # the key is taken.
+    # Read the keys first. If another vote is committed between the two reads, its choices are read as well, and this vote then
+    # fails because its key is taken.
     ordinal = len(await writes.graph.key_get(keys))
     voted = await association(writes.graph, member_id, VOTES, poll.id)
     return ordinal, voted.data if voted else b""

@@ -61,7 +61,7 @@ Keys = Sequence[tuple[Key, int]]
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """Return the keys for an idempotency key and for the name of an import record; an empty text gives no key."""
+    """Return the keys of a post to be created: for the idempotency key `request` and the import `record`, if not empty."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)
@@ -345,7 +345,7 @@ async def update(
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
-    """Add to the batch: the edited post, its changed lists and map cells, and its changed tags."""
+    """Add the edited post to the batch, and update its tags, map cells and lists, and the counts of its tags."""
     batch.obj_set(edited)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
@@ -460,9 +460,10 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
 
 
 def _terms(draft: Draft, usual: Member | Post) -> dict[str, Any]:
-    """Return the license and whether downloads are allowed. The edited post or the author's defaults replace missing values.
+    """Return the license of a draft, and whether downloads are allowed.
 
-    A post without media has neither.
+    Missing values are those of `usual`: the edited post or, for a new post, the author's defaults. A post without media has
+    neither.
     """
     license_, downloads = License.RESERVED, False
     if not draft.media:

@@ -176,7 +176,7 @@ async def tap_post(writes: Writes, member_id: int, post_id: int, step: int, tag:
         allowed = ", ".join(post.tags) or "none, as it has no tags"
         raise InvalidInput(f"tag: must be a tag of the post: {allowed}", field="tag")
     if not tag and post.author_id == member_id:
-        raise InvalidInput("tag: must be one of the post's tags: feedback on your own post needs a tag", field="tag")
+        raise InvalidInput("tag: feedback on your own post must be about one of its tags", field="tag")
     if tag:
         return Tapped(post, tag, *await tap_tag(writes, member_id, tag, step))
     return Tapped(post, tag, *await tap_author(writes, member_id, post.author_id, step))

@@ -100,7 +100,7 @@ async def share(
         batch.assoc_add(member_id, POSTED, made.id, made.id)
         relist(batch, None, made, made.id)
         batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), aggregate_id=post.author_id)
-        # This key allows one share per member and post: of two concurrent requests, one finds it taken.
+        # This key allows only one share per member and post. Of two concurrent requests, the second finds it taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
         shared_id = post.id if post.author_id != member_id else 0
@@ -120,7 +120,8 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     if found is not None:
         now = writes.new_id(shard_of(member_id))
         batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
-        # Of two concurrent requests, the second must not delete a share that was created in between: it ends with `Missing`.
+        # Another request may have deleted this share concurrently, and the member may have shared the post again. Then the
+        # commit raises `Missing`, and the new share is kept.
         with contextlib.suppress(Missing):
             await writes.graph.commit(batch)
     return post
@@ -212,7 +213,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
-    """Emit an event if `atype` is the type of likes. Other marks are private and emit no event."""
+    """Emit an event for a like. Marks of other types, such as bookmarks, are private and emit no event."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
@@ -245,7 +246,7 @@ async def unreact(writes: Writes, member_id: int, post_id: int, text: str) -> Po
 async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: Claim) -> None:
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     before = await _chosen(writes, member_id, post.id)
-    # The emoji position may have been deleted as unused while the member was reacting with it.
+    # Leave out emoji that were deleted as unused while the member was reacting with them.
     chosen = [position for position in before if position in there]
     if any(position.emoji == emoji for position in chosen):
         return
@@ -256,7 +257,8 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
     claim(batch)
     now = writes.new_id(batch.shard)
     batch.assoc_add(member_id, REACTS, post.id, now, encode_chosen((*chosen, position)))
-    # An emoji position does not refer to its post. With this id the consumer of the inverse can check that the post still exists.
+    # An `EmojiPosition` does not refer to its post. So store the post's id as data: the consumer that writes the inverse needs it
+    # to check whether the post still exists.
     batch.assoc_add(member_id, PUTS_EMOJI, position.id, now, post.id.to_bytes(8))
     for ended in before:
         if ended not in there:
@@ -312,8 +314,8 @@ async def _position_of(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
 async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPosition:
     shard = shard_of(post.id)
     keys = [emoji_position_key(shard, post.id, number) for number in range(writes.limits.emoji_of_post)]
-    # Read the keys before the positions. If a position is created between the two reads, either its emoji is found below, or its
-    # key is taken and the commit conflicts.
+    # Read the keys before the emoji. If another request adds an emoji between the two reads, either it is the same emoji and is
+    # found below, or this request chooses the same key and its commit conflicts.
     taken = await writes.graph.key_get(keys)
     there = (await emoji_positions(writes.graph, (post.id,))).get(post.id, [])
     for position in there:
@@ -323,8 +325,8 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
         taken = await _without_unused(writes, post, there, taken)
     made = EmojiPosition(writes.new_id(shard), emoji)
     batch = Batch(shard)
-    # Take the first free key. Of two concurrent attempts, the second conflicts, and its retry finds the position that the first
-    # created.
+    # Take the first free emoji key of the post. Of two concurrent attempts, the second conflicts, and its retry finds the emoji
+    # that the first added.
     number, key = next((number, key) for number, key in enumerate(keys) if key not in taken)
     batch.key_add(key, made.id)
     batch.key_add(emoji_id_key(shard, made.id), made.id)
@@ -338,12 +340,13 @@ async def _found_or_made(writes: Writes, post: Post, emoji: str) -> EmojiPositio
 async def _without_unused(
     writes: Writes, post: Post, there: Sequence[EmojiPosition], taken: Mapping[Key, int]
 ) -> dict[Key, int]:
-    """Delete the emoji positions of the post that have no reactions, and return the keys that are still taken.
+    """Delete the emoji of the post that have no reactions, and release their keys.
 
-    Raises `InvalidInput` if no position is unused.
+    Returns the entries of `taken`, the keys of all emoji of the post, without the released keys. Raises
+    `InvalidInput` if every emoji has reactions or was just added.
     """
     counts = (await writes.graph.assoc_count([position.id for position in there], (EMOJI_PUT_BY,)))[EMOJI_PUT_BY]
-    # Keep new positions, because the reaction for which one was created may not be committed yet.
+    # Keep new emoji: the reaction for which one was added may not be committed yet.
     made_before = writes.new_id.now() - _NEW_MS
     unused = {
         position.id for position in there if position.id not in counts and milliseconds_of(position.id) <= made_before

@@ -83,7 +83,8 @@ async def follow(writes: Writes, member_id: int, other_id: int, options: FollowO
         await _begin_one_more(writes, member_id, atype, other_id, after)
     elif after != before:
         await _begin_follow(writes, member_id, atype, other_id, after, old)
-    # Compute the result, because reading it would take as long as everything before the commit.
+    # Derive the new relationship from the one read before, because another read would take as long as all reads before the
+    # commit.
     return msgspec.structs.replace(
         current,
         following=atype is FOLLOWS,
@@ -130,7 +131,7 @@ def _terms(existing: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
-    """Return the options of a follow after a change. Raises `InvalidInput` for too many languages, or an invalid language."""
+    """Return `terms` changed by `options`. Raises `InvalidInput` for too many languages, or an invalid language."""
     languages = terms.languages
     if options.languages is not None:
         if len(options.languages) > MAX_LANGUAGES:
@@ -156,7 +157,7 @@ async def _begin_follow(
 ) -> None:
     """Create a follow or follow request, or change its options.
 
-    An existing follow keeps its position in lists, because its time barely changes.
+    If only the options change, the follow keeps its position in lists: its time stays equal or increases slightly.
     """
     batch = Batch(shard_of(member_id))
     if claim is not None:
@@ -179,7 +180,7 @@ async def _begin_follow(
 
 
 async def follow_inviter(writes: Writes, batch: Batch, member: Member) -> None:
-    """Add to the batch that admits a member a follow of their inviter, unless the inviter is deleted or suspended."""
+    """Add a follow of their inviter to the batch that approves a member, unless the inviter is deleted or suspended."""
     inviter = await find_object(writes.graph, Member, member.invited_by)
     if inviter is not None and not inviter.suspended:
         begin_first(writes, batch, member.id, inviter)

@@ -168,7 +168,7 @@ def _checked_rules(rule_ids: Sequence[str], rules: Collection[str]) -> tuple[str
 async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids: Sequence[int]) -> tuple[int, ...]:
     requested = tuple(dict.fromkeys(post_ids))
     if len(requested) > MAX_POSTS:
-        raise InvalidInput(f"a report is about at most {MAX_POSTS} posts", field="status_ids")
+        raise InvalidInput(f"a report may include at most {MAX_POSTS} posts", field="status_ids")
     if not requested:
         return ()
     nodes = await graph.obj_get(requested)
@@ -207,7 +207,7 @@ def _audit_details(verb: AuditVerb, report: Report) -> dict[str, str | int]:
 
 
 def _outcome(report: Report) -> AssocType | None:
-    """Return the association type that counts this report for the reporter, as upheld or dismissed; None while it is open."""
+    """Return the type of the association that records for the reporter whether the report was upheld; None without an outcome."""
     if not report.closed_at or report.upheld is None:
         return None
     return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

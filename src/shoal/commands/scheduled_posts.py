@@ -136,8 +136,8 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalError, now: int) -> None:
     """Record that publishing failed at `now` (Unix ms), notify the author, and schedule a retry.
 
-    The delay is five minutes or, if the post is already later than that, the time by which it is late. A day after the
-    scheduled time there are no more retries. Raises `Conflict` if the scheduled post was changed concurrently.
+    The next attempt is five minutes later. Once the post is more than five minutes late, the delay is as long as the post is
+    late. There are no retries after a day. Raises `Conflict` if the scheduled post was changed concurrently.
     """
     batch = Batch(shard_of(scheduled.owner_id))
     time, ticket, late = writes.new_id(batch.shard), writes.new_id(batch.shard), now - scheduled.at
@@ -211,7 +211,7 @@ async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
     """
 
     async def attempt() -> None:
-        # Read the media before the posts: a post that attaches the media later changes their version, and the deletion conflicts.
+        # Read the media before the posts: if a post attaches the media afterwards, their version changes and the deletion fails.
         media = await own_object(writes.graph, Media, owner_id, media_id)
         put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if await objects_of(writes.graph, Post, put):

@@ -184,5 +184,5 @@ async def _check_code(writes: Writes, member: Member, code: str, asker: Asker | 
 async def _login(writes: Writes, member_id: int) -> Login:
     found = await login_of(writes.graph, await access_member(writes.graph, member_id))
     if found is None:
-        raise NotAllowed("this member has no login")
+        raise NotAllowed("this member has no login credentials")
     return found

@@ -110,7 +110,7 @@ async def leave(writes: Writes, text: str) -> None:
 
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
-    """Return a page of the member's sessions, newest first whatever the direction of the cursor."""
+    """Return a page of the member's sessions, newest first even if `at` reads oldest first."""
     graph, now = writes.graph, writes.new_id.now()
     listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)

@@ -20,7 +20,7 @@ FOLDED_AT_ONCE = 6
 
 
 async def held_tags(graph: Reader, member_id: int, atype: AssocType, tag: str) -> list[Assoc]:
-    """Return a member's associations with a tag, given its canonical form, including those stored under an earlier form."""
+    """Return a member's associations with a tag (canonical form), including those stored with an older form of the tag."""
     assocs = await graph.assoc_range(member_id, atype, Cursor(limit=MAX_FOLLOWED_TAGS))
     return [assoc for assoc in assocs if canonical_tag(assoc.data.decode()) == tag]
 
@@ -85,7 +85,7 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
         if known is not None:
             return known
         if len(featured) >= writes.limits.featured_tags:
-            raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
+            raise InvalidInput(f"at most {writes.limits.featured_tags} tags can be featured", field="name")
         batch = Batch(shard_of(member_id))
         claim(batch)
         batch.assoc_add(member_id, FEATURES_TAG, tag_id(tag), writes.new_id(batch.shard), tag.encode())

@@ -47,8 +47,8 @@ class Activity:
     def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
         """Record a reaction to a post. `at` is an id with the time of the reaction; the future completes when the entry is durable.
 
-        Returns None if nothing has to be written, because this process wrote the entry in this minute or a later one, or the
-        reaction is too old to count.
+        Returns None if nothing has to be written, because this process has written an entry for the minute of the reaction or a
+        later one, or because the reaction is too old to count.
         """
         moment = active_at(post_id, at)
         if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):
@@ -104,9 +104,9 @@ class Activity:
         try:
             await graph.commit(batch)
             self.written += len(pending)
-            # The visibility of a post may have been narrowed after the read above, and the post removed from the list before its
-            # entry was written here. Such an entry has to be deleted again. The same applies to the entry of a deleted post in
-            # another store than the list, because the commit did not check whether that post exists.
+            # Check the posts again after the commit. A post may have been narrowed and removed from the list before its entry was
+            # written here, or deleted, which the commit does not notice if the post is in another store. Delete such entries
+            # again.
             again = await graph.obj_get(list(pending))
             active = {post.id for post in again.values() if isinstance(post, Post) and may_be_active(post)}
             await _end_entries(graph, [id_ for id_ in pending if id_ not in active])

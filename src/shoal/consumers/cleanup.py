@@ -53,7 +53,10 @@ async def release_media(effects: Effects, event: events.PostDeleted, mark: int) 
 async def _clear(
     atype: schema.AssocType, clear: Clear, effects: Effects, event: events.PostDeleted, mark: int
 ) -> int | None:
-    """Clear a list page by page. Cleared associations leave the list, so the first page is always the next one to clear."""
+    """Clear a list page by page.
+
+    Clearing removes the associations from the list, so the next page to clear is always the first.
+    """
     page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     await asyncio.gather(*(clear(effects, event, assoc) for assoc in page))
     await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.aggregated else 0)
@@ -63,7 +66,7 @@ async def _clear(
 async def _end_strays(
     effects: Effects, id1: int, atype: schema.AssocType, page: Sequence[Assoc], aggregate_id: int = 0
 ) -> None:
-    """Delete inverses that are still listed after clearing, because the inverted associations are missing or not yet written.
+    """Delete the inverses of `page` that are still listed after `clear`: their associations are missing or not yet written.
 
     Otherwise the next page would contain them again, and cleanup would never end.
     """
@@ -77,7 +80,7 @@ async def _end_strays(
 
 
 async def _clear_link(atype: schema.AssocType, effects: Effects, event: events.PostDeleted, member: Assoc) -> None:
-    """Delete an association between a member and the post. Its deletion has no further effects."""
+    """Delete an association between a member and the post, without emitting an event."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), aggregate_id=event.author_id)
     await effects.graph.commit(batch)
@@ -161,7 +164,7 @@ async def _late_reaction(clear: Clear, effects: Effects, op: events.InverseOp) -
 
 
 async def _late_vote(effects: Effects, op: events.InverseOp) -> None:
-    # The data of this association contains the chosen options, so at most `len(op.data)` keys have to be read.
+    # The data of this association has one byte per chosen option, so the vote has at most `len(op.data)` keys.
     votes = await effects.graph.key_get(vote_keys(op.id2, op.id1, len(op.data)))
     options = await _chosen(effects, op.id2, op.id1)
     await effects.graph.commit(unvote_batch(op.id2, op.id1, options, votes, effects.new_id(shard_of(op.id2))))
@@ -176,7 +179,7 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
         if len(page) < _PAGE:
             return options
-        # All choices of a vote have the same time, and a page may end in the middle of them: read this time again.
+        # All choices of a vote have the same time, and a page may end in the middle of them: begin the next page at this time.
         at = at.past(page[-1].time - 1)
 
 
@@ -198,7 +201,7 @@ clear_revisions = partial(_clear, schema.REVISED, _clear_revision)
 clear_shares = partial(_clear, schema.SHARED_BY, _clear_share)
 # These associations hide the post from members who reported it. The reports themselves are kept.
 clear_reporters = partial(_clear, schema.POST_REPORTED_BY, partial(_clear_link, schema.REPORTS_POST))
-# These are tags that an edit added while the post was being deleted.
+# A concurrent edit may have added tags to the post while it was being deleted.
 clear_tags = partial(_clear, schema.TAGGED, _clear_tag)
 
 _LATE: Mapping[int, Callable[[Effects, events.InverseOp], Awaitable[None]]] = {

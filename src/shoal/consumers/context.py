@@ -37,7 +37,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def begin(self, work: Coroutine[object, object, None]) -> asyncio.Future[None]:
-        """Start a task once fewer than `at_once` are running, and return its future."""
+        """Wait until fewer than `at_once` tasks are running, then start a task and return its future."""
         try:
             await self._free.acquire()
         except BaseException:

@@ -46,7 +46,7 @@ async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
 
 
 async def _add(effects: Effects, post: Post, member_id: int) -> None:
-    """Add the post to the member's conversation, and verify that it was stored.
+    """Add the post to the member's conversation, and read the conversation again to verify that it includes the post.
 
     Only one of two concurrent additions takes effect; the other raises `Conflict` and is retried.
     """

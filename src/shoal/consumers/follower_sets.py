@@ -37,7 +37,7 @@ _SEQUENCE_BITS = 10
 class ListedFollowers:
     """Reads followers in pages from the graph (see `consumers.context.Followers`).
 
-    The position `left` is the time of the last processed follow, without the sequence bits. Up to `retained` followers are
+    A page position (`left`) is the time of the last processed follow, without the sequence bits. Up to `retained` followers are
     cached, 8 bytes each.
     """
 
@@ -60,7 +60,7 @@ class ListedFollowers:
             return 0
         version = None
         if not left:
-            version = await self._stamp(source)
+            version = await self._list_version(source)
             known = self._known.get(source)
             if known is not None and known[0] == version is not None:
                 await act(known[1])
@@ -71,14 +71,18 @@ class ListedFollowers:
         slots = self._timelines.slots([follower.id2 for follower in listed])
         await act(slots)
         if more:
-            # Follows with the same position may be on both pages. These few followers are processed twice, which is harmless.
+            # Follows within one millisecond have the same position, so some may be on this page and on the next. These few
+            # followers are processed twice, which is harmless.
             return listed[-1].time >> _SEQUENCE_BITS
         if version is not None:
             self._known.put(source, (version, slots), len(slots) + 50)
         return 0
 
-    async def _stamp(self, source: int) -> bytes | None:
-        """Return the version tokens of this follower list and of all follower lists, joined; None while either is being changed."""
+    async def _list_version(self, source: int) -> bytes | None:
+        """Return the version of the follower list of `source`; None while it is being changed.
+
+        The version joins the token of this list with the token of `EVERYBODY`, which is replaced when any list may have changed.
+        """
         names = (_version_key(source), _version_key(EVERYBODY))
         versions = await self._versions.read(names)
         return versions[names[0]] + versions[names[1]] if len(versions) == 2 else None
@@ -88,15 +92,15 @@ class ListedFollowers:
         await self._versions.end((_version_key(source),), begun)
 
     def joined(self, source: int, member: int) -> None:
-        """Do nothing, because the followers are read from the graph again."""
+        """Do nothing: each page of followers is read from the graph."""
 
     left = joined
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
-        """Return a page of follows from position `left` downwards, and whether there may be more.
+        """Return a page of follows at the position `left` and older ones, newest first, and whether there may be more.
 
-        If all follows of a page have the position `left`, a larger page is read, because the same page would otherwise be read
-        forever.
+        Many follows can share one position. If all follows of the page have the position `left`, a larger page is read, because
+        the next call would otherwise read the same page again.
         """
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
@@ -114,9 +118,9 @@ class ListedFollowers:
 
 
 def _version_key(source: int) -> int:
-    """Return the id whose version token changes with the list of a source's followers.
+    """Return the id whose version token is the version of the list of a source's followers.
 
-    It is not the id of the source, because that object's token changes with every post.
+    It is not the id of the source, because that token changes with every post.
     """
     return ~source
 
@@ -128,8 +132,8 @@ _READ_AT_ONCE = 20_000
 class PackedFollowers:
     """Reads followers in pages from follower sets in memory (see `consumers.context.Followers`).
 
-    The position `left` consists of the serial number of the follower set (20 bits) and the number of slots still to process (31
-    bits).
+    A page position (`left`) consists of the serial number of the follower set (20 bits) and the number of slots still to process
+    (31 bits).
     """
 
     def __init__(
@@ -158,8 +162,8 @@ class PackedFollowers:
         while last:
             first = max(0, last - size)
             await act(follower_set.slots(first, last))
-            # Concurrent fan-outs may evict each other's follower set. A set that had to be read again is processed completely in
-            # this call, because returning after a page could cause this again without end.
+            # Concurrent fan-outs may evict each other's follower set from the cache. If the set had to be read again, process it
+            # completely in this call: the next call might find it evicted again, and fan-out might never finish.
             if first and not reloaded:
                 return follower_set.serial << _LEFT_BITS | first
             if first:
@@ -168,7 +172,7 @@ class PackedFollowers:
         return 0
 
     async def changed(self, source: int) -> None:
-        """Do nothing: only followers with a materialized timeline matter here, and `joined` and `left` record these."""
+        """Do nothing: this implementation only needs the changes that `joined` and `left` record."""
 
     def joined(self, source: int, member: int) -> None:
         self.follower_set_cache.add(source, member, self._timelines.slots((member,)))
@@ -177,15 +181,16 @@ class PackedFollowers:
         self.follower_set_cache.discard(source, member, self._timelines.slots((member,)))
 
     async def _follower_set(self, source: int) -> FollowerSet | None:
-        """Return the active followers of a source; None if there are too many to push to."""
+        """Return the follower set of a source; None if the source has too many followers to push to."""
         if await self.high_fan_out_sources.holds(source):
             return None
-        # Compare with None, because an empty follower set is cached too and must not be read again for each post.
+        # Compare with None: an empty follower set is cached too, and must not be read again for each post.
         if (follower_set := self.follower_set_cache.get(source)) is None:
             follower_set = await self._read_follower_set(source)
         if follower_set is not None and len(follower_set) <= self.high_fan_out_sources.threshold:
             return follower_set
-        # Record that the source is high-fan-out before any entry is skipped, so that every reader of a skipped entry pulls it.
+        # Mark the source as high-fan-out before its entries are no longer pushed, so that readers pull every entry that was not
+        # pushed.
         await self.high_fan_out_sources.add(source)
         self.follower_set_cache.forget(source)
         return None
@@ -203,7 +208,7 @@ class PackedFollowers:
             if len(page) < self._read:
                 break
             before = page[-1].time
-            # Yield to other tasks only between pages: each yield delays the job by all requests that are ready to run.
+            # Yield to other tasks only between pages: at each yield, the job waits until all requests that are ready have run.
             await asyncio.sleep(0)
         if len(follower_set) > self.high_fan_out_sources.threshold:
             return None
@@ -212,7 +217,7 @@ class PackedFollowers:
         return follower_set
 
     async def _touch_up(self, source: int, follower_set: FollowerSet) -> None:
-        """Update the set with members who followed, unfollowed or became active while it was being read."""
+        """Update `follower_set` for members who followed, unfollowed or got a materialized timeline while it was being read."""
         while follower_set.touched:
             member = follower_set.touched.pop()
             follows = await association(self._graph, member, following(source), source)

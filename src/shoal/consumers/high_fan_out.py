@@ -28,8 +28,8 @@ _REVIEWED_AT_ONCE = 1_000
 class HighFanOutSources:
     """Reads and sets the marks of high fan-out sources. The marks are associations in one list.
 
-    The set of sources known to this process is only a hint: the mark of a known source is read again, and the entry of an
-    unknown source is pushed, which is harmless.
+    The set of marked sources known to this process is only a hint. If a source is in this set, `holds` reads its mark again.
+    The entries of a source that is missing from the set are pushed even if it has a mark, which costs time and does no harm.
     """
 
     def __init__(
@@ -45,14 +45,17 @@ class HighFanOutSources:
         """Number of followers above which a source is high-fan-out."""
         self._graph = graph
         self._new_id = new_id
-        # By default half of the threshold: the gap prevents a source from being promoted and demoted repeatedly.
+        # The default is half of the threshold: the gap prevents a source from alternating between push and pull.
         self._quiet_below = (threshold + 1) // 2 if quiet_below is None else quiet_below
         self._marked_seconds = marked_seconds
         """Seconds between the end of a merge and the deletion of the mark, if readers read a timeline before the marks."""
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
-        """Return whether the source has high fan-out, so that its entry, which is already committed, need not be pushed."""
+        """Return whether the source has high fan-out.
+
+        Then its entries need not be pushed, because readers pull committed entries.
+        """
         if source not in self._known:
             return False
         mark = await self._mark(source)
@@ -80,8 +83,8 @@ class HighFanOutSources:
             return
         at = max(self._new_id(_SHARD), mark.time + 1)
         batch = Batch(_SHARD)
-        # A mark that is set concurrently may have a later time and replace this one. Then the event matches no mark and has no
-        # effect.
+        # A concurrent call may set a mark with a later time, which replaces this one. Then the event emitted here matches no
+        # mark, and its consumer does nothing.
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, at, alive=True, data=_DEMOTED, plain=True))
         batch.emit(events.FollowersLost(source_id=source, at=at))
         await self._graph.commit(batch)
@@ -91,7 +94,10 @@ class HighFanOutSources:
         return mark is not None and mark.time == since and mark.data == _DEMOTED
 
     async def end(self, source: int, since: int) -> None:
-        """Delete the mark that has the time `since`, after the entries of the source are merged; a later mark is kept."""
+        """Delete the high-fan-out mark of a source if it has the time `since`; a later mark is kept.
+
+        Call it after the source's entries are merged into the timelines of its followers.
+        """
         await asyncio.sleep(self._marked_seconds)
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, HIGH_FAN_OUT.number, source, since + 1, alive=False, plain=True))
@@ -100,7 +106,8 @@ class HighFanOutSources:
     async def review(self) -> None:
         """Start the demotion of every high-fan-out source with few followers.
 
-        An unfollow starts a demotion as well. This review finds sources that lost their followers otherwise.
+        An unfollow can start a demotion as well. This review also finds sources that lost followers in other ways, such as
+        deleted accounts.
         """
         async for page in pages_of(self._graph, EVERYBODY, HIGH_FAN_OUT, _REVIEWED_AT_ONCE):
             sources = [mark.id2 for mark in page if not mark.data]

@@ -109,7 +109,7 @@ async def reconcile(effects: Effects, member: int, source: int) -> None:
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
-        # The follow may have changed in between, and the event of that change may have been processed already.
+        # Repeat if the follow has changed in between: the event of that change may have been processed before this write.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
             return
@@ -122,7 +122,7 @@ async def _follows(effects: Effects, member: int, source: int) -> bool:
 async def _merge(effects: Effects, member: int, source: int) -> None:
     """Add the member to the follower set, then merge the source's entries into the timeline.
 
-    Entries that are committed after the first step are pushed, and earlier ones are in the source's list.
+    Entries committed after the member was added are pushed, and earlier ones are in the list that is merged.
     """
     effects.followers.joined(source, member)
     floor = await effects.timelines.floor(member)
@@ -155,7 +155,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Return those ids whose entries are still by a followed author or with a followed tag. Takes two reads."""
+    """Return those of `ids` that a followed author or tag brings into the member's timeline. Takes two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
@@ -180,7 +180,7 @@ async def merge_demoted(effects: Effects, event: events.FollowersLost, mark: int
     source = event.source_id
     if not await effects.high_fan_out_sources.fades(source, event.at):
         return None
-    # Each timeline is merged separately, so pages are smaller than for a push.
+    # Merging handles each timeline separately, so a page has fewer followers than in a push.
     size = max(1, effects.page // 200)
     atype = followers(source)
     page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
@@ -196,8 +196,8 @@ async def _merge_into_active(effects: Effects, source: int, members: list[int]) 
         return
     ids, complete_above = await newest(effects, source, 0)
     await asyncio.gather(*(effects.timelines.union(member, ids, complete_above) for member in members))
-    # An unfollow event that was processed before the merge removed nothing, so look for members who no longer follow the source. An
-    # unfollow event that is processed later removes the merged entries.
+    # An unfollow event that was processed before the merge found no entries to remove, so look for members who no longer follow
+    # the source. An unfollow event that is processed later removes the merged entries.
     atype = followers(source)
     still = (await effects.graph.assoc_get(source, (atype,), members))[atype]
     for member in members:

@@ -34,7 +34,8 @@ async def hide_or_reveal_posts(effects: Effects, event: events.SuspensionChanged
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
-    # Repeat after a change: the author may have been restored in between, and the event of that may have been processed already.
+    # Repeat after each change of the post: the author may have been suspended or restored in between, and the consumer of that
+    # event may have read the post before this change.
     while await retry_on_conflict(partial(_follow_once, effects, post_id, author_id)):
         continue
 
@@ -60,14 +61,14 @@ async def look_at_post(
     event: events.PostCreated | events.PostUpdated | events.PostNarrowed | events.PostDeleted,
     mark: int,
 ) -> asyncio.Future[None]:
-    """Update the index row of a post to its current state, or delete it. The future completes once this is durable."""
+    """Update the post's entry in the search index, or delete it. The returned future completes once the change is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
     effects: Effects, event: events.ProfileChanged | events.SuspensionChanged | events.MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
-    """Update the index row of a member to the current state, or delete it. The future completes once this is durable."""
+    """Update the member's entry in the search index, or delete it. The returned future completes once the change is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
@@ -79,13 +80,13 @@ async def look_at_posts_with(effects: Effects, event: events.MediaDescribed, mar
     safe = effects.search.look(effects.graph, [put.id2 for put in page])
     if next_mark is None:
         return safe
-    # Shield the future, because it is shared: canceling this step must not cancel the other waiters.
+    # Shield the future, because other consumers wait for it too: canceling this step must not cancel it for them.
     await asyncio.shield(safe)
     return next_mark
 
 
 async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Count the tags of a post, and update its index row. The future completes once both are durable."""
+    """Count the tags of a post, and update its entry in the search index. The returned future completes once both are durable."""
     changes = tuple(TagChange(*change) for change in event.changes)
     use = Use(event.post_id, event.version, event.author_id, event.written, event.at, changes)
     counted = effects.tags.count(use)
@@ -93,12 +94,15 @@ async def count_and_look(effects: Effects, event: events.TagsUsed, mark: int) ->
 
 
 async def _both(first: asyncio.Future[None], second: asyncio.Future[None]) -> None:
-    # Shield the futures, because they are shared: canceling this wait must not cancel the other waiters.
+    # Shield the futures, because other jobs wait for them too: canceling this wait must not cancel those.
     await asyncio.gather(asyncio.shield(first), asyncio.shield(second))
 
 
 async def count_reaction(effects: Effects, event: events.LikeChanged | events.ReactionChanged, mark: int) -> Outcome:
-    """Record a like or emoji reaction as activity of its post. Removals are not recorded: readers check which reactions exist."""
+    """Record a like or emoji reaction as recent activity on its post.
+
+    Removals are not recorded: readers check which reactions exist.
+    """
     if not event.at or event.member_id == event.author_id:
         return None
     return effects.activity.reacted(effects.graph, event.post_id, event.at)

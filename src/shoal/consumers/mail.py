@@ -55,8 +55,8 @@ async def send(effects: Effects, event: events.MailDue, mark: int) -> asyncio.Fu
 async def _give_up(effects: Effects, event: events.MailDue) -> None:
     """Handle a mail that will never be sent.
 
-    The address that an undo mail would have restored is released. An unconfirmed member gets a token, so that the account is
-    kept for the full confirmation period.
+    The address that an undo mail would have restored is released. The email token for an unconfirmed member is created without
+    the mail: when it expires, after the full confirmation period, the account is deleted.
     """
     if event.kind is MailKind.UNDO:
         await _release(effects, event)
@@ -67,9 +67,9 @@ async def _give_up(effects: Effects, event: events.MailDue) -> None:
 
 
 async def _release(effects: Effects, event: events.MailDue) -> None:
-    """Release the address that an undo mail would restore, unless such a mail was already written.
+    """Release the address that the link of an undo mail would restore, if this mail was not sent.
 
-    If such a mail was written, its token exists, and the address is released when the token expires.
+    If it was sent, its token exists, and the address is released when the token expires.
     """
     if event.asked not in await effects.graph.obj_get((event.asked,)):
         end = milliseconds_of(event.asked) + EMAIL_TOKEN_MS[MailKind.UNDO]
@@ -105,10 +105,11 @@ async def _recipient_of(graph: Graph, event: events.MailDue) -> Whom | None:
 
 
 def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
-    """Return whether the mail is no longer needed, because its purpose is achieved or a new password invalidated it."""
+    """Return whether the mail has become unnecessary: its purpose is achieved, or a new password invalidated its link."""
     match event.kind:
         case MailKind.CONFIRM:
-            # An unconfirmed member always gets a token, because the expiry of the token deletes the account.
+            # The confirmation mail of an unconfirmed member is never obsolete: it creates the token whose expiry deletes the
+            # account.
             return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
         case MailKind.CHANGE:
             return login.email == event.address or event.generation != member.generation
@@ -116,7 +117,7 @@ def _is_obsolete(event: events.MailDue, member: Member, login: Login) -> bool:
 
 
 async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom) -> str:
-    """Commit an email token, or give an existing one another secret, and return the text for the link."""
+    """Store the email token of a mail, or replace the secret of the existing one, and return the text for the link."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
     id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
     refused = 0
@@ -125,7 +126,7 @@ async def prove(graph: Graph, new_id: IdMaker, event: events.MailDue, whom: Whom
         nonlocal id_, refused
         token = (await graph.obj_get((id_,))).get(id_)
         if token is None and refused == id_:
-            # There is no object with this id, but the commit failed with `IdTaken`: the id is that of a scheduled ticket.
+            # No object has this id, but the commit failed with `IdTaken`: the id is in use for a ticket of the schedule.
             id_ = new_id(shard)
         batch = Batch(shard)
         if token is None:

@@ -23,7 +23,8 @@ from shoal.media.library import StoredClip
 
 
 async def convert(effects: Effects, event: events.MediaUploaded, mark: int) -> asyncio.Future[None]:
-    # Use the shard as the fairness key: all media of a member are on one shard, few members share it, and it needs no read.
+    # Schedule conversions fairly by shard instead of by member: all media of a member are on one shard, few members share a
+    # shard, and its number is known without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
 
@@ -44,8 +45,8 @@ async def _make(effects: Effects, media_id: int) -> None:
         return
     shown = await _changed(effects, media_id, lambda media: _ready(media, clip))
     keys = {media.original_key, clip.key, clip.poster.preview_key}
-    # Remove the original, all converted files if the media were deleted during the conversion, and the generated preview if the
-    # media have a preview of their own.
+    # Remove the original. Also remove the converted files if the media were deleted during the conversion, and the generated
+    # preview if the media have their own preview.
     await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
 
 

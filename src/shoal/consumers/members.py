@@ -35,8 +35,9 @@ async def claim_address(effects: Effects, event: events.MemberRegistered | event
     except KeyTaken:
         _log.warning("another member took the e-mail address of member %d before confirmation", event.member_id)
         return
-    # The member may have been rejected or given another address in between: then free the address again. A rejected member is
-    # deleted before the address is freed, so this check or the rejection frees it, whichever is later.
+    # Release the address again if the member was rejected, or changed the address, before it was made permanent above. A
+    # rejection deletes the member first and then releases the address. If that was before the address was made permanent, this
+    # call finds the member deleted, and releases the address.
     await release_address(effects.graph, event.member_id, event.address, effects.new_id.now())
 
 
@@ -85,7 +86,10 @@ async def clear_authorization_codes(effects: Effects, event: events.SessionsEnde
 
 
 async def _clear(effects: Effects, event: events.SessionsEnded, atype: AssocType, mark: int) -> int | None:
-    """Delete outdated tokens or codes on the page of the list that begins at `mark`, newest first."""
+    """Read the page of tokens and codes that begins at `mark`, and delete those of an earlier `generation`.
+
+    Returns the mark of the next page.
+    """
     owner, graph = event.member_id, effects.graph
     page, next_mark = await page_of(effects.graph, owner, atype, mark, _TOKEN_PAGE)
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])

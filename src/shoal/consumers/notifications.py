@@ -71,8 +71,8 @@ _FOLLOWER_MS = 3 * _DAY_MS
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
     """Return whether the member accepts a notification by this actor, about the post if there is one. Takes three reads.
 
-    Excluded are muted notifications, blocks, suspended actors, posts that the member may not see, and muted threads. Notifications
-    that already exist are filtered by `queries.notifications`.
+    The member does not accept it from a suspended actor, if one of them has blocked the other, if the member has muted the actor's
+    notifications or the thread, or may not see the post. Notifications that already exist are filtered by `queries.notifications`.
     """
     return await _meeting(effects, member_id, actor_id, post) is not None
 
@@ -103,7 +103,10 @@ async def _reception(effects: Effects, member_id: int, notice: Notice, post: Pos
 def _rules(
     policy: NoticePolicy, actor: Member, relation: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """Yield the treatment by each rule that applies. `answers` is False for a private mention in a thread of other members."""
+    """Yield how each policy rule that applies treats a notification.
+
+    `answers` is False for a private mention that answers neither a post nor a thread of the recipient.
+    """
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if relation.following:
@@ -337,20 +340,20 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, state: ActionState, post: Post | None) -> None:
-    """Create the notification of an action if the action is still in effect, otherwise delete it."""
+    """Create the notification of an action if the action is still in effect according to `state`, otherwise delete it."""
     if member_id == notice.actor_id:
         return
     time = await state()
     while True:
         if time is None:
             stored = await _stored_notices(effects, member_id, (notice,))
-            # Check again after reading the notification. If the action is still undone, the notification belongs to the undone
-            # action. If it was repeated in between, the notification may belong to the repetition and must be kept.
+            # Check again after reading the notification. If the action is still undone, delete this notification. If the action
+            # was repeated in between, the notification may belong to the repetition and must be kept.
             if await state() is None:
                 await _end(effects, member_id, stored)
         else:
             await tell(effects, member_id, notice, time, post)
-        # The action may have been undone or repeated in between, and the event of that may have been processed already.
+        # Repeat if the action was undone or repeated in between: the event of that may have been processed before this write.
         time, before = await state(), time
         if time == before:
             return
@@ -365,7 +368,10 @@ def _state_of(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionS
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> ActionState:
-    """Return a function that returns when a follow or follow request began, or None; changed options do not count."""
+    """Return a function that returns the time at which a follow or follow request began, or None if there is none.
+
+    Later changes of its options do not change this time.
+    """
 
     async def began() -> int | None:
         found = await association(effects.graph, id1, atype, id2)

@@ -48,7 +48,7 @@ async def settle_inverse(effects: Effects, event: events.InversePending, mark: i
 
 
 async def settle_follow(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Make both halves of a follow agree before other consumers read them, because either may be written first.
+    """Make a follow and its inverse agree before other consumers read them, because either may be written first.
 
     Otherwise an entry that is pushed while older entries are merged could be missing in the timeline.
     """
@@ -90,8 +90,8 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
     times = [assoc.time for assoc in stored.values()]
     if not times:
         return
-    # All these associations have the time of the post, so look for inverses with this time only. An inverse with another time is
-    # overlooked and written again, which has no effect.
+    # All these associations have the time of the post, so look only for inverses with this time. An inverse with another time is
+    # not found and is written again, which has no effect.
     arrived = await effects.graph.assoc_ranges(
         list(stored), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
@@ -100,9 +100,9 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
-    """Make an association and its inverse agree: write the missing half, or delete both.
+    """Make an association and its inverse agree: write the missing one, or delete both.
 
-    If only one half exists, it was not yet copied to the other side, or the other half was deleted later.
+    If only one of them exists, the other has not been written yet or was deleted later.
     """
     inverse = ASSOC_TYPES[atype.inverse]
     here = await association(effects.graph, id1, atype, id2)
@@ -114,10 +114,13 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 
 
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
-    """Write the missing half of an association. If the store refuses it, because it was deleted later, delete this half too."""
+    """Write the other direction of an association.
+
+    If the store refuses it, because it was deleted later than `op`, the association of `op` is deleted too.
+    """
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await association(effects.graph, op.id2, other, op.id1) is None:
-        # A deletion with this time applies to the association that was read, but to none that began later.
+        # A deletion with this time deletes the association that was read, but none that was created later.
         await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
@@ -152,7 +155,7 @@ async def delete_obsolete_request(effects: Effects, event: events.RequestChanged
 
 
 async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) -> None:
-    """Delete the watching and endorsing associations if the follow has ended, and the follow request if there is a follow."""
+    """Delete the watching and endorsing associations if there is no follow, and the follow request if there is a follow."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return
@@ -166,7 +169,8 @@ async def end_bonds(effects: Effects, event: events.FollowChanged, mark: int) ->
     if endorses is not None:
         await _end(effects, member, ENDORSES, source, endorses.time)
     if watches is not None:
-        # Delete the inverse half first. While the forward half exists, a repeated run finds this work again.
+        # Delete the inverse first. While the association itself exists, a repeated run of this consumer finds and finishes the
+        # work.
         await _end(effects, source, WATCHED_BY, member, watches.time)
         await _end(effects, member, WATCHES, source, watches.time)
 
@@ -238,9 +242,9 @@ async def trim_list(effects: Effects, event: events.ListChanged, mark: int) -> i
 
 
 async def _take_off_list(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """Delete both halves of list memberships, the half of the list last.
+    """Delete list memberships: first the member's association with the list, then its inverse.
 
-    If this is interrupted, the next run finds the remaining memberships by that half.
+    If this is interrupted, the next run finds the remaining memberships by the inverse, from the list.
     """
     for id_, listed in members.items():
         await _end(effects, id_, LISTED_IN, list_id, listed.time)

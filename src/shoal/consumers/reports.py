@@ -46,8 +46,8 @@ async def _review_posts(effects: Effects, report_id: int, *, filed: bool = False
     # Members who report their own account do not cause a review of the reported posts.
     if report is None or report.reporter_id == report.target_id:
         return
-    # Write missing inverses first. If two reports are filed concurrently in two stores, the consumer that runs later then sees
-    # both.
+    # Write missing inverses first, through which `_review` finds the reports of a post. If two reports are filed concurrently in
+    # two stores, the consumer that runs later then finds both.
     await settle_links(effects, report.reporter_id, REPORTS_POST, report.post_ids)
     for post_id in report.post_ids:
         await _review(effects, post_id, report.id, filed=filed)

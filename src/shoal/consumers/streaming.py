@@ -20,7 +20,10 @@ async def tell_post(effects: Effects, event: events.PostCreated, mark: int) -> N
 
 
 async def tell_edit(effects: Effects, event: events.PostUpdated, mark: int) -> None:
-    """Publish an edit, also to readers of its added and removed tags. Nothing is published if the post was deleted."""
+    """Publish an edit, also to viewers of the feeds of its added and removed tags.
+
+    Nothing is published if the post was deleted.
+    """
     post = await find_object(effects.graph, Post, event.post_id)
     if post is None:
         return

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 async def leave_to_newer(_effects: Effects, _event: events.FutureEvent, _mark: int) -> NoReturn:
     """Put an event that this version does not know back into the outbox.
 
-    This does not count as an attempt, and may be repeated without limit.
+    This does not count as a failed attempt, and may happen any number of times until a newer version processes the event.
     """
     _warn_once()
     raise NewerNeeded("this event requires a newer Shoal")
@@ -68,7 +68,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         indexing.look_at_post,
     ),
     events.PostNarrowed: (
-        # Home timelines keep the entry of the post. Readers filter it out, as they do after a post has lost a tag.
+        # Home timelines keep the id of a post whose audience became smaller. Readers filter it out, as they do after a tag was
+        # removed from a post.
         streaming.tell_narrowing,
         conversations.go_on,
         cleanup.end_shares_of_narrowed,

@@ -231,7 +231,7 @@ class RepeatCounter:
     def count(self, what: str, now: int) -> Repeat | None:
         """Count an event with the key `what` at `now`, in Unix milliseconds.
 
-        Returns the number of events with this key if the event should be logged, otherwise None.
+        Returns the number of events in this hour if it is 1, 10, 100 and so on: then the caller logs the event. Otherwise None.
         """
         if now // HOUR_MS != self._hour:
             self._hour, self._counts, self._beyond = now // HOUR_MS, {}, 0

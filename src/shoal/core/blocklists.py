@@ -136,7 +136,7 @@ def check_digest(text: str) -> str:
 
 
 def attempted(block: EmailDomainBlock, client: str, now: int) -> EmailDomainBlock:
-    """Return the block of an email domain after one more refused sign-up, by the address `client` at `now` (Unix milliseconds)."""
+    """Return the block with one more refused sign-up, which came from the address `client` at `now` (Unix milliseconds)."""
     today = now // _DAY_MS
     bit = int.from_bytes(blake2b(client.encode(), digest_size=8, key=block.id.to_bytes(8)).digest()) % _BITS
     by_day = {day.day: day for day in block.days if today - HISTORY_DAYS < day.day}

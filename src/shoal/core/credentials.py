@@ -230,7 +230,7 @@ def read_assertion(text: str) -> Assertion:
             raw,
         )
     except Exception as error:
-        raise BadAnswer("the device sent a malformed response") from error
+        raise BadAnswer("the passkey device sent a malformed response") from error
 
 
 def check_assertion(site: Site, passkey: Passkey, found: Assertion, *, verified: bool) -> None:
@@ -259,7 +259,7 @@ def read_new_key(text: str) -> NewKey:
         raw = RegistrationResponse.from_dict(_object(text))
         return NewKey(raw.response.client_data.challenge, raw)
     except Exception as error:
-        raise BadAnswer("the device sent a malformed response") from error
+        raise BadAnswer("the passkey device sent a malformed response") from error
 
 
 def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
@@ -288,7 +288,7 @@ def made(site: Site, found: NewKey, name: str, now: int) -> Passkey:
 
 def _object(text: str) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
-        raise BadAnswer("the device sent a response that is too long")
+        raise BadAnswer("the passkey device sent a response that is too long")
     return msgspec.json.decode(text, type=dict[str, Any])
 
 

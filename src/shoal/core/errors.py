@@ -77,7 +77,7 @@ class NotAllowed(ShoalError):
 
 
 class Leaving(NotAllowed):
-    """The member requested the deletion of their account; they may cancel it (`come_back`) before it begins."""
+    """The member requested the deletion of their account. They may cancel it (`come_back`) until it begins."""
 
 
 class Unconfirmed(NotAllowed):
@@ -126,8 +126,8 @@ class Unavailable(ShoalError):
 class OutcomeUnknown(Unavailable):
     """A change was sent to the store without a response: it may have been stored, or not.
 
-    The caller must not undo what belongs to the change, such as its files. Read again to learn the outcome, or retry an idempotent
-    request.
+    The caller must not undo related work, for example delete uploaded files. Read again to learn the outcome, or retry an
+    idempotent request.
     """
 
 

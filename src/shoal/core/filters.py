@@ -99,7 +99,7 @@ class _Word(msgspec.Struct, frozen=True):
         at = folded.find(self.folded)
         while at >= 0:
             if self.begins and at and _is_word(folded[at - 1]):
-                # Continue at the next word: trying each position in a long run of letters would take quadratic time.
+                # Continue at the next word: trying each position within a long word would take quadratic time.
                 at = text.next_word(at)
                 if at < 0:
                     return False

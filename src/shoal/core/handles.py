@@ -68,7 +68,7 @@ class ForeignHandle(NamedTuple):
 
     @property
     def user_name(self) -> str:
-        """The user name that this account's owner may have in Shoal: the account name, without `.bsky.social`."""
+        """The user name under which to look for the account's owner in Shoal: the account name, without `.bsky.social`."""
         return self.name.removesuffix(".bsky.social") if self.site == BLUESKY else self.name
 
 
@@ -97,7 +97,7 @@ def handles_in(text: str) -> Iterator[ForeignHandle]:
             yield found
     for match in _IN_BLUESKY.finditer(text):
         yield ForeignHandle(match[1].lower(), BLUESKY)
-    # Also try words with a slash, because links are often typed without a scheme.
+    # Treat a word with a slash as a link too, because links are often typed without a scheme.
     for word in text.split():
         if "/" in word and "://" not in word and (handle := _of_link(word.strip("(),.;"))):
             yield handle
@@ -167,7 +167,7 @@ class FollowList(NamedTuple):
 
 
 class _ListedText(msgspec.Struct, frozen=True):
-    """A link in a follow list of an Instagram archive, which in newer archives has no value."""
+    """A link in a follow list of an Instagram archive. In recent archives `value` is missing."""
 
     value: str = ""
     href: str = ""
@@ -262,7 +262,7 @@ def _in_document(document: _Document) -> Iterator[ForeignHandle | None]:
 
 def _of_entry(entry: _Entry) -> ForeignHandle | None:
     if entry.following is not None:
-        # Most links have a numeric id (`intent/user?user_id=`), which no profile contains, so such an entry is unreadable.
+        # Most links contain only a numeric id (`intent/user?user_id=`) and no user name, so most entries count as unreadable.
         return read_handle(entry.following.user_link) if "/" in entry.following.user_link else None
     if entry.value is not None:
         return read_handle(entry.value.subject, BLUESKY)
@@ -274,7 +274,8 @@ def _of_entry(entry: _Entry) -> ForeignHandle | None:
 def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
     """Yield the account of each row, from the column with a known header, or else from the first column.
 
-    Without such a header, at least one account must name its server, because any text can be read as rows of bare names.
+    Without such a header, at least one account must name its server, because otherwise any text would pass as a list of user
+    names.
     """
     whole = False
     column: int | None = None
@@ -294,6 +295,6 @@ def _in_csv(plain: bytes) -> Iterator[ForeignHandle | None]:
 
 
 def _column(header: Sequence[str]) -> int | None:
-    """Return the index of the column with accounts; None if the first row is not a header."""
+    """Return the index of the column that contains the accounts; None if `header` has no known column name."""
     names = [name.strip().lower() for name in header[:_MOST_COLUMNS]]
     return next((names.index(known) for known in _HEADERS if known in names), None)

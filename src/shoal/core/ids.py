@@ -58,7 +58,7 @@ def floor_at(milliseconds: int) -> int:
 def named(space: str, name: str) -> int:
     """Return the id of an object that is identified only by its name, such as a tag. The id is negative, on the name's shard.
 
-    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard: of a million names two share an
+    The id consists of 50 bits of the MD5 digest of `space:name` and the 13 bits of the shard. Among a million names, two share an
     id with a probability of 1e-7.
     """
     spread = int.from_bytes(md5(f"{space}:{name}".encode(), usedforsecurity=False).digest()[:8])
@@ -82,8 +82,7 @@ class IdMaker:
 
     def __init__(self, clock: Callable[[], int] = now_ms, *, first: int = 0) -> None:
         self._clock = clock
-        # The sequence starts with this number in each millisecond, so that id makers with different starts rarely generate equal
-        # ids.
+        # The sequence number of the first id in each millisecond. Id makers with different numbers rarely generate equal ids.
         self._first = first
         # The last id of each shard, as milliseconds since the epoch * 1024 + sequence.
         self._last: dict[int, int] = {}

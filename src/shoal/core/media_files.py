@@ -29,7 +29,7 @@ def copy_of(key: str) -> str:
 def sizes_of(key: str) -> dict[int, str]:
     """Return the keys of the smaller sizes of a picture, by the pixels of their longer edge.
 
-    They have the format of its copy or, without one, its own. Works for the URL of a picture too.
+    They have the format of the picture's copy or, if it has no copy, of the picture. Works for the URL of a picture too.
     """
     folder, slash, name = key.rpartition("/")
     stem, _, kinds = name.partition(".")
@@ -41,10 +41,11 @@ def sizes_of(key: str) -> dict[int, str]:
 
 
 def with_sizes(url: str, edge: int) -> dict[int, str]:
-    """Return the URLs of a picture and of its smaller sizes, by the longer edge, smallest first. `edge` is that of the picture.
+    """Return the URLs of a picture and of its smaller sizes, by the pixels of the longer edge, smallest first.
 
-    A size is a query of the picture's URL. So one visibility check covers all sizes, and the picture is served if the file of the
-    size is missing or the client does not support its format. An animation has none, as its sizes are stills.
+    `edge` is the longer edge of the picture itself. The URL of a size is the picture's URL with a query, so one visibility check
+    covers all sizes. The picture itself is served if the file of the size is missing or the client does not support its format.
+    Smaller sizes of an animation are stills, and therefore left out.
     """
     if url.endswith(ANIMATED):
         return {edge: url}
@@ -57,7 +58,10 @@ def still_of(key: str) -> str:
 
 
 def with_copies(*keys: str) -> tuple[str, ...]:
-    """Return these file keys with those of their copies, smaller sizes and first frames, without duplicates and empty keys."""
+    """Return these file keys and those of the files derived from them, without duplicates and empty keys.
+
+    Derived files are copies, smaller sizes and first frames.
+    """
     return tuple(filter(None, dict.fromkeys(each for key in keys for each in (key, still_of(key), *_smaller(key)))))
 
 
@@ -83,7 +87,7 @@ def lasting_files_of(media: Media) -> tuple[str, ...]:
 
 
 def files_now(node: object) -> dict[str, bool]:
-    """Return the keys of the files that an object refers to, and whether each file must exist.
+    """Return the keys of the files that an object refers to, each with whether the file must exist.
 
     Copies and smaller sizes are not required: the picture itself is served if they are missing.
     """

@@ -21,7 +21,7 @@ from shoal.core.tokens import TokenLifetime, TokenUse
 
 
 class Treatment(StrEnum):
-    """What happens to the notifications that a rule of `NoticePolicy` matches."""
+    """The treatment of notifications that match a rule of `NoticePolicy`."""
 
     ACCEPT = "accept"
     FILTER = "filter"
@@ -365,7 +365,7 @@ class Media(Node, frozen=True, tag="media"):
 
     @property
     def largest_key(self) -> str:
-        """Key of the largest file of a picture, its original for downloads; empty for other media."""
+        """Key of a picture's largest file: the original for downloads or, without one, `key`; empty for other media."""
         return (self.original_key or self.key) if self.kind is MediaKind.IMAGE else ""
 
 
@@ -425,7 +425,7 @@ HALFWAY = "halfway"
 class Token(Node, frozen=True, tag="token"):
     """A bearer token of a member, or of an app alone if `member_id` is 0. Only a hash of its secret is stored.
 
-    A token without an app is a browser session: it opens the pages where apps are authorized, and nothing else.
+    A token without an app is a browser session: it gives access only to the pages where apps are authorized.
     """
 
     app_id: int

@@ -21,7 +21,7 @@ _FIRST_YEAR = 1826  # the year of the oldest photograph
 
 
 class PhotoDetails(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """Camera, lens, exposure and date of a photo; empty or 0 for an unknown value. `cleaned` checks them."""
+    """Camera, lens, exposure and date of a photo; empty or 0 if unknown. Check untrusted values with `cleaned`."""
 
     camera: str = ""
     lens: str = ""

@@ -69,7 +69,7 @@ COLUMNS = "name,a,b,c,shard,path"
 
 
 def conformance_lines() -> Iterator[str]:
-    """Yield the lines of the file of test vectors for name placement, without line breaks."""
+    """Yield the lines of `docs/placement-conformance.csv`, without line breaks: a header, then one line for each name."""
     yield COLUMNS
     for name in NAMES:
         placed = place(name)

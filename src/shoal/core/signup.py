@@ -40,6 +40,8 @@ HOLD_MS = 120_000
 
 
 class Hold(NamedTuple):
+    """A use of an invitation that is reserved during a sign-up."""
+
     member_id: int
     """The id that the new member will have."""
     name: str
@@ -83,9 +85,9 @@ class Invitation(Node, frozen=True, tag="invitation"):
         return not self.is_used_up() or any(hold.name == name for hold in self.holds)
 
     def settled(self, now: int, members: Collection[int]) -> Invitation:
-        """Return the invitation without expired holds.
+        """Return the invitation without expired holds (uses that are reserved during a sign-up).
 
-        An expired hold becomes a use if its member exists (`members` are the ids of existing members).
+        An expired hold counts as a use if its member exists (`members` are the ids of existing members).
         """
         ended = [hold for hold in self.holds if hold.until <= now]
         came = sum(hold.member_id in members for hold in ended)
@@ -94,10 +96,7 @@ class Invitation(Node, frozen=True, tag="invitation"):
         )
 
     def without(self, member_id: int, *, came: bool) -> Invitation:
-        """Return the invitation without the hold of this member, which becomes a use if the member has signed up (`came`).
-
-        If there is no such hold, the invitation is returned unchanged.
-        """
+        """Return the invitation without this member's reserved use, which counts as used if the member has signed up (`came`)."""
         left = tuple(hold for hold in self.holds if hold.member_id != member_id)
         used = self.used + (came and len(left) < len(self.holds))
         return msgspec.structs.replace(self, used=used, holds=left)

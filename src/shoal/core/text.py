@@ -62,8 +62,8 @@ _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 _IN_PARENTHESES = rf"\((?:[^{_END}]++|\([^{_END}]*+\))*\)"
 _TAIL = rf"(?:[{_WEAK}]*+(?:[^{_END}{_WEAK}]++|{_IN_PARENTHESES}))+"
 
-# Every alternative begins with its rarest character and then looks back, so the search skips from one `@`, `#` or `:` to the
-# next. User names are not case-folded here, which excludes `ſ` and `K` (the Kelvin sign).
+# Each alternative of the pattern begins with its rarest character and then looks back, so that the search skips from one `@`, `#`
+# or `:` to the next. User names are not case-folded here, which excludes `ſ` and `K` (the Kelvin sign).
 _SPANS = re.compile(
     rf"@(?<![\w/=]@)([A-Za-z0-9_]{{1,{MAX_USER_NAME}}}+)(?![A-Za-z0-9_])(?:@({_HOST}))?"
     r"|#(?<![\w/&)]#)([0-9A-Za-z_\x80-\U0010ffff]++)"
@@ -170,7 +170,7 @@ def _folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    # Normalize twice, because lower case may compose with a mark where upper case does not (H and a line below).
+    # Normalize twice, because a letter and a mark may compose in lower case and not in upper case (H and a line below).
     folded = normalized("NFKC", normalized("NFKC", text.translate(_WAVE_DASH)).casefold())
     if "i\u0307" in folded:
         folded = normalized("NFKC", _DOTTED_I.sub("i", folded))
@@ -182,7 +182,7 @@ def with_folded_words(text: str) -> str:
     if text.isascii():
         return text.lower()
     folded = text.casefold()
-    # Most texts need no normalization, and this check takes a fraction of the time of the replacement.
+    # Most texts need no normalization, and checking this is much faster than the replacement below.
     if not (_has_many_marks(folded) or _FOLDED_FURTHER.search(folded)) and is_normalized("NFKC", folded):
         return folded
     further: str = _WORD.sub(lambda word: _folded(word[0]), text)
@@ -367,7 +367,7 @@ def normalized_email(address: str) -> str:
     address = address.strip()
     if len(address) > MAX_EMAIL:
         raise TooLarge(_NO_EMAIL, field="email")
-    # Normalize twice, as for a tag: lower case may compose with a mark where upper case does not.
+    # Normalize twice, as for a tag: after conversion to lower case, a letter and a mark may compose that do not in upper case.
     address = normalized("NFKC", normalized("NFKC", address).lower())
     if not address.isprintable() or not _EMAIL.fullmatch(address):
         raise InvalidInput(_NO_EMAIL, field="email")
@@ -414,7 +414,7 @@ def _leading_tag(run: str) -> str:
 
 
 def _tag_characters(run: str) -> str:
-    """Return the longest prefix that consists of letters, marks, decimal digits, connectors and separators."""
+    """Return the longest prefix of `run` that consists of letters, marks, decimal digits, connectors and separators."""
     if run.isalpha():
         return run
     for at, character in enumerate(run):
@@ -425,7 +425,7 @@ def _tag_characters(run: str) -> str:
 
 
 def _may_follow(before: str, character: str) -> bool:
-    # Allow a joiner only after a virama: elsewhere it is invisible, and two different tags could look alike.
+    # Allow a zero-width joiner only after a virama. Elsewhere it is invisible, so that two different tags could look alike.
     if character == _JOINER:
         return combining(before) == _VIRAMA
     return character in _SEPARATORS or _kind(character) == "M"

@@ -39,7 +39,7 @@ _LETTER_WITH = re.compile("LATIN SMALL LETTER ([A-Z]) WITH .+")
 
 
 class _Letters(dict[int, int | str]):
-    """A table that maps letters without a Unicode decomposition, such as those with a stroke, to their base letters."""
+    """A translation table from letters that Unicode does not decompose, such as those with a stroke, to their base letters."""
 
     def __missing__(self, code: int) -> int | str:
         match = _LETTER_WITH.fullmatch(name(chr(code), ""))
@@ -73,7 +73,7 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """Return a text without the differences that search ignores, such as case and accents."""
+    """Return a text in lower case without accents and other differences that search ignores."""
     if text.isascii():
         return text.lower()
     bare = normalized("NFD", normalized("NFKC", text).casefold())
@@ -94,7 +94,7 @@ def words_of(text: str) -> list[str]:
 
 
 def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
-    """Return the search clause of a text: its words in sequence; None if it has no words.
+    """Return the search clause of a text: a search for its words as a phrase; None if it has no words.
 
     With `open_ended`, the last word of the text may be the beginning of a longer word.
     """
@@ -103,8 +103,8 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
         return None
     last = words[-1]
     if _is_paired(last) and len(last) == 1:
-        # The last word is the single character at the end of a run. If a pair of the run precedes it, the pair implies it;
-        # otherwise it may be the beginning of a pair.
+        # In a script without spaces, a run of characters is indexed as overlapping pairs, followed by its final character. After
+        # a pair, the final character is redundant. If the run has only this character, it may be the beginning of a pair.
         if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
             words.pop()
             return Clause(tuple(words), open_ended)

@@ -65,7 +65,8 @@ def decoded(text: str) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
-    # The decoder ignores stray bits at the end. Accept only the canonical text, or the text with padding of older tokens.
+    # The decoder ignores stray bits at the end. Accept only the canonical text, or the canonical text with `=` padding, as in
+    # older tokens.
     return raw if text == _plain(raw) or text == base64.urlsafe_b64encode(raw).decode() else b""
 
 
@@ -122,13 +123,13 @@ class Origin(NamedTuple):
     system: str = ""
 
     def first(self, now: int) -> TokenUse:
-        """Return the first use of a token that this request creates: the time, the program and the address of this request."""
+        """Return the record of use for a token that this request creates: the time, the program and the address of this request."""
         return TokenUse(now, self.program, self.system, self.address, self.address)
 
     def after(self, before: TokenUse, now: int) -> TokenUse:
-        """Return the use of a token by this request.
+        """Return the record that replaces `before` when this request uses the token again.
 
-        If the request names no program, the program is that of the previous use `before`.
+        If the request names no program, the record keeps the program of `before`.
         """
         program = (self.program, self.system) if self.program else (before.program, before.system)
         return TokenUse(now, *program, before.made_from, self.address)

@@ -48,7 +48,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    # This is `relation.severed`, inlined because it runs for every entry of every page.
+    # This condition is `relation.severed`, inlined for speed: it runs for every entry of every page.
     if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
     if post.visibility in OPEN:
@@ -93,7 +93,7 @@ def is_sensitive(post: Post, author: Member) -> bool:
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Return whether the options of a follow, its shares and languages, allow a post in a home timeline or list.
+    """Return whether a follow's options for shares and languages allow a post in a home timeline or list.
 
     `relation` is the viewer's relation to the sharer, or to the author of a post that is not shared. A post without a language is
     allowed.

@@ -110,9 +110,9 @@ async def pages_of(
 
 
 async def page_of(graph: Reader, id1: int, atype: AssocType, mark: int, size: int) -> tuple[list[Assoc], int | None]:
-    """Return up to `size` entries of a list before the cursor `mark` (0: from the newest), and the cursor of the next page.
+    """Return the newest `size` entries of a list older than the time `mark` (0: of all), and the next `mark`.
 
-    The cursor is None at the end of the list.
+    The next mark is None at the end of the list.
     """
     page = await graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=size))
     return page, page[-1].time if len(page) == size else None
@@ -278,7 +278,7 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
 async def _relations_at(
     graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
 ) -> dict[int, Relation] | None:
-    """Return the viewer's relationship to each member (see `relations`); None if the viewer reported the post."""
+    """Return the viewer's relationship to each member (see `relations`); None if the viewer reported the post `post_id`."""
     targets = dict.fromkeys(members, STRANGER)
     others = [member for member in targets if member != viewer]
     if viewer is None or not others:

@@ -110,7 +110,7 @@ class Spreading(Protocol):
     """A store that can report the size of its shards without returning their rows."""
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each shard; empty shards may be missing."""
+        """Return the members, posts and bytes of each shard; empty shards may be missing."""
 
 
 def weigh(node: AnyNode) -> Spread:
@@ -164,7 +164,7 @@ class Loading(Protocol):
     def loads(self) -> bool: ...
 
     async def load(self, part: LoadPart) -> None:
-        """Store a chunk of rows durably. If one of its rows exists in a store, that store stores nothing.
+        """Store a chunk of rows durably. A store in which one of the rows already exists stores none of them.
 
         Raises:
             Occupied: A row existed.
@@ -231,7 +231,7 @@ class SnapshotSource(Protocol):
         """Return the rows of the snapshot whose key is above `after`, in key order."""
 
     async def forget(self) -> None:
-        """Discard the snapshot, so that the store can free the old row versions it retains."""
+        """End the snapshot. Until this call, the store keeps the versions of changed and deleted rows for it."""
 
     async def note(self, row: KeyRow) -> None:
         """Store this row, which records the time of the last backup, in the live store. The snapshot does not contain it."""
@@ -241,6 +241,6 @@ class SnapshotSource(Protocol):
 
 
 def receipt(moment: int) -> KeyRow:
-    """Return the row of the backup key, whose value is the time of the newest complete backup (Unix ms)."""
+    """Return the row of the key that records the time of the newest complete backup (Unix ms)."""
     key = backup_key()
     return KeyRow(key.space, key.name, compose(moment, key.shard), 0)

@@ -17,7 +17,10 @@ _PROBE_SECONDS = 1.0
 
 
 class MisconfiguredEngine(Unavailable):
-    """An external service refuses the connection or is not trusted, because of the settings. Retrying does not help."""
+    """A connection to an external service failed because of the settings, such as wrong credentials or TLS options.
+
+    Retrying does not help.
+    """
 
 
 class UnreachableEngine(ConnectionError):
@@ -57,7 +60,7 @@ def read_authorities(file: str, field: str) -> str:
 
 
 def check_file(file: str, field: str) -> None:
-    """Raise `InvalidInput` with the file name if a file cannot be read, because some client libraries omit the name."""
+    """Raise `InvalidInput` with the file name if a file cannot be read. The errors of some client libraries omit the name."""
     try:
         Path(file).open("rb").close()
     except OSError as error:
@@ -72,7 +75,8 @@ def address_of(url: str) -> str:
 
 def why(error: BaseException) -> str:
     for cause in chain(error):
-        # Check the module as well: client libraries have their own exceptions called SSLError, which lack the OpenSSL reason.
+        # Check the module of the class too: client libraries have their own classes named SSLError, which lack the OpenSSL
+        # reason.
         if isinstance(cause, ssl.SSLError) and type(cause).__module__ == ssl.__name__:
             return _of_tls(cause)
     first = next((cause for cause in chain(error) if isinstance(cause, Exception) and str(cause)), None)

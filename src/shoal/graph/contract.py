@@ -41,7 +41,7 @@ class ListChanges:
         self.counts[pair] = self.counts.get(pair, 0) + by
 
     def note(self, id1: int, atype: int, id2: int, entry: tuple[int, bytes] | None) -> None:
-        """Record the new value of an entry; None if it was deleted."""
+        """Record the new time and data of an entry; None if it was deleted."""
         self.judge(id1, atype)
         self.entries.setdefault((id1, atype), {})[id2] = entry
 
@@ -120,7 +120,7 @@ class AssocRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """A stored block of the rank index of a list: `n` live entries in sequence, the last of which has the time `upto`.
+    """A stored block of the rank index of a list: `n` consecutive live entries. `upto` is the time of the last one.
 
     The block begins after the last entry of the previous block.
     """
@@ -170,7 +170,8 @@ class AssocOp(NamedTuple):
     Of two operations on one association, the later one wins; if the times are equal, the one with the greater data wins.
 
     - `plain`: an inverse or a repair. It keeps its time, and has no effect if a later operation is stored.
-    - `silent`: a deletion whose time is not that of a real action, so no history shows it.
+    - `silent`: a deletion that no member requested, such as a repair. A type of `WITH_HISTORY` (see
+      `schema`) does not record it in its history.
     - `must_be_new`: fail the batch with `AssocExists` if the association is already alive.
     """
 
@@ -239,10 +240,10 @@ class Batch:
             self.objects.append(ObjOp(target.id, None, expected, target))
 
     def expect(self, id_: int) -> None:
-        """Fail the batch with `Missing` if this object does not exist. The check is made only in the store of the batch.
+        """Fail the batch with `Missing` if this object does not exist in the store of the batch.
 
-        If the object is in another store and does not exist there, the inverses of this batch that belong to the object are not
-        written at once: they stay pending for a worker, which finds that the object is gone.
+        An object of another store is not checked. If it does not exist, that store refuses the batch's inverses at the object,
+        which stay pending until a worker finds that the object was deleted.
         """
         self.expects.append(id_)
 
@@ -305,7 +306,7 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """Return the same range without the entries up to this id."""
+        """Return the rest of this range after an entry of time `id_`: older entries, or newer ones if `oldest_first`."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
@@ -332,9 +333,10 @@ class Reader(Protocol):
         """Return the result of `assoc_range` for many lists, by `id1`; empty lists are absent."""
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Return list lengths in O(1) each, by type and `id1`. For a type with aggregate counts, these are included.
+        """Return the counts of objects, by type and `id1`, in O(1) each.
 
-        Lists of length 0 or of uncounted types are absent.
+        The count of an object is the length of its list of the type, or its aggregate count, such as the likes of all posts of an
+        author. Counts of 0 are absent, and so are all counts of a type that is not `counted`.
         """
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
@@ -380,7 +382,7 @@ class Joining(Protocol):
 
 
 class RememberingReader(Reader, Protocol):
-    """A graph with an in-memory cache, which can answer queries that would be too expensive to read for every request."""
+    """A graph with an in-memory cache. It can answer queries that would take too many reads of a store in each request."""
 
     async def assoc_common(
         self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
@@ -405,7 +407,7 @@ class Graph(Reader, Protocol):
         """
 
     async def close(self) -> None:
-        """Finish started work and release every resource."""
+        """Finish started work, and release every resource of the graph."""
 
 
 class Outbox(Protocol):
@@ -419,7 +421,10 @@ class Outbox(Protocol):
         """
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        """Return an unfinished job, with its step, mark and attempt. It is delivered again after `delay` seconds."""
+        """Put an unfinished job back into the outbox, with its step, mark and attempt.
+
+        It is delivered again after `delay` seconds.
+        """
 
     async def park(self, job: Job, error: str) -> None:
         """Park a job that failed in all its attempts, for an operator."""
@@ -463,8 +468,8 @@ class Scanner(Protocol):
     async def sweep(self, before: int, now: int) -> int:
         """Delete old tombstones and expired keys, and return the number of deletions.
 
-        Tombstones must be older than the snowflake `before`, and keys must have expired by `now` (Unix ms). Tombstones of
-        `positional` types are permanent; tombstones of `WITH_HISTORY` types (`schema`) are kept until `sweep_history`.
+        Tombstones must be older than the snowflake `before`, and keys must have expired by `now` (Unix ms). Tombstones of types
+        that are `positional` (see `schema`) are permanent; tombstones of `WITH_HISTORY` types are kept until `sweep_history`.
         """
 
     async def sweep_history(self, before: int) -> int:
@@ -574,7 +579,7 @@ class LogSource(Protocol):
 
 
 class Store(Graph, Outbox, Scanner, Protocol):
-    """A whole graph, as `shoal.app` opens it."""
+    """A store with everything that `shoal.app` needs: graph, outbox and scans."""
 
     @property
     def log_sources(self) -> Sequence[LogSource]:
@@ -595,7 +600,10 @@ whether it may repeat the call.
 
 
 async def announce() -> None:
-    """Report an imminent change to the `pre_commit_hook` of this context, if it has one. Raises `Unavailable` if that fails."""
+    """Call the `pre_commit_hook` of this context, if it has one, before a change is committed.
+
+    Raises `Unavailable` if that fails.
+    """
     tell = pre_commit_hook.get()
     if tell is not None:
         await tell()

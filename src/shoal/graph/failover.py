@@ -57,7 +57,7 @@ class Histories:
         if before:
             _last_takeover = perf_counter()
             _log.warning(
-                "%s: another server has taken over (history %d follows %d); if replication was asynchronous, the last "
+                "%s: another server has taken over (PostgreSQL timeline %d follows %d); if replication was asynchronous, the last "
                 "writes may be lost: run shoal check --repair",
                 address,
                 history,
@@ -68,7 +68,7 @@ class Histories:
         return True
 
     def on_change(self, *tell: Callable[[], None]) -> None:
-        """Register callbacks for failovers. They run before anything is read from the new server."""
+        """Register functions to call after each failover of a store, before anything is read from the new server."""
         self._listeners += tell
 
     @property
@@ -92,8 +92,8 @@ class HistoryTokens:
         self._histories = histories
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
-        # Get the failover mark before the tokens: if a newer history begins in between, the tokens end with the old failover mark,
-        # which only invalidates entries unnecessarily.
+        # Read the failover mark before the tokens. If a failover is noticed in between, the old failover mark is appended to the
+        # tokens, which only invalidates entries unnecessarily.
         mark = self._histories.mark
         return {id_: version + mark for id_, version in (await self._versions.read(ids)).items()}
 

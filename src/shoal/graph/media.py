@@ -26,7 +26,7 @@ _AT_ONCE = 16
 
 
 def key_of_files(media: Media) -> Key | None:
-    """Return the key that leads from the id in a media object's file names to the object; None if the object has that id."""
+    """Return the unique key for finding a media object by the id in its file names; None if that is the object's own id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -55,7 +55,10 @@ def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """Increment the version of media that a scheduled post uses, so that deleting them concurrently fails and is checked again."""
+    """Increment the version of media that a scheduled post uses.
+
+    A concurrent deletion of the media then conflicts, and its retry finds that they are in use.
+    """
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 
@@ -111,7 +114,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     batch.obj_del(media, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
-        # These posts are deleted, but some of their attachments still exist.
+        # The posts in `left` are deleted, but their associations with the media have not been deleted yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
     if (key := key_of_files(media)) is not None:

@@ -98,7 +98,8 @@ async def release_address(graph: Graph, member_id: int, address: str, at: int) -
         return
     await free_address(graph, member_id, address)
     if await _holds(graph, member_id, address, at):
-        # The member has set this address again concurrently, so reserve it again. If another account has it by now, leave it there.
+        # The member has set this address again concurrently, so reserve it again. If another account has reserved it by now,
+        # that account keeps it.
         with contextlib.suppress(KeyTaken):
             await keep_address(graph, member_id, address)
 
@@ -121,13 +122,13 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 
 def declared_ids(member: Member) -> frozenset[int]:
-    """Return the ids of the handles in a profile and, if the member allows being found by email, of the email hash."""
+    """Return ids for the accounts on other networks in a profile and, if `findable_by_email`, for the email address's hash."""
     ids = {handle_id(str(handle)) for handle in declared_handles(member)}
     return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:
-    """Update the associations from handles to a member, in the commit that changes the profile.
+    """Update a member's associations with the ids of `declared_ids`, in the commit that changes the profile.
 
     `now` is an id of the current time.
     """

@@ -73,7 +73,7 @@ class Leases:
             heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """Make a job claimable again in `delay` seconds, only once even if its lease has already expired."""
+        """Make a job claimable again in `delay` seconds. Even if its lease has expired, it is claimable only once."""
         self.done([job.seq])
         heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
@@ -105,12 +105,13 @@ class MemoryGraph:
     ) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
-        # The stored rows, in the form in which a batch is checked against them.
+        # The versions, times and owners of the stored rows, against which a batch is checked.
         self._known = Known()
         self._live = _Lists()
-        # Tombstones of the association types whose ended associations can be listed.
+        # Tombstones of the association types for which the store can list tombstones (`ended_listed`).
         self._ended = _Lists()
-        # Heaps of candidates for each sweep, oldest first. A candidate that has changed in between is skipped when it is popped.
+        # Heaps of the tombstones and expiring keys that `sweep` and `sweep_history` may delete, oldest first. A row that
+        # changed after it was added is skipped when popped.
         self._sweepable: list[tuple[int, Triple]] = []
         self._past: list[tuple[int, Triple]] = []
         self._expiring: list[tuple[int, tuple[str, str]]] = []
@@ -240,7 +241,7 @@ class MemoryGraph:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
         while self._unclaimed and len(jobs) < limit:
-            # Skip jobs that were acknowledged before they were claimed.
+            # Skip jobs that were acknowledged before anyone claimed them.
             if job := self._jobs.get(self._unclaimed.popleft()):
                 jobs.append(job)
         self._leases.give(jobs, lease)
@@ -301,7 +302,7 @@ class MemoryGraph:
         return []
 
     async def block_drop(self, id1: int, atype: int) -> None:
-        """Do nothing, because this store has no blocks."""
+        """Do nothing: this store computes ranks without blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
         keys, expired = self._known.keys, 0

@@ -48,8 +48,8 @@ Part = str | Walk | TableIndex
 class Migration(NamedTuple):
     """One schema version: its parts, in the order in which they are done.
 
-    `readable_from` is the oldest schema version whose code may use the store after this migration; 0 means only this version. An
-    expanding step names the previous version, or an older one; a contracting step names the version that introduced the
+    `readable_from` is the oldest schema version whose code may use the store after this migration; 0 means only this version. For
+    an expanding step, it is the previous version or an older one; for a contracting step, the version that introduced the
     replacement.
     """
 
@@ -58,7 +58,7 @@ class Migration(NamedTuple):
 
     @property
     def script(self) -> str:
-        """The whole migration as one script, for a store whose tables are small."""
+        """All parts of the migration as one script, for a store with small tables."""
         return "".join(f"{_statement(part)};\n" for part in self.parts)
 
 
@@ -67,7 +67,7 @@ def short(script: str, readable_from: int = 0) -> Migration:
 
 
 class PendingStep(NamedTuple):
-    """A remaining step of an upgrade, with the number of its rows and its estimated seconds."""
+    """A step that an upgrade still has to do, with the number of rows to change and the estimated seconds."""
 
     what: str
     rows: int

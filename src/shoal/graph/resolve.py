@@ -1,9 +1,9 @@
 """The changes that a batch makes, decided in one place for every engine, without I/O.
 
-An engine loads the rows that a group of batches touches (`Touched`) into a `Known`, calls `decide` for one batch after the other,
-and stores the `Resolution`. So the rules are written once: the later time wins, a commit on the acting shard raises its time above
-a stored one, counts change only with a real change, inverses follow the schema. `decide` checks every condition before it changes
-anything.
+An engine loads the rows that the batches of a group commit read or write (`Touched`) into a `Known`, calls `decide` for each batch
+in turn, and stores the `Resolution`. So the rules are written once: the later time wins, a commit on the acting shard raises its
+time above a stored one, counts change only with a real change, inverses follow the schema. `decide` checks every condition before
+it changes anything.
 
 For example, A follows B, and B belongs to another store:
 
@@ -59,7 +59,7 @@ class StoredAssoc(NamedTuple):
 
 
 class Known:
-    """The stored state of the rows that a group of batches touches.
+    """The stored state of the rows that the batches of a group commit read or write.
 
     A row that is not stored has no entry. `decide` updates the state.
     """
@@ -73,7 +73,7 @@ class Known:
 
 
 class Resolution:
-    """The changes to store for a group: final states, count differences, events in order, and entries of the event log.
+    """The changes to store for the batches of a group commit: final states, count differences, events in order, and log entries.
 
     `logged` is None if the store keeps no event log.
     """
@@ -91,9 +91,9 @@ class Resolution:
 
 
 class Touched:
-    """The keys of all rows that a group of batches reads.
+    """The keys of all rows that the batches of a group commit read.
 
-    `histories` are rows with recorded follow times. If the group does not change such a row, the commit need not check it.
+    `histories` are rows with follow times. The commit checks such a row for concurrent changes only if the group changes it.
     """
 
     __slots__ = ("histories", "ids", "keys", "triples")
@@ -131,7 +131,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     `Frozen` is raised if the shard map has changed since the batch was routed to this store.
 
     Args:
-        owns: Whether this store keeps a shard. Operations for other shards are returned, and emitted as pending.
+        owns: Whether this store keeps a shard. Operations for other shards are returned, and stored as `InversePending` events.
         now: Unix milliseconds, for keys that expire.
     """
     if owns is not every_shard and _has_moved(batch, owns):
@@ -149,7 +149,7 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
         name = (key.key.space, key.key.name)
         if key.alive:
             if key.until and known.keys.get(name) == (key.id, 0):
-                # A permanent key stays permanent when it is reserved again.
+                # A permanent key stays permanent when it is reserved again with an expiry.
                 continue
             known.keys[name] = changes.keys[name] = (key.id, key.until)
         elif known.keys.get(name, (0, 0))[0] == key.id:
@@ -164,9 +164,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
 def _has_moved(batch: Batch, owns: Owns) -> bool:
     """Return whether this store no longer has a shard that it needs to commit the batch.
 
-    It needs the acting shard, and the shard of `id1` of each association that has an inverse or is `plain`. If an association with
-    an inverse were left pending for another store, the inverse would never be written, because applying a pending operation
-    derives no inverse. Any other association (an entry of a public list) may belong to another store.
+    It needs the acting shard, and the shard of `id1` of each association that has an inverse or is an inverse (`plain`). Such an
+    association cannot be left pending for another store, because a pending operation is applied without creating an inverse.
+    Any other association (an entry of a public list) may belong to another store.
     """
     return not owns(batch.shard) or any(
         not owns(shard_of(op.id1)) for op in batch.assocs if op.plain or ASSOC_TYPES[op.atype].inverse
@@ -202,7 +202,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 
 
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
-    """Apply one operation and its inverse; return the one of them that belongs to another store, or None."""
+    """Apply an operation and its inverse. If one of the two belongs to another store, return it instead of applying it."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
         _log(op, None, changes)
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
@@ -215,7 +215,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
             changes.list_changes.judge(op.id1, op.atype)
         return None
     atype = ASSOC_TYPES[op.atype]
-    # The times in a history must be unique, so an operation with an equal time gets a later time as well.
+    # An operation that is not later than the stored association gets a later time. In types with a `history`, an operation at an
+    # equal time is never later.
     if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
@@ -242,8 +243,9 @@ def _log(op: AssocOp, stored: StoredAssoc | None, changes: Resolution) -> None:
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """Return whether the operation wins over the stored association.
 
-    At equal times the greater data wins: associations that keep their time count their changes in the data. For types with a
-    history, a deletion wins instead: its data is the history, which may temporarily be longer in this store than in another.
+    At equal times the greater data wins: if an association keeps its time when it changes, its data contains a version
+    number. For types with a history, a deletion wins instead: its data is the history, which may be longer in one store for a
+    while.
     """
     if op.time != stored.time:
         return op.time > stored.time
@@ -274,10 +276,10 @@ def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
 def _remember(
     op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
 ) -> StoredAssoc:
-    """Add the begin or end of a follow to its history, even if the stored association wins. Returns the association to store.
+    """Record the start or end of a follow in its history, even if `op` is too old to be applied. Return the association to store.
 
-    A tombstone has the history in its data. While the association is alive, the history is in a tombstone of another type, so
-    no list contains it.
+    A deleted association has its history in its own tombstone. A live one has it in a separate tombstone, whose type is the
+    `history` of its type and which appears in no list.
     """
     past = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
     link = known.links.get(past)

@@ -50,9 +50,9 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     - `ranked`: stores keep an index that finds the rank of an entry in O(log n).
     - `history`: number of a type, or 0. The time of every begin and end is recorded (`payloads/follows`): in the tombstone or,
       while the association is alive, in a tombstone of that other type. Both kinds of tombstones are kept longer than others.
-    - `ended_listed`: tombstones can be listed by time, as live associations can.
-    - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps it in
-      the index of the list, and reads only that.
+    - `ended_listed`: tombstones can be listed by the time of the deletion, as live associations can by their time.
+    - `covered`: lists are long, or many are read at once, and no entry has more than 2,000 bytes of data. PostgreSQL keeps the
+      data in the index of the list too, and reads only the index.
     """
 
     number: int
@@ -174,7 +174,9 @@ def by_number(types: Iterable[AssocType]) -> dict[int, AssocType]:
     found: dict[int, AssocType] = {}
     for atype in types:
         if found.setdefault(atype.number, atype) is not atype:
-            raise ValueError(f"association types {found[atype.number]!r} and {atype!r} have the number {atype.number}")
+            raise ValueError(
+                f"association types {found[atype.number]!r} and {atype!r} both have the number {atype.number}"
+            )
     return found
 
 
@@ -246,7 +248,7 @@ PUBLIC_LISTS = tuple(_first_id(source) for source in range(DATA_SOURCES))
 
 @lru_cache(maxsize=32_768)
 def tag_id(canonical: str) -> int:
-    """Return the id of a tag, from its canonical form. Cached, since it costs two digests and tags repeat."""
+    """Return the id of a tag, from its canonical form. Cached, because it takes two hashes, and the same tags occur often."""
     return named("tag", canonical)
 
 
@@ -351,7 +353,7 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
 def vote_key(member_id: int, shard: int, poll_id: int, ordinal: int = 0) -> Key:
     """Return the key of a member's vote in a poll. A concurrent second vote fails because the key is taken.
 
-    In a multiple-choice poll a member may vote again: `ordinal` counts these votes.
+    In a multiple-choice poll a member may vote several times: `ordinal` is the number of the vote, from 0.
     """
     return Key(shard, "vote", f"{member_id}:{poll_id}:{ordinal}" if ordinal else f"{member_id}:{poll_id}")
 
@@ -362,12 +364,12 @@ def emoji_position_key(shard: int, post_id: int, number: int) -> Key:
 
 
 def emoji_id_key(shard: int, id_: int) -> Key:
-    """Return the key that reserves the id by which the reactions with one emoji on a post are counted."""
+    """Return the key that reserves the id under which the reactions with one emoji to one post are counted."""
     return Key(shard, "emoji_id", str(id_))
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Return the key that leads from the number in a media object's file names to the object's id, if the two differ."""
+    """Return the key that leads from the `number` in the file names of a media object to its id, where the two differ."""
     return Key(shard, "file", str(number))
 
 
@@ -439,4 +441,6 @@ def decode_node(data: bytes) -> AnyNode:
     try:
         return _decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise NewerNeeded("this was written by a newer version of the server: try again in a few seconds") from error
+        raise NewerNeeded(
+            "an object was written by a newer version of the server: try again in a few seconds"
+        ) from error

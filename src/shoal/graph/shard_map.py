@@ -50,9 +50,10 @@ class ShardMap(NamedTuple):
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, shards: Iterable[int], a: int, b: int, *, returns: bool, end: LogEnd | None = None) -> ShardMap:
-        """Return the next version, in which these shards are moved from store `a` to store `b`.
+        """Return the next version of the map, in which these shards have moved from store `a` to store `b`.
 
-        If `returns`, store `b` had them before. `end` is the end of the event log of store `a`, if it has one.
+        `returns` means that the move undoes an earlier one from `b` to `a`. `end` is the end of the event log of store
+        `a`, if it has one.
         """
         chosen = dict.fromkeys(shards, a)
         owners = tuple(b if shard in chosen else owner for shard, owner in enumerate(self.owners))
@@ -77,7 +78,7 @@ class ShardMap(NamedTuple):
 
     @classmethod
     def from_plain(cls, version: int, stored: Mapping[str, Any]) -> ShardMap:
-        # Version 0.2 stored a list of the owners of the 64 data sources, and data sources in `moved` and `left`.
+        # Version 0.2 stored data sources instead of shards: a list of their 64 owners, and their numbers in `moved` and `left`.
         parts = stored.get("shards") or {str(source): store for source, store in enumerate(stored["owners"])}
         owners, moved, left = (_by_shard(each) for each in (parts, stored["moved"], stored["left"]))
         ends = {shard: (log, history, xid) for shard, (log, history, xid) in _by_shard(stored.get("ends", {})).items()}
@@ -96,7 +97,7 @@ def _by_shard(owners: Mapping[str, T]) -> dict[int, T]:
 
 
 class _Encoded:
-    """The newest encoded map: a process sends it to all stores at once, and encoding it takes milliseconds."""
+    """A cache of the newest encoded map: a process sends it to all stores at once, and encoding it takes milliseconds."""
 
     def __init__(self) -> None:
         self._known: ShardMap | None = None
@@ -122,7 +123,7 @@ def from_json(version: int, stored: str) -> ShardMap:
 
 
 def first_map(store: str | Mapping[str, str]) -> ShardMap:
-    """Return the map from the settings: one store for everything, or ranges. Raises `ValueError`."""
+    """Return the map from the setting `store`: one URL for all shards, or a URL for each range. Raises `ValueError`."""
     if isinstance(store, str):
         return ShardMap((store,), (0,) * SHARDS)
     urls = parse_shard_map(store)
@@ -228,7 +229,7 @@ _CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS = 200, 1.0
 
 
 def round_seconds(stores: int) -> float:
-    """Return the interval at which a process asks all stores for events, including those that have not reported any."""
+    """Return the interval at which a process polls all stores for events, even if they have not reported any."""
     return min(stores / _CLAIMS_PER_SECOND, _LONGEST_ROUND_SECONDS)
 
 
@@ -252,7 +253,7 @@ class ShardState(NamedTuple):
 
     state: str
     peer: str | None
-    noted: int
+    changes: int
 
 
 class RowNames:
@@ -261,10 +262,9 @@ class RowNames:
 
     @classmethod
     def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
-        """Return the row keys in journal entries. An entry is a kind, three numbers, a key space and a key name."""
+        """Return the row keys in journal entries. An entry is a row kind and the parts of a key, of which unused ones are None."""
         found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
-            # A key has as many parts as its kind needs; the others are empty.
             found[RowKind(kind)].add(tuple(part for part in parts if part is not None))
         return cls(found)
 
@@ -319,7 +319,7 @@ class Side(Protocol):
     async def mark(
         self, shards: Sequence[int], state: str, mover: int, peer: str, seconds: float | None = None
     ) -> None:
-        """Mark shards as `copying`, `frozen` or `away`; after `seconds`, unless that is None, they are `copying` again."""
+        """Mark shards as `copying`, `frozen` or `away`. If `seconds` is given, their state returns to `copying` after that time."""
 
     async def end(self, shards: Sequence[int]) -> None:
         """Delete the states and the journal entries of these shards."""
@@ -329,31 +329,31 @@ class Side(Protocol):
     async def forget_recorded(self, shards: Sequence[int]) -> None:
         """Empty the journal of these shards."""
 
-    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
-        """Return the oldest journal entries, and the row keys in them."""
+    async def recorded_changes(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+        """Return the oldest journal entries of these shards, and the keys of the changed rows that they record."""
 
     async def done(self, entries: Sequence[int]) -> None:
         """Delete these journal entries, because their rows were copied to the other store."""
 
     async def holds_others(self, shards: Sequence[int]) -> bool:
-        """Return whether the store has rows of other shards."""
+        """Return whether the store has rows of shards that are not in `shards`."""
 
     async def wipe(self, shards: Sequence[int]) -> int:
         """Delete every row of these shards. Returns their number."""
 
     async def copy_to(self, other: Any, kind: RowKind, shards: Sequence[int], tell: Callable[[int], None]) -> int:
-        """Copy all rows of a kind to the other store, which has none; return their number. `tell` is called with sizes in bytes."""
+        """Copy all rows of a kind to the other store, which has none; return their number. `tell` gets the size of each chunk."""
 
     async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
-        """Return the current rows with these keys; missing ones are absent."""
+        """Return the current rows with these keys. A key without a row is omitted."""
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Replace all rows with these keys by `rows`; delete the keys without a row."""
 
     async def digest(self, shards: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Return a digest of the rows of these shards, and the names of the rows that the journal of pending changes names.
+        """Return a digest of the rows of these shards, and the keys of the rows in the journal of pending changes.
 
-        The digest excludes these named rows.
+        The digest excludes the rows in the journal.
         """
 
     async def digest_but(self, shards: Sequence[int], names: RowNames) -> Digest:
@@ -377,10 +377,10 @@ class Side(Protocol):
         """Turn the event log on, as that of the other store."""
 
     async def admit(self, shards: Sequence[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
-        """Allow writes to the shards that the newest map assigns to this store, after at most `seconds`.
+        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest.
 
-        `ends` are those of the map: the event log gets a marker of the move first.
+        `ends` are those of the map: first, a marker of the move is written to the event log.
         """
 
     async def laggards(self, version: int, seconds: float) -> int:
-        """Return how many processes, seen within the last `seconds`, use an older version of the map."""
+        """Return how many processes that sent a heartbeat within the last `seconds` use an older version of the map."""

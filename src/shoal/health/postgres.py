@@ -10,7 +10,7 @@ _SETTINGS = {"application_name": "shoal-vitals", "statement_timeout": "2s"}
 _MOST_CONNECTIONS = 0.9
 _LONG_SECONDS = 300.0
 _FAR_BEHIND_SECONDS = 30.0
-# Only a role that may read all statistics sees standbys and the transactions of other roles. For any other role, these
+# Only a database role with `pg_read_all_stats` sees standbys and the transactions of other roles. For any other role, these
 # values are 0.
 _FIGURES = """
 SELECT current_setting('server_version') AS version,

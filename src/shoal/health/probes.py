@@ -49,7 +49,7 @@ MeasurementName = Literal[
 
 
 class Measurement(NamedTuple):
-    """A measurement, and whether it requires attention."""
+    """A measured value of an engine; `wrong` if it requires attention."""
 
     name: MeasurementName
     value: float
@@ -132,7 +132,7 @@ class EngineWatch:
                 return await probe.ask()
         except Exception as error:  # noqa: BLE001  # no figures, whatever the reason
             self._outage.warning(
-                "cannot read measurements of %s at %s: %r",
+                "cannot read the metrics of %s at %s: %r",
                 probe.engine,
                 probe.place,
                 error,

@@ -33,7 +33,7 @@ class Readiness:
         self._probing: asyncio.Task[dict[str, bool]] | None = None
 
     async def parts(self) -> dict[str, bool]:
-        """Return for each probe, by its name, whether its engine responds."""
+        """Return whether each engine responds, by the name of the engine."""
         if self._probing is None or (self._probing.done() and time.monotonic() >= self._until):
             self._probing = asyncio.create_task(self._ask(), name="shoal-ready")
         # A caller that disconnects must not cancel the query for other callers.
@@ -49,6 +49,6 @@ class Readiness:
             async with asyncio.timeout(self._patience):
                 await probe()
         except Exception as error:  # noqa: BLE001  # whatever it is, the part cannot be used
-            self._outage.warning("not ready: %s: %r", name, error, name=name)
+            self._outage.warning("%s does not respond: %r", name, error, name=name)
             return False
         return True

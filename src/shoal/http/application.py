@@ -112,8 +112,8 @@ class Trie(Generic[T]):
     def add(self, method: str, path: str, value: T) -> None:
         """Add a route.
 
-        Raises `ValueError` if the trie already has a route with this method, and with this path apart from the names of
-        its parameters.
+        Raises `ValueError` for a second route with this method and path. Paths that differ only in the names of parameters
+        count as equal.
         """
         node = self._root
         for segment in path[1:].split("/"):
@@ -201,7 +201,7 @@ def _check_declarations(route: Route, path_names: tuple[str, ...], limit_classes
         or _params_error(path_names, route.params)
     )
     if error:
-        raise TypeError(f"route {route.method} {route.path}: {error}")
+        raise TypeError(f"invalid route {route.method} {route.path}: {error}")
 
 
 def _access_error(route: Route) -> str | None:
@@ -337,7 +337,7 @@ class _Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             if isinstance(error, ShoalError) and not isinstance(error, Unavailable) and took_over_since(began):
-                # The error may be false: the request may have read from both servers, and one may lack data of the other.
+                # The error may be wrong, because the request may have read from the former and the new primary, whose data differ.
                 error = Unavailable("the store is failing over to its standby: try again in a moment")
             reply = reply_for(error, where=f"{name} ({scope.get(REQUEST_ID, '-')})")
             answer = self.error_page(reply, request) if _is_page(found) else reply
@@ -433,9 +433,7 @@ class _Api:
         async def make() -> Reply:
             answer = await self._handled(entry, values, caller, request, intake)
             if isinstance(answer, Response):
-                raise TypeError(
-                    f"{entry.name}: the handler must return a Reply, because a Response cannot be stored for repeated requests"
-                )
+                raise TypeError(f"{entry.name}: the handler of a cached route must return a Reply (got a Response)")
             return answer
 
         if len(query) > MAX_QUERY:
@@ -503,7 +501,7 @@ async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None
 
 
 async def lifespan(receive: Receive, send: Send) -> None:
-    """Acknowledge the lifespan messages. The network is opened and closed by its owner."""
+    """Acknowledge the messages of the ASGI lifespan protocol. The caller opens and closes the network."""
     for _ in ("startup", "shutdown"):
         message = await receive()
         await send({"type": message["type"] + ".complete"})

@@ -123,7 +123,7 @@ _WHOLE = {
     "profile": "see your name and profile picture",
     "admin:read": "read everything that your role lets you read about all members",
     "admin:write": "do everything that your role lets you do to all members",
-    "read:search": "search for you",
+    "read:search": "search on your behalf",
     "write:accounts": "change your profile, your settings and your password",
     "write:favourites": "like posts for you",
     "write:media": "upload pictures and videos for you",

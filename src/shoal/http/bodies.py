@@ -104,7 +104,10 @@ class Budget:
         return size
 
     async def take(self, size: int, scope: Scope) -> int:
-        """Take `size` bytes, in order of arrival; return the number taken. Raises `Unavailable` after a timeout."""
+        """Take `size` bytes from the budget when it is the caller's turn (first come, first served); return the number taken.
+
+        Raises `Unavailable` after a timeout.
+        """
         if not size:
             return 0
         if taken := self.take_now(size):
@@ -252,7 +255,7 @@ class Spool(Upload):
         return self._file is not None
 
     def owe(self, size: int) -> None:
-        """Count `size` more bytes of this file in the budget for loaded uploads; `close` returns them."""
+        """Record that `size` bytes were taken from the budget for loaded uploads; `close` returns them."""
         self._lender, self._reserved = self._memory.loaded, size
 
     async def load(self) -> None:
@@ -320,7 +323,7 @@ class Intake:
             await file.settle()
 
     async def load(self) -> None:
-        """Load all files into memory, as handlers expect them. Raises `Unavailable` after a timeout."""
+        """Load the files that are on disk into memory, where handlers read them. Raises `Unavailable` after a timeout."""
         if not self._files:
             return
         files = [file for file in self._files if file.on_disk]

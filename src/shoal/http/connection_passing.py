@@ -63,7 +63,7 @@ class ReadableRoutes:
                 self._trie.add("GET", route.path, route)
 
     def has(self, data: bytes) -> bool:
-        """Return whether these bytes are one complete request for a route that a reader process can answer."""
+        """Return whether `data` is exactly one complete request, and its route is one that a reader process can answer."""
         if not data.startswith(b"GET /") or data.find(_HEAD_END) != len(data) - 4:
             return False
         target = data[4 : data.find(b" ", 4)].partition(b"?")[0]
@@ -85,7 +85,7 @@ class Balance:
         self._moved = 0.0
 
     def better(self, slots: Iterable[int]) -> int | None:
-        """Return the slot of the least busy of these processes if it is much less busy than this one; otherwise None."""
+        """Return the slot of the least busy process among `slots`, if it is much less busy than this process; else None."""
         least = min(slots, key=self._busy.__getitem__, default=None)
         if least is None or self._busy[self._slot] - self._busy[least] < _BUSIER:
             return None
@@ -117,7 +117,7 @@ class Passing(ABC):
         self._send = send
 
     def only_reads(self, data: bytes) -> bool:
-        """Return whether `data` is one complete request that a reader process can answer."""
+        """Return whether `data` is exactly one complete request, and its route is one that a reader process can answer."""
         return self._routes.has(data)
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Passing(ABC):
 
 
 class OwnerPassing(Passing):
-    """The decisions of the owner process: it serves every request, but passes connections to `readers` that are less busy."""
+    """The policy of the owner process: it serves every request, but passes connections to `readers` that are less busy."""
 
     def __init__(
         self, routes: ReadableRoutes, balance: Balance, readers: Callable[[], Iterable[int]], send: Send
@@ -156,7 +156,7 @@ class OwnerPassing(Passing):
 
 
 class ReaderPassing(Passing):
-    """The decisions of a reader process: it serves what it can, and passes other requests to the owner's slot."""
+    """The policy of a reader process: it serves the routes in `routes`, and passes other requests to the owner process."""
 
     def __init__(self, routes: ReadableRoutes, balance: Balance, owner: int, send: Send) -> None:
         super().__init__(routes, balance, send)

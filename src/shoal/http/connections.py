@@ -136,7 +136,7 @@ _MOST = 64
 
 
 class RequestPace:
-    """Starts requests in the order of their arrival, with a limit per event loop iteration that adapts to their duration."""
+    """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration."""
 
     def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
@@ -146,7 +146,7 @@ class RequestPace:
         self._since = 0.0
 
     def begin(self, request: Callable[[], None]) -> None:
-        """Call `request` in this iteration of the event loop or in a later one."""
+        """Start a request in this iteration of the event loop or in a later one."""
         self._waiting.append(request)
         if not self._turning:
             self._turning = True
@@ -224,7 +224,7 @@ class Watched(Protocol):
     def peer(self) -> str: ...
 
     def tick(self) -> None:
-        """Check deadlines; called every `interval` seconds."""
+        """Check the time limits of the connection; called every `Patience.interval` seconds."""
 
     def idleness(self) -> Idleness | None:
         """Return how idle or slow the connection is; None while the server computes a response."""
@@ -234,9 +234,9 @@ class Watched(Protocol):
 
 @lru_cache(maxsize=2 * MOST)
 def _counted_as(client: str) -> tuple[tuple[str, int], ...]:
-    """Return the keys by which a client's connections are counted.
+    """Return the keys under which a client's connections are counted: its address and, for IPv6, its site.
 
-    Each key has a limit, given as a multiple of the limit per address.
+    With each key comes its limit, as a multiple of the limit per address.
     """
     key = address_key(client)
     return ((key, 1), (site_key(key), _PER_SITE)) if ":" in key else ((key, 1),)
@@ -286,7 +286,10 @@ class OpenConnections:
         return 503 if full else 0 if allowed else 429
 
     def leave(self, peer: str, *, refused: bool = False, evicted: bool = False) -> None:
-        """Stop counting a closed connection. State whether it was `refused` or `evicted` before."""
+        """Stop counting a closed connection.
+
+        `refused` is whether `enter` refused it; `evicted` is whether it was closed to make room for another connection.
+        """
         self.open -= 1
         self._leaving -= refused
         self._evicting -= evicted
@@ -303,7 +306,7 @@ class OpenConnections:
         found = [
             (size, idleness, connection)
             for connection in self.watched
-            # Check idleness first because it is cheap: of thousands of connections, few are idle for long.
+            # Check idleness first, because this is cheap and excludes most connections.
             if (idleness := connection.idleness()) is not None and (size := self._of_network(connection.peer)) >= own
         ]
         chosen = heapq.nlargest(max(1, self._most // _EVICTION_DIVISOR), found, key=lambda candidate: candidate[:2])

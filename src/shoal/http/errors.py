@@ -141,7 +141,7 @@ def _row(error: Exception) -> Row | None:
 
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     text = row.text if row.fixed else str(error) or row.text
-    # Clients compare the text of `Unfit` errors, so it gets no prefix.
+    # Clients compare the text of `Unfit` errors, so it must not begin with "Validation failed".
     if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}
@@ -198,7 +198,7 @@ def refusal(message: str, struct: type[Any]) -> InvalidInput:
 
     If a field is missing, the error is `Malformed`, as in Mastodon.
     """
-    # The message may quote the value, which may look like a path.
+    # Take the last occurrence: the message may quote a value that contains the same text.
     text, at, path = message.rpartition(_AT)
     text, path = (text, path.removesuffix("`").removeprefix(".")) if at else (message, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):

@@ -133,7 +133,7 @@ async def _check(connection: Connection, check: Callable[[], Awaitable[object]])
     except (Unauthenticated, NotAllowed):
         connection.dismiss()
     except Unavailable:
-        # Keep the stream open: without the store, there are no updates to miss.
+        # The token cannot be checked while the store is unreachable. Keep the stream open until the next check.
         return
 
 

@@ -83,7 +83,7 @@ class Gate:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait for a slot, including those that wait to get theirs back."""
+        """Number of requests that wait for a slot, including requests that wait to take back a slot that they released."""
         return len(self._waiting) + len(self._returning)
 
     async def enter(self) -> bool:
@@ -470,7 +470,7 @@ class Edge:
         self._page = always + _PAGE
         self._framed = always
         self._shared = (_ORIGIN, _EXPOSE, *always)
-        # Request ids must only be unique: this random prefix of the process, and a counter.
+        # A request id consists of this random prefix, which differs in each process, and of a counter.
         self._process = secrets.token_hex(6)
         self._numbers = itertools.count(1)
 

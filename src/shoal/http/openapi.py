@@ -62,7 +62,7 @@ class Components:
         name = self._names.get(info.cls)
         if name is None:
             name = self._names[info.cls] = self._free_name(info.cls)
-            # Register the name before the fields are converted, because a status contains a status.
+            # Register the name before the fields are converted, because a struct may have a field of its own type.
             self.schemas[name] = {}
             self.schemas[name] = _struct(info, self._of)
         return name

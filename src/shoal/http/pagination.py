@@ -44,7 +44,7 @@ class WithData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusesQuery(PageQuery, frozen=True, kw_only=True):
-    """A page of statuses."""
+    """The query parameters of a page of statuses."""
 
     with_data: bool = False
     """Include `shoal.data` of other members' statuses, up to 4 KB each. A single status always includes all of it."""

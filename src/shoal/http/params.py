@@ -64,7 +64,7 @@ class Limit(int, metaclass=_Whole):
 
 
 class Json:
-    """A parameter that is any JSON value. A string, as in a form, is decoded; another value in a JSON body is used as it is."""
+    """A parameter that is any JSON value. A string is parsed as JSON, because all values in a form are strings."""
 
     __slots__ = ("value",)
 
@@ -80,6 +80,7 @@ _ABSENT = object()
 """Result of a fixer for a value that counts as missing."""
 
 Fixer = Callable[[Any], object]
+"""Prepares the value of a parameter for msgspec."""
 
 _UNDEFINED = frozenset({"undefined", "null"})
 """Strings that JavaScript clients send in a form for a missing object, optional id, or list of objects or ids."""
@@ -127,14 +128,14 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """A fixer for a field that may be UNSET or None: an empty value becomes None."""
+    """A `Fixer` for a field that may be UNSET or None. It converts an empty value to None."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
 
     def __call__(self, value: object) -> object:
         fixed = value if self._fix is None or value is None else self._fix(value)
-        # A form encodes an empty dictionary as a dictionary with empty values.
+        # To clear a dictionary, a form sends its fields with empty values. `_fix` omits such fields, and returns {}.
         return None if fixed is _ABSENT or fixed == {} else fixed
 
 
@@ -266,7 +267,7 @@ def _decode(kind: type[Any], value: Any) -> object:
 
 
 def _inline_file(text: str) -> object:
-    """Return the file in a `data:` URL in Base64 (RFC 2397), the form of files in JSON.
+    """Decode a Base64 `data:` URL (RFC 2397), in which a JSON body contains a file.
 
     Any other text is returned unchanged.
     """
@@ -365,7 +366,7 @@ def _append(items: list[object], rest: list[str], value: object) -> None:
 
 
 def _holds(tree: dict[str, object], keys: list[str]) -> bool:
-    """Return whether the tree has a value at these keys. If it has, a new value starts the next dictionary of a list."""
+    """Return whether the tree has a value at this path. For a repeated path, `_append` begins a new dictionary."""
     for key in keys[:-1]:
         child = tree.get(key)
         if not isinstance(child, dict):
@@ -510,7 +511,7 @@ class _Parts:
         self._name = self._value = b""
 
     def headers_end(self) -> None:
-        """Decide whether the part is a file: only files have a file name."""
+        """Begin a file if the headers of this part have a file name."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")
@@ -537,7 +538,7 @@ class _Parts:
     def _counted(self, data: bytes) -> bytes:
         self.words += len(data)
         if self.words > MAX_WORDS:
-            raise TooLarge(f"form fields other than files may have at most {MAX_WORDS} bytes")
+            raise TooLarge(f"form fields other than files may have at most {MAX_WORDS} bytes in total")
         return data
 
 

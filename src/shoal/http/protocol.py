@@ -108,13 +108,13 @@ def head_of(status: int, headers: Iterable[RawHeader], size: int) -> bytes | Non
         return None
     parts.append(b"\r\n")
     head = b"".join(parts)
-    # A control character besides the line ends could inject a header, so leave such a response to uvicorn.
+    # A control character in a header could inject another header: return None, so that uvicorn checks the headers.
     return head if len(head) - len(head.translate(None, _CONTROLS)) == _LINE_END * lines else None
 
 
 @lru_cache(256)
 def _begin(name: bytes) -> bytes | None:
-    """Encode the start of a header line; None if uvicorn has to check the name."""
+    """Encode the name of a response header and the colon; None for a name that only uvicorn can handle."""
     plain = name not in _APART and name.replace(b"-", b"").isalnum() and name == name.lower()
     return name + b": " if plain else None
 
@@ -220,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """Start measuring a request with the newest piece of data, in which the request begins."""
+        """Begin to measure the size of a request's head. The request begins in the piece of data that is being parsed."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
@@ -243,13 +243,16 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Count the bytes of a piece of a body. A client may send chunks of a single byte, each with five bytes of framing."""
+        """Subtract the body and the framing of its chunks from `_extra`, which measures the size of a head.
+
+        A chunk of one byte has five bytes of framing.
+        """
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        # In an empty context, because the idle timer would otherwise keep the request's context, and so its objects.
+        # Run in an empty context: the idle timer that this call starts would keep the objects in the context of the request alive.
         Context().run(super().on_response_complete)
         if self._clients:
             self._all.end(self._clients.pop(0))
@@ -284,7 +287,7 @@ class HttpConnection(HttpToolsProtocol):
         elif self._in_head:
             self._waited += patience.interval
             if self._waited > patience.head:
-                # A client that has sent nothing expects no response.
+                # Close the connection without a response if the client has sent nothing.
                 self._refuse(408 if self._first else 0)
         elif cycle.more_body and not (
             cycle.response_complete or cycle.waiting_for_100_continue or self.flow.read_paused
@@ -437,7 +440,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     async def send(self, message: Any) -> None:
-        """Send a message.
+        """Send an ASGI message.
 
         The refusal of a handshake is completed here, because uvicorn would log it as an error of the application.
         """

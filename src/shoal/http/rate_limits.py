@@ -104,7 +104,9 @@ def rules(settings: Settings) -> Mapping[str, RateRule]:
     """Return `DEFAULTS` with the changes in the settings. Raises `SettingsError` for an unknown class or an invalid rule."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
-        raise SettingsError(f"settings: limits: unknown class {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}")
+        raise SettingsError(
+            f"settings: limits: unknown class of requests {unknown[0]!r}; choose one of {', '.join(DEFAULTS)}"
+        )
     chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
     return chosen if settings.rate_limits else OFF
 
@@ -123,7 +125,7 @@ def _rule(name: str, text: str) -> RateRule:
 
 
 class Limiter(Protocol):
-    """Counts requests by the rules of their classes."""
+    """Counts the requests of each caller in each class of requests, and limits them by the rule of the class."""
 
     @property
     def classes(self) -> frozenset[str]:
@@ -226,7 +228,7 @@ def address_prefix(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def site_key(address: str) -> str:
-    """Return the /48 prefix of the `address_key` of an IPv6 address, the size of a site; other keys are unchanged."""
+    """Return the /48 prefix, the size of a site, for the `address_key` of an IPv6 address. Other keys are unchanged."""
     try:
         return str(ipaddress.IPv6Network(address).supernet(new_prefix=48))
     except ValueError:
@@ -248,7 +250,7 @@ _USED = (1 << _USED_BITS) - 1
 
 
 class SharedLimiter:
-    """A `Limiter` shared by processes, each with one table of machine words: this process writes `tables[slot]`."""
+    """A `Limiter` shared by several processes. Each counts in its own table in shared memory; this one writes `tables[slot]`."""
 
     def __init__(
         self,
@@ -292,7 +294,7 @@ class SharedLimiter:
             self._mine[index + 1] -= 1
 
     def _index(self, first: int, whom: int, now: int) -> int:
-        """Return the index of a caller's entry in this table: the existing one, or else that of the entry that expires first."""
+        """Return the index of a caller's entry in this process's table. If it has none, return the entry that expires first."""
         mine = self._mine
         indexes = range(first, first + 2 * _WAYS, 2)
         for index in indexes:

@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 _AWAY_SECONDS = 1.0
 
-# ARGV: the key of a count without its window, limit, seconds, cost. Returns the count, whether this request was counted, the end of
-# the window (Unix seconds), and the milliseconds until then.
+# ARGV: the name of a count; the limit; the seconds of a window; the cost. The Redis key is "<name>:<end of the window>". Returns
+# the count, whether this request was counted, the end of the window (Unix seconds), and the milliseconds until then.
 _TAKE = Script(
     "limits.take",
     r"""
@@ -45,7 +45,7 @@ return {refused, {used + cost, 1, reset, left}}
 """,
 )
 
-# ARGV: one key with its window.
+# ARGV: the Redis key of a count, "<name>:<end of the window>".
 _GIVE_BACK = Script(
     "limits.give_back",
     r"""
@@ -70,7 +70,7 @@ class RedisLimiter:
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
         self.classes = frozenset(rules)
-        # The fallback limiter counts in the same dictionary, so it contains the refusals of both limiters.
+        # `_alone`, which replaces this limiter while Redis is unavailable, counts refused requests in the same dictionary.
         self.refused = self._alone.refused
         self._away_until = 0.0
         self._outage = ThrottledLog(_log)

@@ -95,7 +95,7 @@ def rows_of(schema: Schema, before: str = "") -> Iterator[tuple[str, Schema, str
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema of an object. If the schema lists alternatives, return the alternative that is an object."""
+    """Return the schema itself or, if it is a list of alternatives, the alternative that is an object."""
     return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
 
 
@@ -264,7 +264,7 @@ def _parameters(operation: Schema) -> str:
         for item in operation.get("parameters", ())
     ]
     if body := operation.get("requestBody"):
-        # The last content type includes the files.
+        # If there are several content types, only the last one, multipart, has the files.
         schema = [*body["content"].values()][-1]["schema"]
         rows += [_row(name, inner, text, "", needed=needed) for name, inner, text, needed in rows_of(schema)]
     return f"<h4>Parameters</h4><table>{''.join(rows)}</table>" if rows else ""

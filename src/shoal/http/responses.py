@@ -57,7 +57,7 @@ def raw(made: bytes) -> Any:
 
 
 def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
-    """Return the first ASGI message of a response with this JSON, or of a 304."""
+    """Return the ASGI message `http.response.start` for JSON `content`, or for a 304 without a body."""
     headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
     if status == NOT_MODIFIED:
         headers = list(more)
@@ -78,7 +78,7 @@ _TAG_BYTES = 12
 
 
 def with_etag(reply: Reply) -> tuple[Reply, int]:
-    """Add an entity tag (RFC 9110, section 8.8.3) to a response; return it with its size in bytes."""
+    """Add an entity tag (RFC 9110, section 8.8.3) to a response. Return the response and the size of its body in bytes."""
     content = encode(reply.body)
     # SHA-256 is used because processors have instructions for it: it takes a third of the time of other hashes.
     tag = sha256(content + repr(reply.headers).encode()).hexdigest()[: 2 * _TAG_BYTES]
@@ -153,8 +153,8 @@ async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Bo
         await send(start(reply.status, content, more, reply.headers))
         await send({"type": "http.response.body", "body": content})
         return
-    # Send the whole response at once, for clients that read while they send. The empty last part closes the connection, so send
-    # it only when the rest of the body was received and discarded.
+    # Send the content now, for clients that read the response while they still send the request. The empty last part closes the
+    # connection, so send it only after the rest of the request was received and discarded.
     await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()

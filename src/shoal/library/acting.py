@@ -72,7 +72,10 @@ def milliseconds(moment: AnyMoment, field: str) -> int:
 def part(
     before: int | None, limit: int, after: int | None = None, *, oldest_first: bool = False, start: int = 0
 ) -> Cursor:
-    """Return the range of a list between two cursors; None stands for its beginning or end."""
+    """Return a cursor for the items newer than `after` (`start` if None) and older than `before` (no bound if None).
+
+    With `oldest_first`, the first `limit` items are the oldest ones, otherwise the newest.
+    """
     return Cursor(
         MAX_TIME if before is None else before, start if after is None else after, limit, oldest_first=oldest_first
     )

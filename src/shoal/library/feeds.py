@@ -54,6 +54,7 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of all public posts, newest first, without shares and comments on others' posts.
 
+        With `oldest_first`, the page has the oldest posts newer than `after`, still newest first.
         Raises `InvalidInput` for a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
@@ -75,7 +76,8 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of the public posts with a tag (or any of `any_of`), newest first.
 
-        Only posts with all tags in `all_of` and none in `none_of` are returned.
+        Only posts with all tags in `all_of` and none in `none_of` are returned. With `oldest_first`, the page has the oldest posts
+        newer than `after`, still newest first.
 
         Raises `InvalidInput` for an invalid tag, and for a limit below 1.
         """
@@ -104,8 +106,9 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
 
-        Distances are measured to the places as stored, with the precision that each author chose. Raises `InvalidInput` for
-        invalid coordinates, another radius, or a limit below 1.
+        Distances are measured to the places as stored, with the precision that each author chose.
+        With `oldest_first`, the page has the oldest posts newer than `after`, still newest first.
+        Raises `InvalidInput` for invalid coordinates, a radius outside 0.1 to 500 km, or a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
         area = disk(latitude, longitude, radius_km)
@@ -127,6 +130,7 @@ class SeesFeeds(Seeing):
     ) -> Page:
         """Return a page of a member's posts and shares that this viewer may see, newest first.
 
+        With `oldest_first`, the page has the oldest entries newer than `after`, still newest first.
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         cursor = part(before, limit, after, oldest_first=oldest_first)
@@ -155,6 +159,7 @@ class HasFeeds(SeesFeeds, Acting):
     ) -> Page:
         """Return a page of the home timeline, newest first. `before` is the `next` of the previous page.
 
+        With `oldest_first`, the page has the oldest entries newer than `after`, still newest first.
         Raises `InvalidInput` for a limit below 1.
         """
         return await home.page(self._reads, self.id, part(before, limit, after, oldest_first=oldest_first))
@@ -232,9 +237,10 @@ class ReadsForYou(Acting):
         return feed.recipe_for(self._reads, await personalization_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
-        """Set this member's recipe: `Recipe(weights=Weights(friends=4.0))`, a preset's name, a link, or None (the server's).
+        """Set this member's recipe: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, or a recipe link.
 
-        Links are made by `recipe_link` on any server. Raises `InvalidInput`, which names the field and its allowed values.
+        None selects the server's recipe. A link is the result of `recipe_link` on any server. Raises `InvalidInput`, which
+        names the field and its allowed values.
         """
         await ranking.set_recipe(self._writes, self.id, _recipe(recipe))
         return await self.recipe()
@@ -264,8 +270,8 @@ class ReadsForYou(Acting):
     async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
         """Request more posts by the author of a post, or with one of its tags, and return the effect on the feed.
 
-        Up to five requests add up. Raises `NotFound`, and `InvalidInput` for a tag that the post lacks and for a post of this
-        member.
+        The effects of up to five requests add up. Raises `NotFound`, and `InvalidInput` for a tag that the post lacks and for a
+        post of this member.
         """
         return await self._tap(post, 1, tag)
 
@@ -286,11 +292,11 @@ class ReadsForYou(Acting):
         )
 
     async def feedback(self) -> Feedback:
-        """Return all feedback by author and tag, and the picked tags."""
+        """Return the member's feedback on authors and tags, and the tags picked as interests."""
         return (await personalization_of(self._reads.graph, self.id)).feedback
 
     async def forget_all_feedback(self) -> None:
-        """Reset all feedback. Picked tags stay."""
+        """Reset all feedback. The tags picked as interests stay."""
         await ranking.forget_taps(self._writes, self.id)
 
     async def mark_seen(self, *posts: AnyPost) -> None:

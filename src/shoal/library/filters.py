@@ -75,7 +75,7 @@ class OwnFilters(Owned):
         await filters.delete(self._writes, self._owner, id_of(which))
 
     async def add_keyword(self, which: AnyFilter, keyword: str, *, whole_word: bool = True) -> FilterKeyword:
-        """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` for an invalid or too many keywords."""
+        """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` for an invalid keyword or too many keywords."""
         changed = await self._change(id_of(which), KeywordChange(keyword=keyword, whole_word=whole_word))
         return changed.keywords[-1]
 

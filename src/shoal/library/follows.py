@@ -55,7 +55,7 @@ class SeesPeople(Seeing):
 
 
 class Relates(Acting):
-    """Actions toward other members, and the member's own lists of them."""
+    """Actions of a member toward other members, such as follows, mutes and blocks, and lists of the members concerned."""
 
     async def follow(
         self,
@@ -93,7 +93,7 @@ class Relates(Acting):
         return await relationships.unblock(self._writes, self.id, await self._other(who))
 
     async def mute(self, who: AnyMember, *, notifications: bool = True, seconds: int = 0) -> Relation:
-        """Mute a member for a number of seconds, or until `unmute` (0). That member is not notified.
+        """Mute a member for `seconds`, or until `unmute` if it is 0. The muted member is not notified.
 
         Raises `NotFound`, `NotAllowed` for the member's own account, and `InvalidInput` for a time that is too long.
         """

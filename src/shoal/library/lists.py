@@ -26,7 +26,7 @@ class OwnLists(Owned):
         return await feed.owned(self._reads.graph, self._owner)
 
     async def get(self, which: AnyList) -> MemberList:
-        """Return a list. Raises `NotFound`."""
+        """Return the current version of one of this member's lists. Raises `NotFound`."""
         return await own_object(self._reads.graph, MemberList, self._owner, id_of(which))
 
     async def create(
@@ -91,7 +91,11 @@ class OwnLists(Owned):
         after: int | None = None,
         oldest_first: bool = False,
     ) -> Page:
-        """Return a page of the posts by members of a list. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of the posts by members of a list, newest first.
+
+        With `oldest_first`, the page has the oldest posts newer than `after`, still newest first.
+        Raises `NotFound`, and `InvalidInput` for a limit below 1.
+        """
         cursor = part(before, limit, after, oldest_first=oldest_first)
         return await feed.page(self._reads, self._owner, id_of(which), cursor)
 

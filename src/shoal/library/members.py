@@ -46,7 +46,10 @@ class SeesProfiles(Seeing):
         return await profiles_by_id(self._reads.graph, self._viewer, ids)
 
     async def received_by(self, who: AnyMember) -> Received:
-        """Return the total likes and shares of a member's posts, among those the viewer may find. Raises `NotFound`, `Gone`."""
+        """Return the total likes and shares of a member's posts, without posts that the viewer cannot find, such as direct posts.
+
+        Raises `NotFound`, `Gone`.
+        """
         member = await access_member(self._reads.graph, await self._resolve(who))
         return await member_queries.received(self._reads, self._viewer, member.id)
 
@@ -222,9 +225,10 @@ class LogsIn(Acting):
         await credentials.ask_confirmation(self._writes, await access_member(self._writes.graph, self.id))
 
     async def leave(self, password: str) -> Farewell:
-        """Hide the account now, end all sessions, and delete it with all data after the grace period.
+        """Hide the account now, end all sessions, and delete the account with all data after the grace period.
 
-        `Shoal.come_back` undoes this during the grace period. `Shoal.receipt` accepts the receipt, which is shown only once.
+        `Shoal.come_back` undoes this during the grace period. The `receipt` in the result is for `Shoal.receipt`, and cannot be
+        read again.
         Raises `InvalidInput` for a wrong password.
         """
         return await account_deletions.leave(self._writes, self.id, password)

@@ -207,7 +207,7 @@ class Moderation:
         return await reports.access_report(self._reads.graph, id_of(which))
 
     async def reported_posts(self, which: AnyReport) -> list[Entry]:
-        """Return the reported posts, including hidden ones. Raises `NotFound`."""
+        """Return the posts of a report, including hidden posts. Raises `NotFound`."""
         report = await self.report(which)
         return await hydrate_reported(self._reads.graph, report.post_ids)
 

@@ -23,7 +23,7 @@ from shoal.library.shared_network import SharedNetwork
 
 
 class Options(TypedDict, total=False):
-    """The fields of `shoal.settings.Settings`, which documents them; a test compares the two. `store` is the URL itself."""
+    """The fields of `shoal.settings.Settings`, which documents them, except `store`, the URL. A test compares the two."""
 
     timelines: str
     broker: str
@@ -109,7 +109,7 @@ class Options(TypedDict, total=False):
 
 
 class Shoal:
-    """An open network of members and posts."""
+    """A network of members and posts, opened by `Shoal.open`."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -216,7 +216,7 @@ class Shoal:
         await credentials.forgot(self.network.writes, name_or_email, language)
 
     async def reset_password(self, proof: str, password: str) -> Handle:
-        """Set a new password by a reset link, which ends all sessions. `proof` is the end of the link `/reset/<proof>`.
+        """Set a new password by a reset link, and end all sessions. `proof` is the end of the link `/reset/<proof>`.
 
         Raises `Gone` for an expired or used link, `TooShort` and `TooLarge`.
         """

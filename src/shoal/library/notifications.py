@@ -51,7 +51,8 @@ class OwnNotifications(Owned):
     ) -> NotificationPage:
         """Return a page of notifications, newest first, filtered by kind and by the member who caused them.
 
-        `held` includes notifications that the policy holds back.
+        `held` includes notifications that the policy holds back. With `oldest_first`, the page has the oldest notifications newer
+        than `after`, still newest first.
 
         Raises `InvalidInput` for a limit below 1 and for an unknown kind, and `NotFound` for an unknown user name.
         """

@@ -82,7 +82,11 @@ class SeesPosts(Seeing):
         after: int | None = None,
         oldest_first: bool = False,
     ) -> Page:
-        """Return a page of direct comments on a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        """Return a page of direct comments on a post, newest first.
+
+        With `oldest_first`, the page has the oldest comments newer than `after`, still newest first.
+        Raises `NotFound`, and `InvalidInput` for a limit below 1.
+        """
         cursor = part(before, limit, after, oldest_first=oldest_first)
         found = await threads.replies(self._reads, self._viewer, post_id(post), cursor)
         entries = await filtered(self._reads.graph, self._viewer, found.entries, FilterContext.THREAD)
@@ -328,7 +332,8 @@ class Reacts(SeesReactions, Acting):
     async def share(self, post: AnyPost, *, visibility: Visibility | VisibilityName = Visibility.PUBLIC) -> Share:
         """Share a post with this member's followers. A repeated call returns the existing share.
 
-        Raises `NotFound` if the post may not be shared, `InvalidInput`, and `Unavailable` while fan-out is too far behind.
+        Raises `NotFound` if the post may not be shared, `InvalidInput` for an unknown visibility, and `Unavailable` while
+        fan-out is too far behind.
         """
         self._writes.pressure.check()
         shown = one_of(Visibility, visibility, "visibility")
@@ -347,7 +352,7 @@ class Reacts(SeesReactions, Acting):
         await reactions.unmark(self._writes, self.id, post_id(post), BOOKMARK)
 
     async def react(self, post: AnyPost, emoji: str) -> None:
-        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many of them."""
+        """React to a post with an emoji. Raises `NotFound`, and `InvalidInput` for an invalid emoji or too many reactions."""
         await reactions.react(self._writes, self.id, post_id(post), emoji)
 
     async def unreact(self, post: AnyPost, emoji: str) -> None:
@@ -414,7 +419,7 @@ class OwnScheduled(Owned):
         return await scheduled_posts.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)
 
     async def page(self, before: int | None = None, limit: int = 20) -> Waiting:
-        """Return a page of scheduled posts, most recently scheduled first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of scheduled posts, most recently created first. Raises `InvalidInput` for a limit below 1."""
         return await waiting(self._reads.graph, self._owner, part(before, limit))
 
     async def get(self, which: AnyScheduled) -> ScheduledPost:

@@ -54,7 +54,7 @@ class Method(NamedTuple):
     """A decoder of its results; None if they are sent as plain values (handles, and items of streams)."""
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """Return the arguments by name, with absolute paths. Raises `TypeError` for arguments that the method does not accept."""
+        """Return the arguments by name, and make paths absolute. Raises `TypeError` for unknown or missing arguments."""
         found = self.signature.bind(None, *args, **kwargs)
         for name in self.paths & found.arguments.keys():
             found.arguments[name] = Path(found.arguments[name]).absolute()
@@ -89,7 +89,7 @@ def _method(function: Callable[..., Any]) -> Method | None:
 
 
 def nouns_of(thing: object) -> dict[str, type]:
-    """Return, by attribute, the classes of an object's attributes that have methods of their own, such as `handle.lists`."""
+    """Return the attributes of an object that are library objects, such as `handle.lists`: their names and classes."""
     return {name: type(value) for name, value in vars(thing).items() if name[0] != "_" and _is_noun(type(value))}
 
 
@@ -103,7 +103,7 @@ def handle_for(network: Network, id_: int, name: str) -> Handle:
 
 
 def kinds_of(shoal: object) -> dict[str, type]:
-    """Return the classes of the library objects by their nouns (names), such as `shoal`, `shoal.tags`, `member`, `member.lists`."""
+    """Return the classes of the library objects by name (noun), such as `shoal`, `shoal.tags`, `member`, `member.lists`."""
     kinds: dict[str, type] = {}
     for name, root in (("shoal", shoal), ("member", handle_for(ELSEWHERE, 0, ""))):
         kinds[name] = type(root)
@@ -142,13 +142,16 @@ class Values:
         """A digest that is equal on both sides if their versions are."""
 
     def with_handles(self, identity: Callable[[int, str], object]) -> Values:
-        """Return a copy of this object that represents members by other objects (`identity`)."""
+        """Return a copy of these `Values` with another `identity` function."""
         other = copy(self)
         other.identity = identity
         return other
 
     def plain(self, value: Any) -> Any:
-        """Encode a value as plain values. Raises `TypeError` for an unknown type, and `InvalidInput` for too deep nesting."""
+        """Encode a value for another process (see `made`).
+
+        Raises `TypeError` for an unknown type, and `InvalidInput` if the value is nested too deeply.
+        """
         try:
             return self._plain(value)
         except RecursionError:
@@ -159,7 +162,7 @@ class Values:
         try:
             return self._made(plain)
         except (LookupError, TypeError, RecursionError) as error:
-            raise ValueError("the message is not an encoded value") from error
+            raise ValueError("the message from the other process is not a valid encoded value") from error
 
     def _plain(self, value: Any) -> Any:
         kind = type(value)
@@ -186,7 +189,7 @@ class Values:
         return [self._plain(getattr(value, field)) for field in _fields(kind)]
 
     def _near(self, value: Any) -> Any:
-        """Encode a value of a subclass of a known type, such as a handle, or of a similar type."""
+        """Encode a value of an unknown class as its base class or as the nearest known type, such as a `Path` as text."""
         if isinstance(value, Identity):
             return {self._numbers[Identity]: [value.id, value.name]}
         for kind in _PLAIN[1:]:
@@ -209,7 +212,7 @@ class Values:
             return plain
         ((number, parts),) = plain.items()
         if not isinstance(number, int) or number < 0:
-            raise ValueError("the message names an unknown type")
+            raise ValueError("the message from the other process has an invalid type number")
         kind = self._kinds[number]
         if kind in _SEQUENCES:
             return kind(map(self._made, parts))
@@ -228,7 +231,7 @@ class Values:
 
 
 def _shape(method: Method) -> str:
-    """Describe the arguments and result of a method as text, to compare two processes."""
+    """Describe the signature of a method as text: processes of different versions are detected by a digest of it."""
     given = method.signature.parameters.values()
     arguments = [
         (parameter.name, parameter.kind.name, str(parameter.annotation), parameter.default is parameter.empty)

@@ -36,7 +36,7 @@ class Searches(Seeing):
     async def directory(
         self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0
     ) -> list[Profile]:
-        """List discoverable members, ordered by their last post or (`new`) by when they joined.
+        """List discoverable members, ordered by their last post (`active`) or by when they joined (`new`).
 
         Raises `Unavailable`.
         """
@@ -105,7 +105,7 @@ class Tags:
     async def cloud(self, order: CloudOrder = "all", limit: int = MAX_WORDS) -> Shown:
         """Return at most 200 tags of the cloud, ordered by `all` uses, those of the last `hour`, `day` or `week`, or `rising`.
 
-        Raises `InvalidInput` for an unknown order or another limit.
+        Raises `InvalidInput` for an unknown order, or a limit outside 1 to 200.
         """
         return await self._reads.tags.cloud(order, limit)
 
@@ -126,7 +126,7 @@ class Tags:
         return self._reads.tags.versions()
 
     async def trending(self, limit: int = 10, offset: int = 0) -> list[Word]:
-        """Return rising tags; if they are too few, then the top tags of the day, the week and all time. Raises `Unavailable`."""
+        """Return the rising tags, followed by the top tags of the day, the week and all time. Raises `Unavailable`."""
         return await trends.trending(self._reads, limit, offset)
 
 

@@ -76,7 +76,7 @@ class SharingSession:
 
     @asynccontextmanager
     async def opened(self, *, wait: bool) -> AsyncIterator[None]:
-        """Use the shared store until the block ends, as its owner or by calls to the owner.
+        """Use the shared store until the block ends, as its owner or by calls to the owner process.
 
         If the store cannot be used, `Unavailable` is raised by this method if `wait`, and otherwise by the calls.
         """
@@ -107,9 +107,9 @@ class SharingSession:
         raise OutcomeUnknown(_KILLED) if _is_idempotent(call) else Unavailable(_KILLED)
 
     async def stream(self, call: Call) -> AsyncGenerator[Any, None]:
-        """Yield the items that the streaming method yields.
+        """Run a streaming method in the owner process, and yield its items.
 
-        If the owner ends, live updates continue with the next owner, and other streams raise `Unavailable`.
+        If the owner process ends, live updates continue with the next owner, and other streams raise `Unavailable`.
         """
         resumes = "after" in call.method.signature.parameters
         while True:
@@ -123,7 +123,7 @@ class SharingSession:
             except PeerGone:
                 if not resumes:
                     raise
-                # The next owner does not know this position, so it reports that items may have been missed.
+                # The position is invalid in the next owner process, which therefore reports that items may have been missed.
                 call = _resumed(call, _position(call))
             else:
                 return
@@ -135,7 +135,7 @@ class SharingSession:
         return self._values.identity(answer.id, answer.name) if isinstance(answer, Handle) else answer
 
     async def _current_side(self) -> OwnedNetwork | RemoteNetwork:
-        """Return the owner or the connection to it, waiting if there is none. Raises `Unavailable` after `patience` seconds."""
+        """Return the network if this process owns it, else the connection to its owner. Raises `Unavailable` on timeout."""
         if not self._open:
             raise RuntimeError(_CLOSED)
         if isinstance(self._side, RemoteNetwork) and self._side.client.ended.done():
@@ -172,7 +172,7 @@ class SharingSession:
             except Unavailable as error:
                 self._reason = str(error)
             except Exception as error:  # noqa: BLE001  # raised where the network is opened or called
-                # The caller reports these errors: a `ValueError` names an invalid setting.
+                # A `ShoalError`, or a `ValueError` for an invalid setting, is not logged, because the caller reports it.
                 if not isinstance(error, ShoalError | ValueError):
                     _log.exception("cannot open the shared store")
                 self._broken = error
@@ -230,7 +230,7 @@ def _position(call: Call) -> str:
 
 
 def _resumed(call: Call, position: str) -> Call:
-    """Return the call changed to resume after `position`, if its method can resume."""
+    """Return the call with the argument `after=position`, if its method has this parameter."""
     if "after" not in call.method.signature.parameters:
         return call
     bound = call.method.bound(call.args, call.kwargs)
@@ -238,7 +238,7 @@ def _resumed(call: Call, position: str) -> Call:
     return call._replace(args=bound.args[1:], kwargs=bound.kwargs)
 
 
-_NO_NETWORK = "a shared network may be in another process: only its methods are available"
+_NO_NETWORK = "the network of a `SharedNetwork` may be open in another process: only its methods are available"
 
 
 class SharedNetwork:
@@ -250,7 +250,9 @@ class SharedNetwork:
     def __init__(self, settings: Settings, root: Callable[[Network], Any], **waits: float) -> None:
         path = calls_path(settings)
         if path is None:
-            raise InvalidInput("a shared network requires a store in one SQLite file, such as sqlite:///shoal.db")
+            raise InvalidInput(
+                "a network that several processes open requires a store in one SQLite file, such as sqlite:///shoal.db"
+            )
         kinds = kinds_of(root(ELSEWHERE))
         nouns = surface(kinds)
         values = Values(nouns, self._handle)
@@ -275,7 +277,7 @@ class SharedNetwork:
         return handle
 
     def _proxy(self, root: str, member: tuple[int, str] | None) -> Any:
-        """Create a network or handle with its nouns, without running `__init__`, so that its methods can be replaced."""
+        """Create a `Shoal` or `Handle` and its library objects. Their methods call the session instead of a network."""
         thing = self._bare(root, member)
         for noun in self._kinds:
             if noun.startswith(f"{root}."):

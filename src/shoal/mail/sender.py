@@ -41,10 +41,10 @@ class MailSender:
         return len(self._queue)
 
     def begin(self, number: int, work: Work) -> asyncio.Future[None]:
-        """Queue a task that writes and sends a mail, and return a future that is done when the task is.
+        """Queue a task that writes and sends a mail. Return a future that is done when the task is.
 
-        The call and the future raise `NotYet` if the queue is full, or during the backoff after a failure of the server or of
-        this mail.
+        `number` identifies the mail. The call and the future raise `NotYet` if the queue is full, and during the backoff after
+        a failure of the server or of this mail.
         """
         return self._queue.begin(_SERVER, lambda: self._check_backoff(number), work)
 
@@ -79,5 +79,5 @@ class MailSender:
         self._server.reset(_SERVER)
 
     async def close(self) -> None:
-        """Cancel pending mails. They are sent after the next start of the process."""
+        """Cancel the tasks of pending mails. These mails are sent after the next start of the process."""
         await self._queue.close()

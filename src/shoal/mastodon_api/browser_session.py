@@ -74,7 +74,7 @@ class Browser:
 
     @property
     def sends_itself(self) -> bool:
-        """Whether the browser itself sent the request, as for an address that was typed, and no page did."""
+        """Whether the user caused the request directly, such as by typing the URL (`Sec-Fetch-Site: none`)."""
         return self._site == "none"
 
     def _mac(self) -> bytes:
@@ -94,7 +94,7 @@ class Browser:
             self._set(response, _PENDING, action, _PENDING_SECONDS if action else 0)
 
     def log_out(self, response: Response) -> None:
-        """Log the browser out. It deletes all pages and data of this site."""
+        """Log the browser out, and make it delete its cached pages and stored data of this site."""
         self._set(response, _LOGIN, "", 0)
         self.postpone(response, "")
         response.headers["Clear-Site-Data"] = '"cache", "storage"'

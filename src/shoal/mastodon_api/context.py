@@ -267,13 +267,13 @@ class One(msgspec.Struct, frozen=True):
 
 
 class PageOf(PageQuery, frozen=True, kw_only=True):
-    """A page of a list that belongs to the object in the path."""
+    """The query parameters of a page of a list that belongs to the object in the path."""
 
     id: Id
 
 
 class StatusesOf(StatusesQuery, frozen=True, kw_only=True):
-    """A page of statuses that belong to the object in the path."""
+    """The query parameters of a page of statuses that belong to the object in the path."""
 
     id: Id
 
@@ -348,7 +348,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
-    """Return a status from which the caller has removed a reaction, even if the caller may no longer see it. Raises `NotFound`."""
+    """Return a status after the caller removed a reaction to it, even if the caller may no longer see it. Raises `NotFound`."""
     entry = await hydrate_taken_back(context.app.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")

@@ -16,7 +16,7 @@ router = Router()
 
 @router.get("/api/v1/conversations", scope="read:statuses", answer=list[Conversation])
 async def list_conversations(context: Context, params: StatusesQuery) -> object:
-    """List the caller's conversations, most recently active first."""
+    """List the caller's conversations, ordered by their newest status."""
     cursor = cursor_of(params)
     page = await queries.page(context.app.reads, actor(context), cursor)
     body = await shown(context.app, actor(context), page.items, listed_data(with_data=params.with_data))

@@ -335,7 +335,7 @@ def _v1_change_of(
 
 
 def _changes_more(filter_: StoredFilter, params: PhraseParams) -> bool:
-    """Return whether the request changes a property of the filter that is not part of the keyword."""
+    """Return whether the request changes a property that all keywords of the filter share."""
     return (
         (params.context is not None and set(params.context) != set(filter_.contexts))
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)

@@ -79,7 +79,7 @@ async def extended_description(context: Context, _params: None) -> ExtendedDescr
 
 @router.get("/api/v1/instance/languages", answer=list[Language])
 async def languages(_context: Context, _params: None) -> list[Language]:
-    """List languages for clients to offer."""
+    """List the languages that clients should offer for statuses."""
     return LANGUAGES
 
 

@@ -24,7 +24,7 @@ from shoal.mastodon_api.context import Context
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Hold a slot for password hashing during the block, and release the slot for requests.
+    """Hold a slot for password hashing during the block, and release the request's slot in the `Gate`.
 
     Raises `Unavailable` if no slot for hashing is free.
     """
@@ -145,7 +145,7 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
     The account is `member_id` or, if that is 0, the text `account` that the caller typed.
     """
     address = address_of(context.request.scope)
-    # The key of a typed text is a hash, so that it cannot equal the id of a member.
+    # `account_key` hashes the typed account, so the key cannot equal the id of a member.
     keys = [RateKey("account_mails", str(member_id) if member_id else account_key(account))]
     if address:
         keys.insert(0, RateKey("network_mails", address_prefix(address)))

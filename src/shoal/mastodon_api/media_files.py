@@ -133,8 +133,8 @@ class ShownFiles:
             return key in files_of_member(owner)
         media = nodes.get(media_id)
         if not isinstance(media, Media):
-            # Either the file is older than file names with object ids, or its media is just being deleted. An original
-            # is shown only by a post that allows downloads.
+            # The file was stored before file names contained object ids, or its media object is just being deleted. No
+            # post allows the download of an original then.
             return _ORIGINAL not in key
         if media.let_go or key not in lasting_files_of(media):
             return False
@@ -224,7 +224,7 @@ class Files:
         return response
 
     async def _download(self, key: str, asked: Headers) -> Response:
-        """Return the file itself, for the browser to save."""
+        """Return the file with a header that makes browsers save it."""
         response = await self._stored(key, asked)
         response.headers["Content-Disposition"] = f'attachment; filename="{key.rpartition("/")[2]}"'
         return response

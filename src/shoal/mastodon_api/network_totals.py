@@ -53,7 +53,7 @@ class NetworkTotals:
         self._counting: asyncio.Task[None] | None = None
 
     async def totals(self) -> Totals:
-        """Return the latest totals. During a long first scan, all totals are 0."""
+        """Return the latest totals of the network. All are 0 until the first count is complete."""
         if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
             self._counting = asyncio.create_task(self._count(), name="shoal-network-totals")
         if self._counting is not None:

@@ -121,7 +121,7 @@ async def dismiss_requests(context: Context, params: RequestIds) -> None:
 
 @router.get("/api/v1/notifications/requests/merged", scope="read:notifications", answer=Merged)
 async def merged(_context: Context, _params: None) -> object:
-    """Return whether accepted notifications have been merged into the list."""
+    """Return whether accepted notifications are already in the caller's list of notifications."""
     return Merged()
 
 

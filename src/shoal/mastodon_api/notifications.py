@@ -56,7 +56,7 @@ class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of the number of unread notifications: the kinds to count, and the greatest number of interest."""
+    """Parameters for counting unread notifications: which of them to count, and up to which number (`limit`)."""
 
     types: Types = ()
     exclude_types: Types = ()

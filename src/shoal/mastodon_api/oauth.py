@@ -137,7 +137,7 @@ def _authority(uri: str) -> str:
 def address_of(at: Addresses, params: Authorization) -> str:
     """Return the URL of the authorization page for this request, to which the browser returns after a login."""
     # Copy only the fields of `Authorization`, because `params` may be of a subclass with a password. `force_login` is
-    # left out: the login satisfies it.
+    # left out: the page would request another login.
     names = [name for name in Authorization.__struct_fields__ if name != "force_login"]
     query = {name: value for name in names if (value := getattr(params, name))}
     return f"{at.path}/oauth/authorize?{urlencode(query)}"

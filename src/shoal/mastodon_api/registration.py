@@ -107,7 +107,7 @@ async def join(context: Context, form: Joining) -> Member:
 async def _check_proof(app_context: AppContext, form: Joining) -> None:
     """Raise `InvalidInput` for a wrong or expired proof of work.
 
-    Without the error, the client would wait for approval instead of retrying.
+    The client can then retry. Without the error, its user would have to wait for approval.
     """
     domain, bits, now = app_context.at.netloc, app_context.settings.signup_work, time.time_ns() // 1_000_000_000
     if not await asyncio.to_thread(is_proof, form.proof, domain, form.username, bits, now):

@@ -111,7 +111,7 @@ _add(f"{_REQUEST}/reject", relationships.reject_request, "write:follows", "Rejec
 
 @router.post("/api/v1/accounts/{id}/follow", scope="write:follows", answer=Relationship)
 async def follow(context: Context, params: FollowParams) -> object:
-    """Follow an account, or send a follow request if it is locked. A repeated request changes the options that it contains."""
+    """Follow an account, or send a follow request if it is locked. A repeated request changes the options that are sent."""
     await _check_exists(context, params.id)
     options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
     relation = await relationships.follow(context.app.writes, actor(context), params.id, options)

@@ -332,7 +332,7 @@ class _Socket:
                 await self._refuse(failure)
             async with aclosing(self._app_context.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
-                    # Ignore the heartbeats of `attended`, because WebSockets have their own pings.
+                    # Ignore the heartbeats that `attended` yields, because WebSockets have their own pings.
                     pass
         except OSError:
             self._gone = True

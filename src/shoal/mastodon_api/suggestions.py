@@ -50,7 +50,7 @@ class TrendingQuery(Position, frozen=True, kw_only=True):
 
 
 class DirectoryQuery(Position, frozen=True, kw_only=True):
-    """A page of the directory: first the accounts that posted last (`active`), or those that signed up last (`new`)."""
+    """A page of the directory: accounts ordered by latest post (`active`) or by latest sign-up (`new`), latest first."""
 
     order: Literal["active", "new"] | UnsetType = UNSET
     local: bool = False

@@ -231,7 +231,7 @@ class Pictures:
     async def of(self, tags: TagCloud, cloud: Shown, limit: int, href: Callable[[str], str], title: str) -> bytes:
         """Return the image of a tag cloud.
 
-        A cached image of the same order and `limit` is returned, unless one of its tags was denied in the meantime.
+        A cached image with the same `cloud.order` and `limit` is returned, unless an admin has denied one of its tags since.
         """
         key, everybodys, now = (cloud.order, limit), cloud.order != FOR_YOU, tags.clock()
         async with self._drawing:
@@ -277,7 +277,7 @@ def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[LaidOutWord]]:
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colors = _colors(placed, words)
-    # Sort by importance, because keyboards and screen readers follow this order.
+    # Sort by importance, because keyboard navigation and screen readers follow the order in the file.
     rendered = [
         LaidOutWord(word_place, texts[word_place.at], colors[word_place.at], _weight(words[word_place.at].level))
         for word_place in sorted(placed, key=lambda word_place: word_place.at)
@@ -329,7 +329,7 @@ def _colors(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[i
 
 
 def _away(x: float, y: float) -> float:
-    """Return a squared distance by which colors are chosen. Horizontal gaps count less, because words are wide."""
+    """Return the squared distance of two words, for choosing their colors. `x` counts less than `y`, because words are wide."""
     return x * x / 6 + y * y
 
 
@@ -341,7 +341,7 @@ def _word(rendered: LaidOutWord, word: Word, href: Callable[[str], str]) -> str:
     box = rendered.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     tooltip = f"{uses}; {word.why}" if word.why else uses
-    # `textLength` gives the word its estimated width in any font.
+    # `textLength` makes every browser draw the word at its estimated width, in whatever font.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(tooltip)}</title>'
         f'<text class="c{rendered.color} {rendered.weight}" x="{box.x + box.width / 2:g}" y="{box.baseline:g}"'

@@ -459,5 +459,5 @@ class Clips:
 def _kind_of_file(file: Path) -> Clip | None:
     with file.open("rb") as opened:
         head = opened.read(HEAD)
-        # Whether a GIF is animated is known only at its end. The file is small, because it was accepted as a picture.
+        # To see whether a GIF has a second frame, read it completely. It is small, because it was accepted as a picture.
         return ANIMATION if is_gif(head) and is_animated_gif(head + opened.read()) else sniff_clip(head)

@@ -109,7 +109,7 @@ class FairSlots:
             self._give()
 
     async def all_taken(self) -> None:
-        """Take all slots permanently. Callers that wait already get a slot before."""
+        """Take all slots permanently, each when it is free. Jobs that wait in the meantime still get their turns."""
         for _ in range(self._slot_count):
             await self._take("")
 
@@ -129,12 +129,12 @@ class FairSlots:
             await slot
         except BaseException:
             if slot.done() and not slot.cancelled():
-                # The slot was granted just when this task was cancelled, so pass it on.
+                # The slot was granted just when this task was canceled, so pass it on.
                 self._give()
             raise
 
     def _give(self) -> None:
-        """Give a free slot to the next waiting member. Cancelled jobs are skipped."""
+        """Give a free slot to the next waiting member. Canceled jobs are skipped."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)
@@ -188,7 +188,7 @@ class Decoder:
         self._open = False
         for child in self._busy:
             child.kill()
-        # When all slots are taken, no caller is reading from a child.
+        # Take all slots, which waits until no caller reads from a child.
         await self._slots.all_taken()
         for child in [*self._idle]:
             self._drop(child)
@@ -215,9 +215,9 @@ class Decoder:
         return await self._answer(RenderJob(data=data, keep_kind=keep_kind, still=still), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, small: int = 0, *, member: str = "") -> Crop:
-        """Return the middle of an uploaded picture in a given shape, at most `width` x `height` pixels, and its size `small`.
+        """Crop the middle of an uploaded picture to the shape `width` x `height`, and to at most as many pixels.
 
-        `member` and errors are as in `render`.
+        `small` is the longer edge of an additional smaller copy; 0 for none. `member` and the errors are as in `render`.
         """
         return await self._answer(RenderJob(data=data, crop=(width, height), small=small), Crop, member)
 

@@ -288,12 +288,12 @@ def _check_shown(key: str) -> None:
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
     """Return the key of a picture, and the files to store (the picture, its copy and its sizes) with their content types, by key.
 
-    The picture is stored last: a reader that finds it also finds the files that its key names.
+    The picture is stored last, so that a reader who finds it also finds its copy and its sizes.
     """
     edges = "".join(f"_{edge}" for edge in picture.sizes)
     key = f"{stem}{edges}{picture.copy_suffix}{SUFFIXES[content_type]}"
     smaller = {copy_of(key): picture.copy} if picture.copy else {}
-    # The child may have been compromised by the file, and its sizes may be no sizes.
+    # The file may have compromised the child, which may then return invalid sizes: they need not match the key.
     smaller |= dict(zip(sizes_of(key).values(), picture.sizes.values(), strict=False))
     return key, {**{each: (data, type_of(each)) for each, data in smaller.items()}, key: (picture.data, content_type)}
 
@@ -353,8 +353,7 @@ class Workshop:
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
         """Start a task, or join it if it is running. Return a future that is done when the task is.
 
-        Raises `NotYet` if no slot is free or it is another member's turn, and `Unavailable` while the workshop is being
-        closed.
+        Raises `NotYet` if no slot is free or it is another member's turn, and `Unavailable` after `close`.
         """
         if self._closed:
             raise Unavailable("the server is stopping")
@@ -375,7 +374,7 @@ class Workshop:
         now = time.monotonic()
         self._waiting.pop(number, None)
         self._waiting[number] = _Wait(member, now)
-        # The oldest attempt comes first. Drop tasks that are not retried any more: another process has completed them,
+        # `_waiting` has the oldest attempt first. Drop tasks without a recent attempt: another process has completed them,
         # or their job no longer exists.
         for old, wait in [*self._waiting.items()]:
             if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:

@@ -67,8 +67,8 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 class RenderJob(msgspec.Struct, frozen=True):
     """A file to render in all sizes. With `crop`, it is only cropped to this width and height in pixels.
 
-    `small` is the longer edge of a smaller size of the crop. With `keep_kind` a lossless file stays lossless even if it is a
-    photograph. With `still` only the first frame of an animation is used.
+    `small` is the longer edge of an additional smaller copy of the crop; 0 for none. With `keep_kind`, a lossless file stays
+    lossless even if it is a photograph. With `still`, only the first frame of an animation is used.
     """
 
     data: bytes

@@ -88,7 +88,7 @@ def _average(color: Color) -> int:
 def _detail(color: Color, scale: float) -> int:
     """Return one number for the three channels of a coefficient, each quantized to 0..18 around 9.
 
-    The square root favors faint detail.
+    The square root makes the steps between small values finer.
     """
     red, green, blue = (max(0, min(18, floor(_signed_root(value / scale) * 9 + 9.5))) for value in color)
     return (red * 19 + green) * 19 + blue
@@ -147,8 +147,8 @@ class Style(NamedTuple):
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
     """Return the format of all sizes made from the file `data`. It is lossless if the file is lossless and no photograph.
 
-    `feed` and `preview` are the picture in these sizes, by which photographs are detected. With `keep_kind`, a lossless
-    photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
+    `feed` and `preview` are the picture in these two sizes, from which the function detects a photograph. With `keep_kind`,
+    a lossless photograph stays lossless too. Any other picture becomes a JPEG, or a WebP if it has transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -259,7 +259,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
         if not still and _is_animated(image):
             return _rendered_animation(image, limits)
         whole = max(image.size) if limits.keep_originals else 0
-        # Decode in full if the original is stored: after decoding at a reduced size, the file cannot be decoded again.
+        # If the original is stored, decode it in full and scale it to the feed size, because a picture is decoded only once.
         original = _fitted(image, whole) if whole > limits.feed_edge else None
         feed = _fitted(image, limits.feed_edge) if original is None else _scaled(original, limits.feed_edge)
         preview = _scaled(feed, limits.preview_edge)
@@ -277,7 +277,7 @@ def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False, still:
 def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 0) -> Crop:
     """Crop the middle of an uploaded file to the shape of `size` (width, height), in pixels. A small picture is not enlarged.
 
-    `small` is the longer edge of a smaller size of the result.
+    `small` is the longer edge of an additional smaller copy; 0 for none.
     """
     edges = (small,) if small else ()
     with _damage_named():
@@ -355,7 +355,7 @@ def _loop(image: Image.Image) -> int:
     """Return how many times an animation plays; 0 means without end."""
     stated = image.info.get("loop")
     if image.format == "GIF" and stated != 0:
-        # A GIF states the number of repetitions, without the first time.
+        # A GIF states how many times the animation is repeated after it was played once.
         stated = (stated or 0) + 1
     return min(int(stated or 0), _MOST_LOOPS)
 
@@ -390,7 +390,7 @@ def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
 
 
 def _ended(data: bytes) -> bytes:
-    """Return a JPEG with its end marker. Raises `InvalidInput` if pixels are missing too.
+    """Return a JPEG with its missing end marker added. Raises `InvalidInput` if pixels are missing too.
 
     The picture is decoded with and without filler bytes before the marker. If no pixel is missing, the decoder skips
     the filler, and both results are equal. Otherwise, it decodes the filler as pixels.
@@ -399,8 +399,8 @@ def _ended(data: bytes) -> bytes:
     for filler in (b"", _FILLER):
         image = Image.open(io.BytesIO(data + filler + _END_OF_JPEG), formats=["JPEG"])
         if not image.info.get("progressive"):
-            # Decoding at an eighth of the size takes no longer than reading the file. A progressive JPEG is decoded in
-            # full, because its last scan adds only detail, and that scan may be missing.
+            # Decode at an eighth of the size, which takes no longer than reading the file. This would not detect that a
+            # progressive JPEG lacks its last scan, which adds only detail.
             image.draft(None, (image.width // 8, image.height // 8))
         seen.add(sha256(image.tobytes()).digest())
     if len(seen) > 1:
@@ -453,7 +453,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _details(image: Image.Image) -> PhotoDetails | None:
-    """Return the details in a picture's EXIF data, unchecked. Other tags are not read, in particular the position."""
+    """Return the camera, exposure and time from a picture's EXIF data, unchecked. The GPS position is never read."""
     with suppress(Exception):
         exif = image.getexif()
         photo = exif.get_ifd(ExifTags.IFD.Exif)

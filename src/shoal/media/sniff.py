@@ -191,7 +191,7 @@ def is_animated_gif(data: bytes) -> bool:
 
 
 def _colors(flags: int) -> int:
-    """Return the bytes of the color table that the flags of a GIF descriptor announce."""
+    """Return the length in bytes of a GIF's color table, from the flags in its descriptor; 0 if there is none."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

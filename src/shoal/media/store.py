@@ -291,7 +291,7 @@ def _reason(error: Exception) -> tuple[str, bool]:
 
 @cache
 def _end_in_order() -> None:
-    """Make a process that has used a store wait for the threads of the client library (`_LAST_SECONDS`) when it exits."""
+    """Make this process wait `_LAST_SECONDS` at its exit, so that the threads of obstore end before the interpreter."""
     atexit.register(time.sleep, _LAST_SECONDS)
 
 
@@ -309,7 +309,7 @@ def _s3(parts: SplitResult) -> S3Store:
 
 
 def _settle(file: Path, root: Path) -> None:
-    """Flush a file, its name and its parent directories to disk, and make them private. obstore only renames the file."""
+    """Flush a file, its name and its parent directories to disk, and make them private. obstore does neither."""
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:

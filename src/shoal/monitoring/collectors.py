@@ -62,7 +62,7 @@ class PauseTimes:
         self._longest: deque[tuple[float, float]] = deque()
 
     def note(self, seconds: float, now: float) -> None:
-        """Count a pause that ended at `now`, a time of the monotonic clock."""
+        """Count a pause of this many `seconds` that ended at `now`, a time of the monotonic clock."""
         self._all.count(seconds)
         while self._longest and self._longest[-1][1] <= seconds:
             self._longest.pop()
@@ -196,7 +196,7 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     families.add("shoal_tag_merges_total", counting.collector.merges)
     families.add("shoal_tag_increments_sent_total", counting.emitter.sent)
     families.add("shoal_tag_increments_waiting", counting.collector.pending)
-    # `shoal_part_up` reports whether the store answers.
+    # Ignore that the store does not answer, because `shoal_part_up` reports this.
     with suppress(ShoalError):
         families.add("shoal_events_waiting", await store.backlog())
         families.add("shoal_oldest_event_seconds", await store.lag())
@@ -222,7 +222,7 @@ async def engine_metrics(watch: EngineWatch) -> Iterable[Metric]:
     families = Families()
     seen: Counter[tuple[str, str]] = Counter()
     for health in await watch.look():
-        # Samples need distinct labels, but two files in different folders may have equal names.
+        # Number engines with the same label, such as SQLite files of one name in different folders: labels must be distinct.
         seen[health.engine, health.place] += 1
         number = seen[health.engine, health.place]
         label = health.place if number == 1 else f"{health.place} ({number})"

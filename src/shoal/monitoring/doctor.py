@@ -314,7 +314,7 @@ async def public_endpoint(settings: Settings, running: RunningServer) -> list[Di
     if running.ready is not None and not await _is_ours(response, running):
         message = f"{settings.base_url} and {running.destination.host}:{running.destination.port} are different servers"
         return [*found, bad("proxy", message, _PROXY)]
-    # This check counts requests, so no other check may run at the same time.
+    # This check reads how many requests the rate limit leaves, so no other check may send requests concurrently.
     found += await _bounded(_forwarded(destination, running))
     for findings in await asyncio.gather(_bounded(_upgrade(destination)), _bounded(_uploads(destination, settings))):
         found += findings
@@ -422,8 +422,8 @@ async def _forwarded(destination: Destination, running: RunningServer) -> Iterab
         message = "clients can evade rate limits: the proxy passes on their X-Forwarded-For"
         return [bad("forwarded", message, f"configure the proxy to overwrite X-Forwarded-For: {_PROXY}")]
     if running.ready is not None:
-        # This request is sent directly to the server, from the proxy's machine. If the server sees only the proxy's
-        # address, the request counts toward the limit that all clients share.
+        # Send this request directly to the server, from the proxy's machine. It counts toward the limit of the other
+        # requests only if the server sees the proxy's address as the address of their client.
         await _left(running.destination, {})
         third = await _left(destination, {})
         if third is not None and third.until == second.until and third.requests < second.requests - 1:

@@ -137,8 +137,7 @@ class _Connections:
 
 
 async def _refused(_head: bytes) -> bytes:
-    # The request was read before. If the connection were closed with unread data, the client would not get the
-    # response.
+    # Answer only after reading the request: if a connection is closed with unread data, the client may not get the response.
     return _answer(503)
 
 
@@ -160,7 +159,7 @@ MetricSource = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 class MetricsPage(Collector):
-    """The metrics page. It contains the metrics of all sources, and those of the process, from a registry of its own."""
+    """The metrics page: the metrics of all `sources`, and the process metrics of `ProcessCollector`."""
 
     def __init__(self, sources: Mapping[str, MetricSource]) -> None:
         self._sources = sources
@@ -221,7 +220,7 @@ async def telling(network: Network, running: RunningApp | None = None) -> AsyncI
         return
     lag = DeliveryLag()
     async with AsyncExitStack() as stack:
-        # Restore the previous callback at the end, so that no job is counted afterwards.
+        # Restore the previous callback when the block ends, because no job may be counted afterwards.
         stack.callback(setattr, network.runner, "done", network.runner.done)
         network.runner.done = lag.note
         pauses = await stack.enter_async_context(pauses_watched())

@@ -87,7 +87,7 @@ _NEAR = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ReadSettings(NamedTuple):
-    """The settings, and findings about them. The settings are None if they cannot be read."""
+    """The settings, None if they cannot be read, and the problems found in them."""
 
     findings: list[Diagnosis]
     settings: Settings | None

@@ -90,7 +90,7 @@ class ChildProcess:
     def kill(self) -> None:
         """Kill the process. The caller must call `end` afterwards, which reaps it."""
         if not self._killed:
-            # A second signal would reap the process that asyncio waits for, and cause a warning.
+            # After the process has exited, a second `kill` would reap it before asyncio does, and asyncio would log a warning.
             self._killed = True
             with suppress(ProcessLookupError):
                 self._process.kill()

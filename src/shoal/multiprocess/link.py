@@ -114,7 +114,7 @@ _open: WeakSet[socket.socket] = WeakSet()
 
 def _close_all() -> None:
     for sock in list(_open):
-        # Close the descriptor itself: an event loop that waits for a socket keeps it open after `close`.
+        # Close the descriptor directly, because `sock.close` leaves it open while an event loop uses the socket.
         if (number := sock.detach()) >= 0:
             os.close(number)
 
@@ -188,7 +188,7 @@ class Link:
         """
         data = memoryview(frame(message, self.most, attached=descriptor >= 0))
         if len(self._queue) >= _MOST_QUEUED:
-            raise Unavailable("the other process does not read its messages")
+            raise Unavailable("too many messages to the other process are queued, because it does not read them")
         sent = 0
         if self.open and not self._queue:
             sent = self._write(data, descriptor)
@@ -272,12 +272,12 @@ class Link:
             if not self._take(descriptors):
                 self.malformed = True
                 self.close()
-            # The kernel ends a read after a descriptor, so more data may wait.
+            # The kernel ends a read after a passed file descriptor, so there may be more data to read.
             if self._sock.fileno() < 0 or (len(data) < _CHUNK and not descriptors):
                 return
 
     def _take(self, descriptors: list[int]) -> bool:
-        """Process the complete frames in the buffer. Return False if a frame is malformed."""
+        """Process all frames that have arrived completely, with the passed `descriptors`. Return False if a frame is malformed."""
         self._descriptors += descriptors
         while len(self._buffer) >= _HEADER and self._sock.fileno() >= 0:
             header = int.from_bytes(self._buffer[:_HEADER], "big")
@@ -295,7 +295,7 @@ class Link:
             except msgspec.DecodeError:
                 return False
             except Exception:  # noqa: BLE001  # it ends the link, not the event loop's callback
-                _log.exception("handling a message of another process failed")
+                _log.exception("handling a message from another process failed")
                 return False
         return len(self._descriptors) <= 1
 

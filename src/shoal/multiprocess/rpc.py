@@ -90,7 +90,10 @@ class Response(msgspec.Struct, tag="response", array_like=True):
 
 
 class Failure(msgspec.Struct, tag="failure", array_like=True):
-    """An error as a message, with the names of its classes in method resolution order. Id 0 refuses the connection."""
+    """An error as a message, with the names of its classes in method resolution order.
+
+    With the id 0, it means that the server refuses the connection.
+    """
 
     id: int
     kinds: list[str]
@@ -120,7 +123,7 @@ Take = Callable[[socket.socket, bytes], None]
 
 
 def _take_passed(take: Take | None, message: object, descriptor: int) -> bool:
-    """Continue a passed connection, and close any other descriptor. Return whether the message is a passed connection."""
+    """Return whether the message passes a connection. Call `take` with its socket; close any other descriptor."""
     if descriptor >= 0:
         if isinstance(message, Passed) and take is not None:
             take(socket.socket(fileno=descriptor), message.data)
@@ -148,7 +151,7 @@ class ServedCall:
 
 
 def _no_items(_body: msgspec.Raw, _call: ServedCall) -> AsyncGenerator[bytes, None]:
-    raise InvalidInput("this process serves no streams")
+    raise InvalidInput("this process does not support requests with streamed responses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +240,7 @@ class _Server:
             peer.cancel_streams()
         if self.tasks and grace:
             await asyncio.wait(self.tasks, timeout=grace)
-        # Shut the links before cancelling the requests: a request that cannot announce a change makes none.
+        # Shut the links before canceling the requests: a request that cannot announce a change does not make it.
         for peer in list(self.peers):
             peer.link.shut()
         for task in (tasks := list(self.tasks)):
@@ -335,7 +338,7 @@ class Peer:
 
 
 class PeerGone(Unavailable):
-    """The server ended or became silent before it answered. `begun` means that it had begun to change something."""
+    """The server ended or became silent before it answered. `begun` means that the call may have changed data."""
 
     def __init__(self, *, begun: bool, silent: float = 0.0) -> None:
         what = (
@@ -476,8 +479,8 @@ class Client:
         while (rest := self.link.heard_at + self._silence - loop.time()) > 0:  # noqa: ASYNC110  # the time moves
             await asyncio.sleep(rest)
         self._silent = True
-        # Messages that arrived before this are still read, and may report that the server has begun a change. After this, it begins
-        # none, because it must first report that over this link.
+        # Messages that have already arrived are still read: one may report that the server has begun a change. From now on, the
+        # server begins no change, because it must first report that over this link.
         self.link.shut()
 
     def _gone(self, *, begun: bool) -> PeerGone:
@@ -494,7 +497,7 @@ class Client:
         for call in waiting.values():
             if not call.reply.done():
                 call.reply.set_exception(self._gone(begun=call.begun))
-                # Mark the error as retrieved, because a caller that was cancelled does not retrieve it.
+                # Mark the error as retrieved, because a caller that was canceled does not retrieve it.
                 call.reply.exception()
 
 
@@ -535,7 +538,7 @@ def _failure(id_: int, error: Exception) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure(id_, ["TimeoutError"], "", {})
     if not isinstance(error, ShoalError):
-        _log.error("a call of another process failed", exc_info=error)
+        _log.error("a call from another process failed", exc_info=error)
         return Failure(id_, [ShoalError.__name__], _INTERNAL, {})
     kinds = [kind.__name__ for kind in type(error).__mro__ if issubclass(kind, ShoalError)]
     details = {name: getattr(error, name) for name in _DETAILS if hasattr(error, name)}

@@ -35,7 +35,7 @@ OWNER = 0
 _BUSY_FROM = 64
 
 
-# Indexes in `words` of the values that are single numbers.
+# Indexes in `SharedMemory.words`: here of the arguments of `create`, then of numbers that change.
 PROCESSES, CAPACITY, LENGTH = range(3)
 POSITION = 3
 """Number of changes in the log. It jumps when a new owner starts, which invalidates all cached data."""
@@ -80,7 +80,7 @@ class SharedMemory:
 
     @classmethod
     def create(cls, processes: int, capacity: int, length: int) -> SharedMemory:
-        """Create the memory for a number of processes. Pages that are never written take no memory.
+        """Create memory for `processes`, and for `capacity` timelines of `length` entries. Pages take memory when they are written.
 
         Raises `Unavailable`, and `InvalidInput` for too many processes.
         """

@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class DescribedMetric(NamedTuple):
-    """A metric in the words of `docs/metrics.md`. A counter never decreases during the life of a process."""
+    """A metric with its description in `docs/metrics.md`. A counter never decreases during the life of a process."""
 
     name: str
     kind: Kind
@@ -222,13 +222,13 @@ METRICS = {metric.name: metric for metrics in SECTIONS.values() for metric in me
 
 
 class Families:
-    """The samples of one scrape, by metric. Methods raise `KeyError` or `ValueError` for a name or label outside the catalog."""
+    """The samples of one scrape, by metric. Methods raise `KeyError` or `ValueError` for names or labels not in `METRICS`."""
 
     def __init__(self) -> None:
         self._made: dict[str, Metric] = {}
 
     def add(self, name: str, value: float, *labels: str) -> None:
-        """Add a sample of a counter or gauge, with its label values in the order of the catalog."""
+        """Add a sample of a counter or gauge. The label values are in the order of the labels in `METRICS`."""
         self._of(name).add_sample(name, _labeled(name, labels), value)
 
     def add_histogram(

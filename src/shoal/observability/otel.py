@@ -47,7 +47,7 @@ class OpenTelemetrySpans:
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Span, TraceContext | None]:
-        """Begin a span. Return the span and its ids. Instead of the ids, return None if `OTEL_SDK_DISABLED` is set."""
+        """Begin a span. Return the span and its ids; None instead of the ids if `OTEL_SDK_DISABLED` is set."""
         kind = SpanKind.CONSUMER if job else SpanKind.SERVER
         span = self._tracer.start_span(name, _context_of(parent, state), kind)
         ids = span.get_span_context()
@@ -57,7 +57,7 @@ class OpenTelemetrySpans:
         return span, made
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None:
-        """End the span of a finished request or job, and add its stages and statements."""
+        """End the span of a finished request or job, with a child span for each of its stages and statements to stores."""
         span: Any = record.span
         if not span.is_recording():
             return

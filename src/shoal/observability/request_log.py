@@ -236,7 +236,8 @@ class TextFormat(logging.Formatter):
 class JsonFormat(logging.Formatter):
     """One JSON object per line.
 
-    A log entry of a request or job has its own fields. Any other entry has the id of its request.
+    The entry of a finished request or job has the fields of `LoggedRequest` or `LoggedJob`. Any other entry has the id of the
+    request that caused it.
     """
 
     def format(self, record: logging.LogRecord) -> str:

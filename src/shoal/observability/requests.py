@@ -47,7 +47,7 @@ class SpanSink(Protocol):
     def begin(
         self, name: str, parent: TraceContext | None, state: str, *, job: bool
     ) -> tuple[Any, TraceContext | None]:
-        """Begin a span. Return the span and its ids, or the span and None if it has no ids."""
+        """Begin a span. Return the span and its ids; None instead of the ids if tracing is disabled."""
         ...
 
     def end(self, record: Record, name: str, attributes: dict[str, str | int]) -> None: ...

@@ -39,7 +39,7 @@ class TraceContext(NamedTuple):
         return self._replace(span_id=secrets.token_bytes(8))
 
     def pack(self) -> bytes:
-        """Return the 25 bytes that an event carries."""
+        """Encode the span in the 25 bytes that an event carries."""
         return self.trace_id + self.span_id + bytes([self.flags])
 
 
@@ -53,7 +53,7 @@ def unpack(packed: bytes) -> TraceContext | None:
 def parse(value: bytes) -> TraceContext | None:
     """Return the span in a `traceparent`; None if it is malformed.
 
-    A later version of the header may have more fields after a dash. All flags but the known one are ignored.
+    A later version of the header may have more fields after a dash. All flags except `SAMPLED` are ignored.
     """
     found = _TRACEPARENT.fullmatch(value.strip(b" \t"))
     if found is None:
@@ -185,7 +185,7 @@ end_recording = _CURRENT.reset
 
 @contextmanager
 def for_many() -> Iterator[None]:
-    """Detach tasks that start in the block from the current record, because they work for many callers.
+    """Detach tasks that start in the block from the `Record` of the current request or job, because they serve many callers.
 
     Each caller records separately how long it waits for these tasks.
     """
@@ -215,7 +215,7 @@ def name_member(member_id: int | None) -> None:
 
 
 def carried() -> bytes:
-    """Return the current span in the encoding of events; empty outside a trace."""
+    """Return the current span, packed as an event carries it; empty outside a trace."""
     record = recording()
     return b"" if record is None or record.trace is None else record.trace.pack()
 

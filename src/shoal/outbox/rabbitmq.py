@@ -26,7 +26,7 @@ from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 from pamqp.common import FieldValue
 
-from shoal.amqp import Link, RollCall, depth_of
+from shoal.amqp import Link, LivenessQuery, depth_of
 from shoal.core.errors import Unavailable
 from shoal.core.events import Event, decode, encode
 from shoal.core.ids import now_ms
@@ -38,7 +38,7 @@ DELAYS_MS = (100, 400, 1_600, 6_400, 60_000, 600_000)
 
 
 class Message(msgspec.Struct, array_like=True):
-    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` the delay after this queue (ms)."""
+    """A job in a queue. `at` is when it was first published (Unix ms), `delays_left` its further delay after this queue (ms)."""
 
     store: int
     seq: int
@@ -86,7 +86,7 @@ class Queues:
         for name in (self.work, self.again, self.parked):
             await channel.queue_declare(name, durable=True, arguments={"x-queue-type": "quorum"})
         for name in self.works[1:]:
-            # The leaders of the queues are on different nodes.
+            # Spread the leaders of the queues over the nodes of the broker.
             arguments: dict[str, FieldValue] = {"x-queue-type": "quorum", "x-queue-leader-locator": "balanced"}
             await channel.queue_declare(name, durable=True, arguments=arguments)
         for delay, name in self.waiting.items():
@@ -99,7 +99,7 @@ class Queues:
             "x-message-ttl": delay_ms,
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": self.work,
-            # Remove a message only when the work queue has stored it, which requires `reject-publish`.
+            # Keep an expired message in this queue until the work queue has stored it. This strategy requires `reject-publish`.
             "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
@@ -142,7 +142,7 @@ class _ClaimedJob:
 
 
 def key_of(job: Job) -> Key:
-    """Return a job's identity. The event is part of it: a new shard map may give a store's number to another store."""
+    """Return a job's identity. It includes the event, because a new shard map may renumber the stores."""
     return job.store, job.seq, job.event
 
 
@@ -152,10 +152,10 @@ class InFlight:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.arrived: deque[Delivery] = deque()
-        # For each channel, its deliveries in the order of their tags, and since when (Unix ms) their jobs wait.
+        # For each channel, the tags of its deliveries in ascending order, and when (Unix ms) their jobs were first published.
         self._open: dict[AbstractChannel, dict[int, int]] = {}
         self._claimed: dict[Key, _ClaimedJob] = {}
-        # No lease expires before this time. After it, all claimed jobs are searched, which are few.
+        # No lease expires before this time. From then on, `due` searches all claimed jobs. They are few.
         self._soonest = math.inf
         self.taken = 0
 
@@ -264,8 +264,8 @@ _AWAY_SECONDS = 1.0
 class RabbitOutbox:
     """The outbox of a network on a RabbitMQ broker.
 
-    With `taking`, this process runs jobs; otherwise it only publishes, lists and replays them. `prefetch` limits unacknowledged
-    deliveries. `deaths` is how many workers a job may kill before it is parked.
+    With `taking`, this process runs jobs; otherwise it only publishes and lists them, and retries parked jobs. `prefetch` limits
+    unacknowledged deliveries. `deaths` is how many workers a job may kill before it is parked.
     """
 
     def __init__(self, url: str, namespace: str, *, taking: bool, prefetch: int, deaths: int, queues: int) -> None:
@@ -278,8 +278,8 @@ class RabbitOutbox:
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._figures if taking else None)
-        # Acknowledgments have their own connection, because a broker that is short of memory stops reading from
+        self._liveness = LivenessQuery(self._queues.census, WorkerFigures, self._figures if taking else None)
+        # Publish on one connection and acknowledge on another: a broker that is short of memory stops reading from
         # connections that publish.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._in_flight.clear) if taking else None
@@ -312,7 +312,7 @@ class RabbitOutbox:
     async def close(self) -> None:
         """Disconnect. The broker redelivers unacknowledged jobs to other workers."""
         if self._taking is not None and self._work is not None and self._taking.up:
-            # Wait for the reply to any request: before it, the broker processes all acknowledgments sent earlier.
+            # Send any request and wait for its reply, because the broker first processes the acknowledgments that were sent before.
             with suppress(Unavailable):
                 await self._taking.ask(self._work.basic_qos(prefetch_count=self._prefetch))
         for link in filter(None, (self._taking, self._putting)):
@@ -427,7 +427,7 @@ class RabbitOutbox:
         return count or int(before.taken != after.taken)
 
     async def figures(self) -> WorkerFigures:
-        return await self._putting.ask(self._take_roll_call())
+        return await self._putting.ask(self._worker_figures())
 
     async def lag(self) -> float:
         oldest = [(await self.figures()).oldest]
@@ -447,7 +447,7 @@ class RabbitOutbox:
     async def ready(self) -> int:
         """Return the number of queued jobs.
 
-        Jobs that were delivered to this process before the call have arrived when it returns.
+        All jobs that the broker delivered to this process before the call are received when it returns.
         """
         names = [*self._queues.works, self._queues.again]
         if self._taking is None:
@@ -457,12 +457,12 @@ class RabbitOutbox:
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
 
-    async def _take_roll_call(self) -> WorkerFigures:
+    async def _worker_figures(self) -> WorkerFigures:
         if self._counting is None:
             raise Unavailable("the message broker is unreachable")
         workers = (await depth_of(self._counting, self._queues.work)).consumers
-        roll = await self._roll_call.take(workers)
-        return summed(roll.answers, roll.silent)
+        replies = await self._liveness.send(workers)
+        return summed(replies.answers, replies.silent)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         if channel is None:
@@ -501,7 +501,7 @@ class RabbitOutbox:
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._queues.declare(counting)
-        await self._roll_call.prepare(request_channel)
+        await self._liveness.prepare(request_channel)
         self._connection, self._counting = connection, counting
         return counting, request_channel
 

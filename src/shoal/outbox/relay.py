@@ -53,7 +53,10 @@ class Relay:
             await self._task
 
     async def run_once(self) -> int:
-        """Relay one batch of events to the broker; return their number. Raises `Unavailable` if the broker stays unreachable."""
+        """Relay one batch of events to the broker; return their number.
+
+        Raises `Unavailable` if the broker cannot be reached for most of the lease.
+        """
         jobs = await self._outbox.claim(self._batch, self._lease)
         if jobs:
             await self._sent(jobs)
@@ -61,7 +64,7 @@ class Relay:
         return len(jobs)
 
     async def _sent(self, jobs: Sequence[Job]) -> None:
-        """Send jobs to the broker, retrying while it is unreachable: jobs that are put back could only be claimed one by one."""
+        """Send jobs to the broker, retrying while it is unreachable. If that fails, they stay claimed until their lease expires."""
         loop = asyncio.get_running_loop()
         patience = loop.time() + self._lease * _PART_OF_LEASE
         while True:
@@ -87,5 +90,5 @@ class Relay:
                 self._outage.warning("events stay pending in the store: %s", error)
                 await set_within(self._end, _AWAY_SECONDS)
             except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
-                _log.exception("relaying the outbox failed")
+                _log.exception("publishing events of the outbox failed")
                 await set_within(self._end, _AWAY_SECONDS)

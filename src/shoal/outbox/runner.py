@@ -45,8 +45,8 @@ class ExpectedWait:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        # `_began`: when the current batch began; None if it is the last. `_size`: its number of jobs. `_each`: average
-        # seconds per job.
+        # `_began`: start of the current batch; None if the queue has no jobs beyond this batch. `_size`: number of jobs in
+        # the batch. `_each`: average seconds per job.
         self._began: float | None = None
         self._size = 0
         self._each = 0.0
@@ -96,7 +96,7 @@ class LoopShare:
         return now - self._since > self._seconds
 
     def resume(self, paused: float, now: float, behind: float) -> None:
-        """Begin the next time slice of jobs, which are `behind` seconds late. Requests had the event loop since `paused`."""
+        """Begin the next time slice of jobs, which have been paused for requests since `paused` and are `behind` seconds late."""
         shares = min(1.0 + behind / _SLOW_SECONDS, _MOST_SHARES)
         self._since = now
         self._seconds = max(shares * min(now - paused, _LONGEST_PAUSE_SECONDS), _SLICE_SECONDS)
@@ -131,7 +131,7 @@ class Runner(Generic[E]):
     """Runs the consumers of an outbox's events in this process.
 
     A consequence that takes longer than `step_seconds` counts as failed. `finished` counts the jobs that are done, and `done`
-    is called with each; `failed` counts attempts that failed by their own error, and `parked` the jobs that were parked. The
+    is called with each; `failed` counts failed attempts, except while a store is down, and `parked` the parked jobs. The
     `recorder` records each run of a job, with its outcome.
     """
 
@@ -185,7 +185,7 @@ class Runner(Generic[E]):
     async def stop(self, patience: float = _STOP_SECONDS) -> None:
         """Finish running jobs, then stop. Unclaimed jobs stay in the outbox.
 
-        Jobs that are not done after `patience` seconds are cancelled. They are delivered again when their lease expires, or by
+        Jobs that are not done after `patience` seconds are canceled. They are delivered again when their lease expires, or by
         the next process that opens the store.
         """
         self._stopping = True
@@ -193,10 +193,10 @@ class Runner(Generic[E]):
         if self._task is None or await self._ended((self._task,), patience):
             return
         left = [self._task, *self._in_hand]
-        _log.warning("canceled jobs that did not finish within %g s; they will be redelivered", patience)
+        _log.warning("jobs that did not finish within %g s were canceled; they will be redelivered", patience)
         for task in left:
             task.cancel()
-        # Tasks that ignore the cancellation are left behind.
+        # Wait only for a limited time, because a task may ignore the cancellation.
         await self._ended(left, _GIVE_UP_SECONDS)
         with suppress(ShoalError, TimeoutError):
             async with asyncio.timeout(_GIVE_UP_SECONDS):
@@ -219,11 +219,11 @@ class Runner(Generic[E]):
                     return
 
     async def _generation(self, *, busy: bool) -> bool:
-        """Wait until no event is left or, with `busy`, no event older than this call. Return whether none is left at all."""
+        """Wait until no event is left, and return True. With `busy`, return False once all events are newer than this call."""
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
-            # Ignore an age of 0, because jobs that were put back may have no age.
+            # Ignore an age of 0: it may mean that all remaining jobs were put back, because their age does not count.
             if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
@@ -232,7 +232,7 @@ class Runner(Generic[E]):
         return True
 
     async def waits(self) -> bool:
-        """Return whether all remaining jobs wait for futures of their consumers, which may then write partial batches."""
+        """Return whether all remaining jobs wait for futures of consumers: then no further job will be added to their batches."""
         return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
 
     async def run_once(self) -> int:
@@ -262,8 +262,8 @@ class Runner(Generic[E]):
         """Return how many seconds this runner is behind; 0 if no event is known to wait.
 
         The result is the larger of two times: the expected wait of a new event, and the longest possible wait of an event that has
-        not started. Events start in the order of their commits. The age of jobs that were put back does not count, because each
-        has its own reason to wait.
+        not started. Events start in the order of their commits. The age of jobs that were put back does not count, because they
+        wait for other reasons, such as a retry.
         """
         age = 0.0 if self._begun is None else time.monotonic() - self._begun
         return max(age, self._expected.seconds)
@@ -290,7 +290,7 @@ class Runner(Generic[E]):
             await work()
         except Exception:  # noqa: BLE001  # the outbox is unavailable: the job is redelivered when its lease expires
             self._outage.exception(
-                "%s %d stays in the outbox until it is redelivered",
+                "job %s %d stays in the outbox until it is redelivered",
                 type(job.event).__name__,
                 job.seq,
                 name=type(job.event),
@@ -351,9 +351,9 @@ class Runner(Generic[E]):
         await self._finish()
 
     async def _some(self) -> int:
-        """Start as many jobs as the limits allow, and wait until one of them ends; return 0 if there was nothing to do.
+        """Start as many jobs as the limits allow, and wait until one of them ends. Return 0 if there was nothing to do, else 1.
 
-        Therefore a slow job occupies only one slot.
+        A slow job occupies one slot, and other jobs use the other slots.
         """
         free = self._concurrency - len(self._in_hand)
         claimed = await self._begin(free) if free else 0
@@ -363,7 +363,7 @@ class Runner(Generic[E]):
         return 1
 
     async def _step(self, job: Job) -> bool:
-        """Run a job until it is finished, or until one of its consumers stops after a page. Return whether it is finished."""
+        """Run a job and record the outcome. Return whether the job is done: it may also fail, wait for a future, or be put back."""
         run = self._recorder.job(f"{job.store}:{job.seq}", type(job.event).__name__, job.attempt + 1, job.event.trace)
         with run as record:
             outcome = await self._run_job(job)
@@ -378,7 +378,7 @@ class Runner(Generic[E]):
         if job.at:
             self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
         promised: list[asyncio.Future[None]] = []
-        # The step from which the job is run again after an error.
+        # The job as it is run again after an error: from the first consequence that returned a future.
         again = job
         try:
             while job.step < len(consequences):
@@ -387,8 +387,8 @@ class Runner(Generic[E]):
                 if isinstance(mark, asyncio.Future):
                     promised.append(mark)
                 elif mark is not None:
-                    # Futures of earlier consequences must be done before the next page, because the job does not store
-                    # which consequences returned them.
+                    # Wait for the futures of earlier consequences: the job resumes at this consequence, so the earlier ones
+                    # would not be run again if their futures failed later.
                     for promise in promised:
                         await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
@@ -408,7 +408,7 @@ class Runner(Generic[E]):
 
     def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
         self._waiting += 1
-        # Search futures are shared by many jobs. `gather` would cancel them on its own cancellation, but nothing cancels it.
+        # `gather` would cancel these futures, which many jobs share, if it were canceled itself. No code cancels it.
         whole: asyncio.Future[Any] = promised[0] if len(promised) == 1 else asyncio.gather(*promised)
         whole.add_done_callback(partial(self._waited, job))
 
@@ -435,15 +435,17 @@ class Runner(Generic[E]):
             return "later"
         if isinstance(error, Unavailable):
             # A store is down, which is not the job's fault: the job is retried without counting attempts.
-            self._outage.warning("%s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event))
+            self._outage.warning(
+                "job %s %d is delayed: %s", type(job.event).__name__, job.seq, error, name=type(job.event)
+            )
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         self.failed += 1
         job = job._replace(attempt=job.attempt + 1)
         if job.attempt >= self._attempts:
-            _log.error("%s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+            _log.error("job %s %d failed %d times", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
             return await self._park(job, repr(error))
-        _log.warning("%s %d failed, attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
+        _log.warning("job %s %d failed in attempt %d", type(job.event).__name__, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
         return "failed"
 
@@ -451,9 +453,9 @@ class Runner(Generic[E]):
         try:
             await self._outbox.park(job, error)
             self.parked += 1
-            _log.error("%s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
+            _log.error("job %s %d parked after its last attempt: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
-            _log.warning("parking %s %d failed", type(job.event).__name__, job.seq)
+            _log.warning("parking job %s %d failed", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return "later"
         return "parked"
@@ -474,7 +476,7 @@ _RATE_SECONDS = 10.0
 
 
 class WorkerFigures(msgspec.Struct, array_like=True):
-    """The report of a worker, or the sum of several. `silent` is the number of workers that did not answer."""
+    """Statistics of a worker, or the sum over several workers. `silent` is the number of workers that did not answer."""
 
     workers: int = 0
     silent: int = 0

@@ -134,7 +134,7 @@ class ServerKey:
         return f"{signing_input}.{in_url(r.to_bytes(_BYTES) + s.to_bytes(_BYTES))}"
 
     def seal(self, text: str) -> bytes:
-        """Encrypt a text so that only this key can decrypt it."""
+        """Encrypt a text so that only a server with this key can decrypt it."""
         nonce = os.urandom(_TOKEN_NONCE)
         return nonce + self._seal.encrypt(nonce, text.encode(), None)
 
@@ -166,7 +166,7 @@ def read_key(text: str) -> bytes:
 def load_or_create_key(path: Path) -> bytes:
     """Return the private key in a file, creating it with access for the owner only if necessary.
 
-    Concurrent creators get one key. Raises `InvalidInput` for a file with other contents, and `OSError`.
+    Concurrent callers get the same key. Raises `InvalidInput` for a file with other contents, and `OSError`.
     """
     if not path.exists():
         made = path.with_name(f"{path.name}.{os.getpid()}")

@@ -125,7 +125,7 @@ async def _look(
     posts = dict.fromkeys(collected_of(assoc).post_id for listed in collected.values() for assoc in listed)
     rows = {row[0]: row for row in await seen.look(list(posts))} if posts else {}
     if rows and viewer is not None:
-        # A post that the viewer reported is hidden, which `look` does not check.
+        # Posts that the viewer reported are hidden. `look` does not remove them.
         for id_ in (await reads.graph.assoc_get(viewer, (REPORTS_POST,), list(rows)))[REPORTS_POST]:
             del rows[id_]
     found: dict[int, list[_Shown]] = {}

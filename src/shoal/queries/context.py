@@ -124,7 +124,7 @@ class Trending(NamedTuple):
 class Near(NamedTuple):
     """The cached friends of friends of a member.
 
-    They are valid while the `followees` of the member, and which of these show whom they follow (`shown`), are unchanged.
+    They are valid until the member's `followees` change, or one of the followees shows or hides whom they follow (`shown`).
     """
 
     followees: NDArray[np.int64]
@@ -137,7 +137,7 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The dependencies of every query: the graph, and the caches in front of it."""
+    """The graph, caches and settings that all queries share."""
 
     graph: RememberingReader
     lasting: Reader

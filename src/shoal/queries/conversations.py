@@ -66,7 +66,7 @@ async def unread(reads: Reads, viewer: int, limit: int) -> int:
     """Count the unread conversations among the `limit` most recently active ones. If all are read, this costs one read."""
     found = map(_talk, await reads.graph.assoc_range(viewer, CONVERSES, Cursor(limit=limit)))
     talks = [(time, talk) for time, talk in found if talk.unread]
-    # A conversation whose posts are deleted or hidden from the viewer is in no list, so the viewer could not open it.
+    # Do not count a conversation whose posts are all deleted or hidden from the viewer: `page` omits it.
     return len(await _with_last(reads, viewer, talks)) if talks else 0
 
 

@@ -30,8 +30,8 @@ _HISTORY_TYPES = {atype: ASSOC_TYPES[atype.history] for atype in (FOLLOWS, FOLLO
 class FollowPeriod(NamedTuple):
     """A period during which a member followed another, in Unix milliseconds.
 
-    `since` is None if unknown: the follow was imported, or ended before histories were kept. `until` is None for a current
-    follow.
+    `since` is None if unknown: the follow was imported, or ended before follow periods were recorded. `until` is None
+    for a current follow.
     """
 
     since: int | None
@@ -73,7 +73,7 @@ def recorded_periods(alive: Assoc | None, ended: list[Assoc]) -> list[FollowSpan
 
 
 def dated(spans: Iterable[FollowSpan], since: int) -> list[FollowPeriod]:
-    """Return periods in Unix milliseconds, without periods that ended before `since`."""
+    """Convert stored periods of follows to Unix milliseconds. Omit periods that ended before `since`."""
     found = map(_dated, spans)
     return [period for period in found if period.until is None or period.until >= since]
 
@@ -86,7 +86,7 @@ def _dated(period: FollowSpan) -> FollowPeriod:
 async def known_since(reads: Reads) -> int:
     """Return the time (Unix ms) from which on every end of a follow is recorded and may be shown."""
     retained_since = now_ms() - int(reads.history_days * _DAY_MS)
-    # A server that was upgraded stores when it began to keep histories. Any other server has kept them from its first day.
+    # Ended follows are recorded since the time of this mark or, in a network without the mark, since its first day.
     mark = await association(reads.lasting, EVERYBODY, HISTORY_START, EVERYBODY)
     return retained_since if mark is None else max(retained_since, milliseconds_of(mark.time))
 
@@ -119,9 +119,9 @@ class _Part(NamedTuple):
 
 
 async def by_day(reads: Reads, member: int, days: int = DAYS) -> list[FollowersOfDay]:
-    """Return the followers of a member over the last `days` (1 to 400), oldest first.
+    """Return the number of followers of a member on each of the last `days` (1 to 400), oldest first.
 
-    Fewer days are returned if histories are not kept for that long, or if more than 100,000 follows began or ended in that
+    Fewer days are returned if ended follows are not kept for that long, or if more than 100,000 follows began or ended in that
     time. Of repeated follows by one member, only the last 20 count. Raises `InvalidInput`.
     """
     if not 1 <= days <= MAX_DAYS:
@@ -149,7 +149,7 @@ def _first_whole_day(moment: int) -> int:
 
 
 async def _newest(read: _ReadPage, member: int, atype: AssocType, since: int) -> _Part:
-    """Read the newest entries of a list: those since a time (Unix ms), but at most the maximum number."""
+    """Read the entries of a list since a time (Unix ms), newest first, but at most `_MOST` of them."""
     rows: list[Assoc] = []
     before = MAX_TIME
     while len(rows) < _MOST:

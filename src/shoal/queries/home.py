@@ -77,14 +77,13 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, direct: bool = True
     """Return a page of the viewer's home timeline.
 
     A timeline that is not materialized is rebuilt first. `next` is None only at the end of the timeline. Without
-    `direct`, direct messages are excluded:
-    Mastodon clients expect them, the web app shows them as conversations.
+    `direct`, direct messages are excluded: Mastodon clients expect them, the web app shows them as conversations.
     """
     with one_request():
         opening = await _opened(reads, viewer, cursor)
         if prefetches(reads.graph):
             opening = await _prefetched(reads, viewer, cursor, opening)
-        # These lists are usually empty, so one count replaces the separate reads below.
+        # Usually all of these lists are empty. One count of them then saves the separate reads below.
         counts = await reads.graph.assoc_count(
             (viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, HIGH_FAN_OUT)
         )
@@ -139,7 +138,7 @@ async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
 
 
 async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
-    """Return the ids that `newest` would return, by pull alone: no timeline is rebuilt or kept active."""
+    """Return the ids that `newest` would return, by pull alone. No timeline is rebuilt or counted as used."""
     with one_request():
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         return await pull(reads.graph, sources, Cursor(limit=limit))
@@ -189,18 +188,18 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 class _Opening(NamedTuple):
-    """The first read of a page from a materialized timeline, made no later than the read of the high fan-out marks."""
+    """The first read of a materialized timeline for a page, and the high fan-out sources, which were not read before it."""
 
     at: Cursor
     window: Window | None
     high_fan_out: Sources
-    """The lists of the sources whose entries that read may lack."""
+    """The lists of the sources whose entries may be missing in `window`."""
 
 
 async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
-    """Read the materialized timeline while the viewer's version token is read.
+    """Read the materialized timeline concurrently with the viewer's version token.
 
-    Returns None if the timeline is unavailable, or if the high fan-out sources at that moment are unknown.
+    Returns None if the timeline is unavailable, or if the list of high fan-out sources was not cached during the whole read.
     """
     if not isinstance(reads.graph, CachedGraph):
         return None
@@ -217,7 +216,7 @@ async def _opened(reads: Reads, viewer: int, cursor: Cursor) -> _Opening | None:
 async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Opening | None) -> _Opening | None:
     """Prefetch the page in three rounds: ids, then entries with the viewer's counts, then authors and the viewer's associations.
 
-    Returns the first read of the timeline, or None if that read was too early or failed.
+    Returns the first read of the timeline, or None if that failed or was more than `MARKED_SECONDS` ago.
     """
     graph, at, began = reads.graph, read_by_page(cursor), time.monotonic()
     newest_own = prefetch(graph, (), (), ((viewer, POSTED, at),))
@@ -236,8 +235,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
     counts = ((here, POST_COUNTS), ((viewer, EVERYBODY), (*MEMBER_COUNTS, *VIEWER_LISTS, HIGH_FAN_OUT)))
     await prefetch(graph, [viewer, *here], counts)
     if opening is None:
-        # If a source is not marked as high fan-out now, its last unpushed entry was merged at least `MARKED_SECONDS` ago, and so
-        # before the timeline was read, unless the timeline was read earlier than that.
+        # A source loses its high fan-out mark `MARKED_SECONDS` after its entries were merged into timelines. So if `window` was
+        # read within that time, it contains the entries of all sources that have no mark now.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         if time.monotonic() - began < MARKED_SECONDS:
             opening = _Opening(at, window, high_fan_out)
@@ -248,8 +247,8 @@ async def _prefetched(reads: Reads, viewer: int, cursor: Cursor, opening: _Openi
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor, *, opening: _Opening | None = None) -> list[int]:
     if opening is None or opening.at != at:
-        # Read these lists before the timeline: if a source is no longer high-fan-out by now, the timeline already contains its
-        # entries that were not pushed.
+        # Read the marks of high fan-out sources before the timeline: a source loses its mark only after its unpushed entries have
+        # been merged into the timelines.
         high_fan_out = await _high_fan_out_lists(reads, viewer)
         window = await _window(reads, viewer, at)
     else:
@@ -277,7 +276,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor, opening: _Opening | Non
         if window is None:
             await warm_up(reads, viewer)
             window = await read()
-        # A check of this dependency repeats the read, which also keeps the timeline active.
+        # Each check of a cached response repeats this read. This also keeps the timeline from being dropped as idle.
         depends_on(read, window)
     except Unavailable:
         _outage.warning("home timelines are unreachable; computing a page from the store")
@@ -290,7 +289,7 @@ def _incomplete(window: Window, at: Cursor) -> bool:
 
 
 async def _high_fan_out_lists(reads: Reads, viewer: int) -> Sources:
-    """Return the lists of the viewer's sources whose entries may not have been pushed."""
+    """Return the lists to pull: those of the viewer's sources that are marked as high fan-out."""
     high_fan_out = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, HIGH_FAN_OUT)
     return (
         {POSTED: list(high_fan_out[FOLLOWS]), TAG_OF: list(high_fan_out[FOLLOWS_TAG])}
@@ -349,11 +348,11 @@ def _arrives_by_tag(post: Post) -> bool:
 
 
 def _arrives_by_follow(row: Row, by: int, relationships: Mapping[int, Relation], settings: _HomeSettings) -> bool:
-    """Return whether an entry belongs to the home timeline because the viewer follows this member."""
+    """Return whether an entry is in the home timeline because the viewer follows the member `by`."""
     relation = relationships[by]
     if not relation.following or by in settings.apart:
         return False
-    # Shortcut for a follow with default options, which brings all posts and shares.
+    # Skip `may_come` for a follow with the default options, which includes all posts and shares.
     return (relation.shares and not relation.languages) or may_come(row[1], row[2], relation)
 
 

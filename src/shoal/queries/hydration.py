@@ -61,7 +61,7 @@ async def emoji_counts(
 async def emoji_counts_by_post(
     graph: Reader, post_ids: Sequence[int], mine: Mapping[int, Assoc]
 ) -> dict[int, list[tuple[EmojiPosition, EmojiCount]]]:
-    """Return the emoji counts of each post (see `emoji_counts`), each with its `EmojiPosition`."""
+    """Return the result of `emoji_counts`, with the `EmojiPosition` of each count."""
     there = await emoji_positions(graph, post_ids)
     ids = [position.id for positions in there.values() for position in positions]
     counts = (await graph.assoc_count(ids, (EMOJI_PUT_BY,)))[EMOJI_PUT_BY] if ids else {}
@@ -155,7 +155,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def viewer_counts(viewer: int | None) -> list[tuple[Sequence[int], Sequence[AssocType]]]:
-    """Return the counts to prefetch for a viewer, by which empty lists are recognized; no counts for an anonymous viewer."""
+    """Return the counts to prefetch for a viewer: a list with the count 0 need not be read. Empty for an anonymous viewer."""
     return [] if viewer is None else [((viewer,), (FOLLOWS, *VIEWER_LISTS))]
 
 
@@ -204,7 +204,7 @@ class ViewerState:
         related = [
             id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
         ]
-        # A home timeline also needs the viewer's relationship to the parent's author.
+        # A home timeline also needs the viewer's relationships to the authors of the parent posts.
         related_to = people | {parent for _, post, _ in rows if (parent := post.parent_author_id)}
         relating = partial(relations, self.graph, self.viewer, related_to)
         if prefetches(self.graph):
@@ -255,7 +255,7 @@ def viewer_state(
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Return the entries that the viewer may see, in the order of `ids`. `unasked` excludes muted authors (see `viewer_state`).
+    """Return the entries that the viewer may see, in the order of `ids`. For `unasked`, see `viewer_state`.
 
     At most seven reads, one more with polls, and two more with emoji.
     """
@@ -311,7 +311,7 @@ def _there(row: Row, members: Mapping[int, Member], _relationships: Mapping[int,
 async def prefetch_shown(graph: Reader, viewer: int, ids: Sequence[int]) -> None:
     """Prefetch the data that `ViewerState` reads for these entries, whose posts and counts are cached already.
 
-    Reads take one request if the store joins concurrent reads, and more for lists.
+    The reads are concurrent, so that the store can join them into one request.
     """
     nodes = (await graph.obj_get(ids)).values()
     posts = [node for node in nodes if isinstance(node, Post)]
@@ -331,7 +331,7 @@ async def prefetch_shown(graph: Reader, viewer: int, ids: Sequence[int]) -> None
 async def _reactions(
     graph: Reader, viewer: int | None, posts: Sequence[Post], more: Sequence[int] = ()
 ) -> Mapping[AssocType, Mapping[int, Assoc]]:
-    """Return the viewer's reactions to and marks at these posts, and at the posts with the ids `more`; one read."""
+    """Return the viewer's associations with these posts, such as likes, and with the posts with the ids `more`; one read."""
     ids = {id_ for post in posts for id_ in (post.id, post.root_id, post.poll_id) if id_}.union(more)
     return await graph.assoc_get(viewer, _VIEWER_STATE, list(ids)) if viewer is not None else {}
 
@@ -383,7 +383,7 @@ async def _assemble(
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, POST_COUNTS)
     if len(members) > len(rows):
-        # Leave out the members of entries that are not shown.
+        # Do not read the profiles of members whose entries are not shown.
         shown = {post.author_id for _, post, _ in rows}
         shown.update([share.author_id for _, _, share in rows if share is not None])
         members = {id_: members[id_] for id_ in shown}
@@ -397,7 +397,7 @@ async def _assemble(
         *((VOTES,) if polls else ()),
         *((REACTS,) if reacted else ()),
     )
-    # One read for posts, thread roots and polls: no association type applies to more than one of these kinds.
+    # Posts, thread roots and polls have associations of distinct types, so one read of all types suffices.
     selected = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
     state = await graph.assoc_get(viewer, types, selected) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}

@@ -102,6 +102,6 @@ def _belongs(
 
 
 def _shows_comment(shown: MemberList, post: Post, answered: Collection[int]) -> bool:
-    """Return whether the list shows a post: a comment must be on a post of its author, the owner or a member in `answered`."""
+    """Return whether a list has a post. A comment must reply to its own author, the list's owner, or a member in `answered`."""
     parent = post.parent_author_id
     return not parent or parent in (post.author_id, shown.owner_id) or parent in answered

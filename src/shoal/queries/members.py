@@ -170,7 +170,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
-    """Return the ids to read for a page of members and, in a list of sharers, of their shares too."""
+    """Return the ids of the listed members and, if they are sharers of a post, also of their shares."""
     shares = [_share_id(assoc) for assoc in found] if atype is SHARED_BY else []
     return [assoc.id2 for assoc in found] + shares
 
@@ -279,7 +279,7 @@ async def directory_page(reads: Reads, viewer: int | None, order: Order, limit: 
     ids = await compared(partial(reads.search.directory, order, limit, offset))
     found = await members_by_id(reads.graph, ids)
     relationships = await relations(reads.graph, viewer, found)
-    # Restore the order of the index, which partly cached reads do not keep.
+    # Keep the order of `ids`: `found` may have another one, because some members come from a cache.
     shown = {
         id_: member
         for id_ in ids
@@ -297,7 +297,7 @@ MOST_FOUND = 500
 """Members per response."""
 _AT_ONCE = 500
 _EACH = 5
-"""Maximum number of members found by one external account or e-mail hash: those who gave it as theirs first."""
+"""Maximum number of members found by one external account or e-mail hash: the members who entered it first."""
 
 MatchKind = Literal["email", "link", "name"]
 
@@ -313,7 +313,7 @@ class ContactMatch(NamedTuple):
 
 
 class ContactsFound(NamedTuple):
-    """The found members, first those whom the viewer does not follow, then by strength of evidence."""
+    """The found members: first those whom the viewer does not follow. In each group, matches by user name alone come last."""
 
     matches: list[ContactMatch]
     asked: int
@@ -332,7 +332,7 @@ class _Claim(NamedTuple):
     match: MatchKind
 
     def holds(self, member: Member) -> bool:
-        """Return whether the member's current data confirm the match, because the index may be outdated."""
+        """Return whether the member's current data confirm the match, which an outdated index may have returned."""
         if isinstance(self.given, str):
             return member.email_hash == self.given
         if self.match == "name":
@@ -359,7 +359,7 @@ async def followees_in_archive(reads: Reads, viewer: int, archive: bytes) -> Con
 
 
 async def followees_by_handle(reads: Reads, viewer: int, handles: Sequence[str]) -> ContactsFound:
-    """Find members by handles, addresses and links of accounts elsewhere. Raises `TooLarge` for more than 10,000."""
+    """Find members by handles, addresses or links of their accounts elsewhere. Raises `TooLarge` for more than 10,000 accounts."""
     return await _followees(reads, viewer, read_handles(handles))
 
 
@@ -391,7 +391,7 @@ async def _found(
 async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim]:
     """Return the members who may be the owners of these handles; two reads.
 
-    First come those who gave the handle as their account elsewhere, earliest first, then those who have its user name.
+    Members who entered the handle as their account elsewhere come first, in this order; members with its user name follow.
     """
     by_id = {handle_id(str(handle)): handle for handle in handles if handle.site}
     lists = await reads.lasting.assoc_ranges(list(by_id), DECLARED_BY, Cursor(limit=_EACH, oldest_first=True))
@@ -402,7 +402,7 @@ async def _claims(reads: Reads, handles: Sequence[ForeignHandle]) -> list[_Claim
 
 
 def _user_names(handles: Sequence[ForeignHandle]) -> Iterator[tuple[Key, ForeignHandle]]:
-    """Yield the keys of the user names that the owners of these handles may have on this server."""
+    """Yield the keys of the user names in these handles, because their owners may have the same names on this server."""
     for handle in handles:
         try:
             yield user_name_key(check_user_name(handle.user_name)), handle

@@ -80,7 +80,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
             break
         after = scanned[-1].id
     if not found:
-        # Nothing was found in the scanned range: the adjacent pages start where the scan ended.
+        # No scanned member matches. Return where the scan ended, so that reading can continue there.
         return Members(found, None if ended else after)
     found = found[: cursor.limit][::-1]
     return Members(found, found[-1].id)
@@ -202,7 +202,7 @@ class DatedEntry(NamedTuple):
 
     @property
     def at(self) -> int:
-        """The time in Unix milliseconds."""
+        """When the action was taken, in Unix milliseconds."""
         return milliseconds_of(self.id)
 
 
@@ -241,7 +241,7 @@ async def everything(graph: Reader) -> AsyncGenerator[DatedEntry, None]:
 
 
 async def own(graph: Reader, member_id: int, listed: Sequence[Assoc]) -> list[DatedEntry]:
-    """Return the audit entries named by these associations of the member: the member's account actions and failed logins."""
+    """Return the audit entries with the ids in `listed`, a member's list of their own account actions and failed logins."""
     addresses = {assoc.id2: assoc.data.decode() for assoc in listed}
     public = public_list(shard_of(member_id))
     entries = (await graph.assoc_get(public, (AUDITED,), list(addresses)))[AUDITED] if addresses else {}

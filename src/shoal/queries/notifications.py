@@ -143,7 +143,7 @@ async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification
 async def unread(
     reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
-    """Count the notifications newer than the viewer's read marker, up to `limit`; with `kinds`, count groups of these kinds."""
+    """Count the notifications newer than the viewer's read marker, up to `limit`. With `kinds`, count groups (see `grouped`)."""
     if kinds is None:
         return len(await newer(reads, viewer, limit, query))
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
@@ -261,7 +261,7 @@ def _may_show(
 
 
 def _refused(nodes: Mapping[int, AnyNode], notice: Notice) -> ScheduledPost | None:
-    """Return the scheduled post that could not be published; None if its author has dealt with it since."""
+    """Return the scheduled post that could not be published; None if its author has rescheduled or deleted it since."""
     node = nodes.get(notice.about) if notice.kind is Kind.UNPUBLISHED else None
     return node if isinstance(node, ScheduledPost) and node.refused else None
 
@@ -371,7 +371,7 @@ async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
 
 
 async def _make_requests(reads: Reads, viewer: int, groups: Sequence[Sequence[Held]]) -> list[NoticeRequest]:
-    """Return the item for each of these senders, without senders hidden from the viewer."""
+    """Return a `NoticeRequest` for each group of notifications of one sender, without senders hidden from the viewer."""
     newest: Mapping[int, Sequence[Held]] = {group[0][0].time: group for group in groups}
     made = []
     for item in await shown(reads, viewer, [group[0] for group in groups]):

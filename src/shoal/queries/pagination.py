@@ -35,9 +35,9 @@ def check_limit(at: Cursor) -> None:
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """Return the first `at.limit` distinct times of entries in all of these lists; two reads per type.
+    """Merge the lists in `sources` and return the first `at.limit` distinct times of their entries; two reads per association type.
 
-    They are in the order in which the cursor `at` reads: newest first, unless it has `oldest_first`.
+    The times are newest first, unless the cursor `at` has `oldest_first`.
 
     The first read takes a few entries of every list. The `limit`-th of these entries bounds the result. The second read covers
     only lists whose few entries all lie within this bound, and reads them only up to it. The result is exact.
@@ -64,7 +64,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
     times = _by_time(lists)
     bounded = at
     if len(times) >= at.limit:
-        # Entries past this bound cannot be in the result.
+        # Entries older than `bound` (with `oldest_first`: newer) cannot be in the result.
         bound = sorted(times, reverse=not at.oldest_first)[at.limit - 1]
         bounded = at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
     more = [
@@ -117,7 +117,7 @@ async def look_through(
     """Return a page of the items that `sift` returns, newest first, and the `before` parameter of the next page; None at the end.
 
     `read` returns `at_once` entries, more than the limit, and fewer only at the end of the list; `position_of` returns the position
-    of an item. If a page that is read oldest first is empty, the position reached is returned, so that reading can continue there.
+    of an item. If a page has no item but the list has not ended, the position that was reached is returned, to continue there.
     Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
@@ -161,7 +161,7 @@ class Taking(Protocol[Row]):
 
     @property
     def ended(self) -> bool:
-        """Whether all rows were read and taken."""
+        """Whether `take` has returned all rows."""
 
     @property
     def drained(self) -> bool:
@@ -217,7 +217,7 @@ class RowReader(Generic[Raw, Row]):
         return not self._ready
 
     async def take(self, n: int) -> list[Row]:
-        """Return the next `n` rows: fewer after `ENOUGH` raw rows were read, none only at the end."""
+        """Return the next `n` rows, or fewer once `ENOUGH` unfiltered rows were read; an empty list only at the end."""
         while len(self._ready) < n and not (self._at_end and not self._raw):
             if self._ready and self.looked >= ENOUGH:
                 break
@@ -248,7 +248,7 @@ class RowReader(Generic[Raw, Row]):
 
 
 def read_by_page(cursor: Cursor) -> Cursor:
-    """Return the first range that `read_items` reads from a `RowReader`."""
+    """Return the range that `read_items` reads first from a `RowReader` for a page at `cursor`."""
     return cursor.of(min(cursor.limit + 1 + SLACK, MOST_AT_ONCE))
 
 
@@ -257,7 +257,7 @@ async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
 
 
 def likely(missing: int, looked: int, found: int) -> int:
-    """Estimate how many rows to read to find the missing ones, from the fraction found among the rows read so far."""
+    """Estimate how many rows to read to find `missing` items, if the `looked` rows so far contained `found` items."""
     if not looked:
         return missing
     return min(missing * looked // max(found, 1) + 1, MOST_AT_ONCE)
@@ -298,6 +298,6 @@ async def read_items(
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:
-        # The next page is older than the oldest item of this page, which was read first.
+        # The items were read oldest first. The next page has the items older than these.
         return collected[::-1], position_of(collected[0]) if collected else None
     return collected, after

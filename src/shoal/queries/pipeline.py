@@ -100,7 +100,7 @@ class ContentFilters:
         self._words = sum(len(filter_.words) for filter_ in self._filters)
 
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
-        """Return the filters of any context that match an entry, or the post that it shares."""
+        """Return the filters that match the post of an entry, whatever their contexts. The post of a share is the shared post."""
         post = entry.post
         if not self._filters or post.author_id == self._viewer:
             return ()
@@ -159,7 +159,7 @@ async def filtered(
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """Yield all readable text of an entry's post, such as warning and poll options, as typed."""
+    """Yield the texts of an entry's post that filters search: text, warning, poll options and media descriptions."""
     post = entry.post
     yield post.text
     if post.spoiler:
@@ -209,7 +209,7 @@ class Folds(NamedTuple):
 def folds_of(
     reads: Reads, viewer: int, skeleton: Skeleton, keep: Keep, *, direct: bool, tags: Collection[int] = ()
 ) -> Folds:
-    """Return the `Folds` of a timeline.
+    """Return the input for the `Folding` of a timeline.
 
     `skeleton` proposes ids, and `keep` filters them. Without `direct`, direct messages are excluded.
     """
@@ -226,10 +226,10 @@ def folds_of(
 
 
 class Folding:
-    """The rows of a timeline from a cursor on, without folded shares.
+    """The rows of a timeline that follow a cursor, without folded shares.
 
-    Rows beyond the page are read only if a post of the page may be in the timeline a second time, because only then may a share be
-    folded. With `thorough`, they are always read.
+    Rows beyond the page are read only if the timeline may contain a post of the page twice: otherwise, no share can be folded.
+    With `thorough`, they are always read.
     """
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
@@ -243,7 +243,7 @@ class Folding:
         self._cursor = cursor
         self._own = folds.opened(cursor)
         self._prefetched: RowReader[int, Row] | None = self._own
-        # There are no entries above the newest page, so they need not be read.
+        # On the newest page, do not look for rows newer than the page: there are none.
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
@@ -281,9 +281,9 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page, and return whether any of them is a share.
+        """Read the first `n` rows of the newest page, and return whether shares among them may be folded.
 
-        Without a share, as usual, no further read is needed.
+        Usually no row is a share, and the rows before and after the page need not be read.
         """
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
@@ -379,7 +379,7 @@ def _duplicates(rows: Iterable[Row]) -> set[int]:
 
 
 def _indexes(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Return the positions of some of the rows, the first of which is at position `first`."""
+    """Return the positions of those rows that are also in `some`; the first row has the position `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
@@ -402,7 +402,10 @@ def _before_the_start(cursor: Cursor) -> Cursor:
 
 
 async def read_folded(folds: Folds, cursor: Cursor, content_filters: ContentFilters, *, thorough: bool = False) -> Page:
-    """Return a page of a timeline without folded shares and without entries that the viewer's filters hide."""
+    """Return a page of a timeline without folded shares and without entries that the viewer's filters hide.
+
+    For `thorough`, see `Folding`.
+    """
     folding = Folding(folds, cursor, thorough=thorough)
 
     async def show(rows: Sequence[Row]) -> list[Entry]:

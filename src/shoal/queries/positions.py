@@ -46,7 +46,7 @@ _POINTS, _NARROWINGS = 8, 6
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
     """Return the ids at positions `first` to `last` of the lists merged newest first.
 
-    An entry at `first` that equals the entry at the position before is omitted, because it belongs to the earlier position.
+    An id that is in several lists is at several positions. It is omitted if it is also at the position before `first`.
     """
     begin = max(first - 1, 0)
     before, newer = await _near(graph, sources, begin)
@@ -56,7 +56,7 @@ async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list
 
 
 async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, int]:
-    """Return a time just above the entry at a position, and how many entries are at or above that time: at most `position`."""
+    """Return a time just after that of the entry at a position, and the number of entries not older: at most `position`."""
     lists = sum(map(len, sources.values()))
     if position < max(NEAR, NEWEST_PER_LIST * lists):
         return MAX_TIME, 0
@@ -64,7 +64,8 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     held, density = await _density(graph, sources)
     if density.total <= position:
         return 0, density.total
-    # Invariant: more than `position` entries are at or above `low`; `newer` entries, at most `position`, are at or above `high`.
+    # Invariant: more than `position` entries are not older than `low`; `newer` entries, at most `position`, are not older
+    # than `high`.
     low, high, newer, parts = density.oldest, density.newest + 1, 0, 1
     while position - newer >= near and high - low > 1:
         estimate = min(max(density.time_of(position - near // 2), low + 1), high - 1)
@@ -84,7 +85,7 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
 class _Density:
     """An estimate of how the entries of several lists are distributed over time, for finding the entry at a position.
 
-    Entries are assumed to be evenly distributed between two known times, which each exact count moves closer together.
+    The entries of a list are assumed to be evenly distributed over an interval, which `cut` narrows with each exact count.
     """
 
     def __init__(self, counts: Sequence[int], oldest: Sequence[int], newest: Sequence[int]) -> None:
@@ -94,7 +95,7 @@ class _Density:
         self._low, self._high = np.array(oldest, np.float64), np.array(newest, np.float64)
 
     def cut(self, time: int, counts: Counts, position: int) -> None:
-        """Refine the estimate around a position. `counts` are the exact numbers of entries not older than `time`, by list."""
+        """Narrow the interval around `position`. `counts` has the exact number of entries not older than `time`, by list."""
         if counts.sum() > position:
             self._not_older, self._low = counts, np.maximum(self._low, time)
         else:
@@ -108,14 +109,14 @@ class _Density:
             step = (high - low) / _POINTS
             times = low + step * np.arange(_POINTS)
             newer = entries @ (self._high[:, None] - np.clip(times, self._low[:, None], self._high[:, None]))
-            # The last of these times that still has too many newer entries; in exact arithmetic at least `low`.
+            # Move `low` to the last of `times` that has more than `sought` newer entries. Rounding errors may leave no such time.
             low += step * max(int(np.count_nonzero(newer > sought)) - 1, 0)
             high = low + step
         return int(high)
 
 
 async def _density(graph: Reader, sources: Sources) -> tuple[Sources, _Density]:
-    """Return the lists that have entries, and the initial estimate, from each list's length, oldest and newest entry."""
+    """Return the lists that have entries, and the initial `_Density`, from the length, oldest and newest entry of each list."""
     held: dict[AssocType, list[int]] = {}
     counts: list[int] = []
     oldest: list[int] = []
@@ -146,7 +147,7 @@ async def _from(graph: Reader, sources: Sources, before: int, limit: int) -> lis
     posted = await pull(graph, {POSTED: sources.get(POSTED, ())}, part)
     if not (tags := sources.get(TAG_OF, ())):
         return posted
-    # Entries older than the `limit`-th entry of one source cannot be in the result, however many sources contain them.
+    # After `limit` entries were found, entries older than these cannot be in the result: the next read excludes them.
     part = _down_to(part, posted)
     part = _down_to(part, await pull(graph, {TAG_OF: tags}, part))
     tagged = await graph.assoc_ranges(tags, TAG_OF, part)

@@ -73,7 +73,7 @@ async def authored_page(
         return [entry.time for entry in await reads.graph.assoc_range(member, POSTED, at)]
 
     async def keep(seen: ViewerState, rows: Sequence[Row]) -> list[Row]:
-        # Remove shares of posts by other authors whom the viewer mutes.
+        # Remove shares of posts by authors whom the viewer mutes, other than `member`.
         return [row for row in rows if row[1].author_id == member or not seen.relationships[row[1].author_id].muting]
 
     row_filter = None if query == ALL else query.admits
@@ -108,7 +108,7 @@ async def pinned(
 
 
 class SavedPage(NamedTuple):
-    """A page of posts, each with a cursor (the time of the association); `next` is None at the end."""
+    """A page of liked or bookmarked posts, each with a cursor (the time of the like or bookmark); `next` is None at the end."""
 
     entries: list[Entry]
     times: list[int]

@@ -51,7 +51,7 @@ class TagQuery:
     only_media: bool = False
 
     def admits(self, row: Row) -> bool:
-        """Return whether a row matches. The post is checked, because a tag's list may not reflect its latest edit yet."""
+        """Return whether a row matches. Some rows do not, because the list of a tag lags behind edits of its posts."""
         tags = frozenset(row[1].tags)
         if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
             return False
@@ -109,7 +109,7 @@ async def nearby_page(
     """Return a page of the public posts within a circular area on the map, newest first."""
 
     def row_filter(row: Row) -> bool:
-        # Cells extend beyond the disk, and their lists may not reflect the latest edit yet.
+        # The map cells extend beyond the disk, and their lists may not reflect the latest edit of a post yet.
         return disk.has(row[1].place) and bool(row[1].media or not only_media)
 
     skeleton = partial(pull, reads.graph, _cells_of(disk))

@@ -89,7 +89,7 @@ async def members(
         for id_, member in found.items()
         if (rank := _rank(member, clauses, text, relationships[id_], exact, anybody=following)) is not None
     }
-    # Of members outside the page, only the ranking data is read.
+    # Read the number of followers of every match for the order, but profiles only for the page.
     followers = (await reads.graph.assoc_count(list(ranks), (FOLLOWED_BY,)))[FOLLOWED_BY]
     ordered = sorted(
         ranks, key=lambda id_: (ranks[id_], not relationships[id_].following, -followers.get(id_, 0), found[id_].name)
@@ -107,7 +107,10 @@ async def _followees(reads: Reads, viewer: int | None) -> list[int]:
 def _rank(
     member: Member, clauses: Sequence[Clause], text: str, relation: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
-    """Return a member's rank among the results: -1 for the exact name, then 0 (best) and higher; None to omit the member."""
+    """Return a member's rank among the results: -1 for the exact name, then 0 (best) and higher; None to omit the member.
+
+    With `anybody`, members who are not listed are included.
+    """
     if exact is not None and member.id == exact.id:
         return -1
     if member.suspended or not (is_listed(member) or anybody) or relation.severed:

@@ -38,7 +38,7 @@ from shoal.streaming.updates import (
 
 
 async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
-    """Return the entries among `ids` that belong to the timeline `interest` now and that the viewer may see."""
+    """Return the entries among `ids` that the viewer may see and that are now in the timeline described by `interest`."""
     if not ids:
         return []
     if isinstance(interest, Home):
@@ -133,7 +133,7 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
 async def everything(
     reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
 ) -> AsyncGenerator[News | OfViewer, None]:
-    """Yield the updates of the timeline `to`, and of the viewer's notifications, conversations and filters.
+    """Yield the updates of the timeline described by `to`, and of the viewer's notifications, conversations and filters.
 
     Updates may be repeated or reordered. Ends when the hub closes, or the viewer is suspended. Raises `Unavailable`.
     """
@@ -146,7 +146,7 @@ async def everything(
 async def updates_for_viewer(
     reads: Reads, connection: Connection, received: Sequence[PlacedUpdate | Missed]
 ) -> list[News | OfViewer]:
-    """Convert the updates `received` into those that the viewer receives, with as many reads as for a single update."""
+    """Convert the updates in `received` to the updates for the viewer. All of them together take as many reads as one."""
     viewer, interest = connection.viewer, connection.interest
     updates = [
         event.update for event in received if isinstance(event, PlacedUpdate) and isinstance(event.update, OfEntry)

@@ -122,7 +122,7 @@ async def likely(reads: Reads, viewer: int, personalization: Personalization) ->
 
 @dataclass
 class _Found:
-    """Facts that speak for suggesting members, by member id."""
+    """The data from which candidates for suggestions are scored."""
 
     near: FriendsOfFriends = field(default_factory=lambda: people.friends_of_friends({}, {}))
     followers: frozenset[int] = frozenset()

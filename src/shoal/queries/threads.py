@@ -86,7 +86,7 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
 
 async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, cursor: Cursor) -> Post:
-    """Return the post (see `access_post`). If every viewer may find it, prefetch the data of the first page of its comments."""
+    """Return the post (see `access_post`). If its `open` is true, prefetch the data of the first page of its comments."""
     at = read_by_page(cursor)
     await prefetch(graph, (post_id,), (((post_id,), _POST_AND_LISTS),), ((post_id, COMMENTED_BY, at),))
     accessing = partial(access_post, graph, viewer, post_id)
@@ -95,7 +95,7 @@ async def _access_with_replies(graph: Reader, viewer: int | None, post_id: int, 
     node = (await graph.obj_get((post_id,))).get(post_id)
     if not (isinstance(node, Post) and node.open):
         return await accessing()
-    # The first pass reads one comment more than the page has.
+    # The page reads one comment more than it returns.
     listed = (await graph.assoc_range(post_id, COMMENTED_BY, at))[: cursor.limit + 1]
     comments, members = [entry.id2 for entry in listed], list({node.author_id, *authors_of(listed)})
     counts = ((comments, POST_COUNTS), (members, MEMBER_COUNTS))

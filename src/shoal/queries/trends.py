@@ -63,7 +63,7 @@ Row = tuple[int, int, int]
 
 
 class Reactions(NamedTuple):
-    """Reactions as columns of equal length: the post, the member (once per post), and the time of their last reaction, as an id."""
+    """Reactions as columns of equal length: a post, a member (once per post), and the time of the last reaction as a snowflake."""
 
     posts: Column
     members: Column
@@ -118,7 +118,7 @@ async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reac
 def _comments(comments: Mapping[int, Sequence[Assoc]], threads: Iterable[Sequence[Assoc]]) -> Iterable[Row]:
     """Yield the post, author and time of each comment that everyone may find.
 
-    A post's list of comments contains only these, and the thread's list has their authors, so the comments need not be read.
+    `comments` lists these comments by post. The lists of the threads (`threads`) add the authors, so no comment has to be read.
     """
     found = {entry.id2 for page in comments.values() for entry in page}
     for page in threads:
@@ -233,7 +233,7 @@ async def _active(reads: Reads, now: int) -> list[int]:
 
 
 async def _liked(reads: Reads, now: int, others: Collection[int]) -> list[Popular]:
-    """Return the posts with the most likes and shares for their age, without posts in `others`. Four reads."""
+    """Return the posts with the most likes and shares for their age, of the newest posts except `others`. Four reads."""
     newest = await reads.search.posts(Ask(), _NEWEST)
     shown = await _for_everybody(reads, [id_ for id_ in newest if id_ not in others])
     counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
@@ -290,7 +290,7 @@ class _Interest(NamedTuple):
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Return the rising tags; if they are too few, then the top tags of the day, the week and all time. Each tag occurs once."""
+    """Return the rising tags, followed by the top tags of the day, the week and all time. Each tag occurs once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:

@@ -85,8 +85,8 @@ Making = Callable[[], IndexChange]
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A query for posts. All clauses in `every` must match, and none in `none`.
 
-    A clause of one word may be an index term that `by`, `to` or `within` returns. A post must have at least one index term of
-    each group in `some`.
+    A clause may consist of an index term from `by`, `to` or `within` instead of words. A post must have at least one index term
+    of each group in `some`.
     """
 
     every: tuple[Clause, ...] = ()
@@ -107,7 +107,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TagUses(NamedTuple):
-    """A tag by its canonical name, and the number of posts that count for it."""
+    """A tag by its canonical name, and the number of indexed posts with the tag."""
 
     name: str
     uses: int
@@ -179,7 +179,10 @@ class SearchIndex(Protocol):
 
 
 def ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
-    """Yield the ways to match a post: whether posts by shy authors count, and the index terms of which the post needs one."""
+    """Yield the one or two searches of a query: each with whether it includes authors who opted out, and with index terms.
+
+    A post is found if it has at least one of these terms.
+    """
     if ask.public:
         yield False, (PUBLIC,)
     if ask.viewer is not None:

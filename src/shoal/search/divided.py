@@ -46,7 +46,7 @@ class DividedIndex:
         return await asyncio.gather(*(ask(part) for part in self._parts))
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Apply a change, atomically within each part."""
+        """Apply a change: atomically within each of the indexes, but not across them."""
         made = change if isinstance(change, IndexChange) else await asyncio.to_thread(change)
         posts = grouped(made.posts, lambda row: self._at(row.id))
         members = grouped(made.members, lambda row: self._at(row.id))

@@ -132,7 +132,7 @@ class _IndexRequest(NamedTuple):
 
 
 class Filler:
-    """Collects a process's requests to update index rows, and writes the rows. `written` counts processed objects."""
+    """Collects a process's requests to update index rows, and writes the rows. `written` is the number of objects processed."""
 
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
@@ -189,12 +189,12 @@ class Filler:
             self._enough.set()
 
     def behind(self) -> float:
-        """Return the age of the oldest pending request in seconds."""
+        """Return how many seconds ago the oldest unfinished request to update index rows was made; 0 if there is none."""
         oldest = self._in_hand or (self._requests[0] if self._requests else None)
         return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
-        """Return the seconds from the start of this write to the start of the next one."""
+        """Return the seconds from `begun`, the start of a write of `size` objects, to the start of the next write."""
         if not self.index.keeps:
             # Nothing was written.
             return 0.0
@@ -237,7 +237,7 @@ class Filler:
 
 
 async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
-    """Return the rows of these objects; one read, if posts among them have polls or media."""
+    """Return the index rows of these objects; one read, if posts among them have polls or media."""
     known = {**nodes, **await _related_nodes(graph, nodes)}
     return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
 
@@ -285,7 +285,7 @@ _log = logging.getLogger(__name__)
 
 
 def _untold(_phase: str, _done: int, _total: int) -> None:
-    """Ignore the reported progress."""
+    """Do nothing: the progress is not shown."""
 
 
 async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _untold) -> int:
@@ -305,9 +305,9 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
     while page := await store.obj_scan(after, _PAGE):
         after = page[-1].id
         ids += [node.id for node in page if isinstance(node, Member | Post)]
-        # Request full batches, because the filler delays smaller requests to collect more.
+        # Collect a full batch, because the filler delays smaller ones.
         if len(ids) >= AT_ONCE or len(page) < _PAGE:
-            # The future is shared with jobs, which must not be canceled with this task.
+            # Running jobs may wait for the same future, so it must not be canceled if this task is.
             await asyncio.shield(filler.look(graph, ids))
             await index.keep_state(FillState(FORM, after))
             done += len(ids)

@@ -141,7 +141,7 @@ class NoIndex(MemoryIndex):
     keeps = False
 
     async def write(self, change: IndexChange | Making) -> None:
-        """Discard the change, as nothing is indexed."""
+        """Discard the change, because this index stores nothing."""
 
     async def state(self) -> FillState:
         return FillState(FORM, MAX_TIME)

@@ -85,7 +85,7 @@ class PostgresIndex(DerivedStore):
         found: set[int] = set()
         for own, marks in ways(ask):
             values = (_match(ask, marks), ask.before, ask.after, ask.since, ask.until, own)
-            # Few posts are by or mention one member: look them up directly.
+            # Few posts are by the viewer or mention the viewer: look them up without scanning the newest posts.
             found.update(await self._newest(None if own else sql.NEWEST_POSTS, sql.POSTS, values, limit))
         return sorted(found, reverse=True)[:limit]
 

@@ -87,7 +87,7 @@ _POSTS = """
 # `+ 0` forces a lookup by words. The planner assumes that words occur independently, so it would scan all posts from the newest on
 # and expect to find enough of them soon.
 POSTS = _POSTS.format(among="shoal.search_post", by="+ 0")
-# Finds common words among the newest posts, without a lookup in the index. Also returns the number of scanned posts.
+# Finds posts with common words by a scan of the newest posts. Also returns the number of scanned posts.
 NEWEST_POSTS = f"""
     WITH newest AS MATERIALIZED (
         SELECT id, author, written, words FROM shoal.search_post WHERE id < $2 AND id > $3 ORDER BY id DESC LIMIT $8
@@ -97,7 +97,7 @@ NEWEST_POSTS = f"""
 BEGINNING = "m.names @@ $1::text::tsquery AND m.name >= $2 AND m.name < $3"
 OTHERWISE = "m.names @@ $1::text::tsquery AND NOT (m.name >= $2 AND m.name < $3)"
 IN_NOTE = "m.note @@ $1::text::tsquery AND NOT m.names @@ $2::text::tsquery AND $3::text IS NOT NULL"
-# LATELY_ACTIVE scans the most recently active members, and LISTED looks up the words; `+ 0` forces the lookup, as in POSTS.
+# LATELY_ACTIVE scans the most recently active members. LISTED looks up the words in an index, which `+ 0` enforces as in POSTS.
 LATELY_ACTIVE = """
     WITH lately AS MATERIALIZED (
         SELECT id, name, active, names, note FROM shoal.search_member

@@ -50,7 +50,7 @@ class MemberQuestion(NamedTuple):
 
 
 class _Words(NamedTuple):
-    """A full-text table of members, and the function that returns a member's words in it."""
+    """A full-text table of members, and the function that returns the words that it has of a member."""
 
     table: str
     of: Callable[[MemberRow], Sequence[str]]
@@ -147,7 +147,7 @@ class SqliteIndex(DerivedFile):
     keeps = True
 
     async def write(self, change: IndexChange | Making) -> None:
-        # Build the change in the writing thread, because a switch of threads waits for the event loop, which may be busy.
+        # Build the change in the writing thread, because a change from another thread would pass through the busy event loop.
         await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
@@ -219,7 +219,7 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
 def _write_posts(
     connection: sqlite3.Connection, change: IndexChange, uses: Counter[str]
 ) -> tuple[dict[int, int], set[int]]:
-    """Write posts, and return the newest new public post by author, and the authors of replaced or deleted posts.
+    """Write posts. Return the newest written public post of each author, and the authors of replaced or deleted posts.
 
     Adds the change in the number of posts of each tag to `uses`.
     """

@@ -54,15 +54,15 @@ MIGRATIONS: tuple[Migration, ...] = (
     )
     """),
     # Without a prefix index, FTS5 merges the lists of all words that begin with the searched letters before it returns the first
-    # member. Deleting the state makes the server fill the table again.
+    # member. After the deletion from `state`, the server fills the new table.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_words USING fts5 (
         names, note, content='', columnsize=0, prefix='2 3 4 5', tokenize="ascii tokenchars ':'");
     DELETE FROM state
     """),
-    # Only names are searched by prefix. Long prefixes are indexed too: otherwise each search for six letters that a hundred
-    # thousand names share merges the lists of all these names.
+    # Only names are searched by prefix. Long prefixes are indexed too: a hundred thousand names may begin with the same six
+    # letters, and a search by these would merge the lists of all these names.
     short("""
     DROP TABLE member_words;
     CREATE VIRTUAL TABLE member_names USING fts5 (

@@ -22,7 +22,7 @@ server-sent event. A position of another log, or an invalid one, results in `Gap
 
 
 class Gap(ShoalError):
-    """Messages after a position were lost. A follower of the log must start again from its end."""
+    """Messages after a position were lost. A caller that follows the log must start again from its end."""
 
 
 class ChannelMessage(NamedTuple):
@@ -42,7 +42,7 @@ class Channel(Protocol):
     async def end(self, back: int = 0) -> Position:
         """Return the position after the newest message, or the position up to `back` messages earlier. Raises `Unavailable`.
 
-        A follower from the end receives every message whose publishing starts after this call.
+        A caller that follows the log from its end receives every message whose publishing starts after this call.
         """
         ...
 
@@ -54,7 +54,8 @@ class Channel(Protocol):
         """Yield all messages after a position, forever; close the iterator with `aclosing`.
 
         Any number of followers may read, independently of each other.
-        Raises `Gap`, and `Unavailable` if the log cannot be reached: then the position of the last message is still valid.
+        Raises `Gap`, and `Unavailable` if the log cannot be reached. After `Unavailable`, a caller may follow the log
+        from the last message.
         """
         ...
 
@@ -99,7 +100,7 @@ class MemoryChannel:
             for message in page:
                 at += 1
                 yield ChannelMessage(self._position(at), message)
-            # Yield to other tasks in any case: the log may be long.
+            # Yield to other tasks even if more messages follow, because the log may be long.
             await (asyncio.sleep(0) if page else self._more.wait())
 
     def _position(self, number: int) -> Position:
@@ -110,4 +111,4 @@ class MemoryChannel:
         return int(number) if name == self._name and number.isdecimal() else -1
 
     async def close(self) -> None:
-        """Do nothing: nothing is pending."""
+        """Do nothing: there are no resources to release."""

@@ -101,14 +101,14 @@ class DynamoChannel:
             try:
                 await self._service.write("put_item", Item=new, **ABSENT.parameters())
             except ConditionFailed:
-                # Another process has used this number first.
+                # Another process has used this number first, so try again.
                 continue
 
     async def end(self, back: int = 0) -> Position:
         log = await self._log()
         at, limit = max(0, log.newest - min(back, self._length)), 1
         while at < log.newest:
-            # Usually the first message exists. Otherwise skip the expired ones, in larger and larger pages.
+            # Usually the first message exists. If it has expired, look for the first existing one in large pages.
             items = await self._service.stretch(_at(at + 1), _at(log.newest), limit)
             for item in items:
                 if self._exists(item):
@@ -120,7 +120,7 @@ class DynamoChannel:
         return _position(log.name, log.newest)
 
     def _exists(self, item: Item) -> bool:
-        """Return whether the messages in an item have not expired, because the service deletes expired items much later."""
+        """Return whether the messages in an item have not expired. DynamoDB deletes expired items much later."""
         return bool(typed(item, "until") > self._clock())
 
     def reached(self, mark: Position, at: Position) -> bool:
@@ -143,7 +143,7 @@ class DynamoChannel:
             if not items:
                 raise _gap()
             for item in items:
-                # Messages expire in any order, as the clocks of publishers differ.
+                # A message may expire before an earlier one, because the clocks of publishers differ.
                 if typed(item, "first") > at + 1 or not self._exists(item):
                     raise _gap()
                 for number, message in enumerate(item["messages"]["L"], typed(item, "first")):

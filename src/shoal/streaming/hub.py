@@ -50,14 +50,14 @@ class PlacedUpdate(NamedTuple):
 
 
 class UpdateHistory:
-    """The newest `length` updates after the position `start`, numbered consecutively."""
+    """The newest `length` updates since the position `start`, numbered consecutively."""
 
     def __init__(self, start: Position, length: int) -> None:
         self._length = length
         self._updates: deque[tuple[Position, AnyUpdate | None]] = deque()
         self._after: OrderedDict[Position, int] = OrderedDict({start: 0})
-        # Numbers of updates: under the id of a source, the updates for its followers; under a 1-tuple with a member's id, the
-        # updates that name the member.
+        # Lists of update numbers. The list under the id of a source has the updates for its followers; the list under a 1-tuple
+        # of a member's id has the updates that name this member.
         self._numbers: dict[int | tuple[int], list[int]] = {}
         self.next = 0
 
@@ -66,7 +66,7 @@ class UpdateHistory:
         return self.next - len(self._updates)
 
     def add(self, position: Position, update: AnyUpdate | None) -> None:
-        """Append an update; None for one that cannot be decoded."""
+        """Append an update. `update` is None if it could not be decoded."""
         for name in _names(update):
             self._numbers.setdefault(name, []).append(self.next)
         self._updates.append((position, update))
@@ -92,7 +92,10 @@ class UpdateHistory:
     def of(
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
-        """Yield each update once that concerns followers of these sources, or that names this viewer and matches the interest."""
+        """Yield the updates from number `since` on, each once, that concern followers of these sources or the viewer.
+
+        An update concerns the viewer if it names the viewer and matches `interest`.
+        """
         named = self._updates_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
         found |= {number for number, placed in named if interest.matches(placed.update)}
@@ -195,7 +198,7 @@ class Matching:
         return self._by_viewer.get(viewer, _NONE)
 
     def concerned(self, update: ViewerUpdate) -> Collection[Connection]:
-        """Return each connection once that follows a source of the update, or whose viewer the update names and concerns."""
+        """Return the connections that follow a source of the update, or whose viewer the update names and concerns, each once."""
         found = [self._by_source.get(source, _NONE) for source in update.sources()]
         # Connections that are still loading their sources are left out: they receive these updates in order afterwards.
         found += [
@@ -268,7 +271,7 @@ class Hub:
         self._replay: UpdateHistory | None = None
         self._at = Position("")
         self._moved = asyncio.Event()
-        # Connections whose sources must be read again: these sources, or all (None).
+        # Connections whose sources must be read again: the ids of these sources, or None for all sources.
         self._outdated: dict[Connection, set[int] | None] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -284,7 +287,7 @@ class Hub:
     async def connect(
         self, viewer: int, after: Position | None = None, *, to: Interest = HOME, session: int = 0
     ) -> AsyncIterator[Connection]:
-        """Connect a viewer who gets updates from now on, or after the position of an earlier update.
+        """Connect a viewer who gets updates of the kind `to`, from now on or after the position of an earlier update.
 
         If updates since that position are no longer stored, the viewer first gets `Missed`. The connection ends when the token
         `session` is revoked. Raises `Unavailable` if the channel cannot be reached, or the hub is closing.
@@ -341,7 +344,7 @@ class Hub:
                 self._away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
             except Exception:  # noqa: BLE001  # viewers must get later updates
-                _log.exception("reading the channel failed")
+                _log.exception("reading the update log failed")
                 self._away = True
                 await asyncio.sleep(_BACKOFF_SECONDS)
 
@@ -370,7 +373,7 @@ class Hub:
                     self._go_live(replay, position)
 
     def _go_live(self, replay: UpdateHistory, position: Position) -> None:
-        """Start to deliver updates. Connected viewers may have missed some and must reload."""
+        """Deliver updates from `position` on. Connected viewers may have missed earlier updates and must reload."""
         self._replay, self._at = replay, position
         for connection in self._matching.all_connections():
             connection.since = replay.next
@@ -442,20 +445,21 @@ class Hub:
         self._matching.unfollow(connection, connection.sources.intersection(asked) - followed.keys())
         self._matching.follow(connection, new)
         if self._replay is None:
-            # After a gap the viewer is notified, and all sources are read again.
+            # The log has a gap. Once it is read again, the viewer is notified and all sources are reloaded.
             return
         if first:
             self._catch_up(connection, self._replay)
             return
         for _, update in self._replay.of(new, connection.since):
-            # Offer an entry that was created after the follow, although its update arrived before the update of the follow.
+            # Offer an entry that was created after the viewer followed its source, even if its update arrived before
+            # that of the follow.
             if isinstance(update, OfEntry) and any(
                 update.entry_id > new[source] for source in update.sources() if source in new
             ):
                 connection.offer(PlacedUpdate(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
-        """Deliver the updates that arrived while the viewer was disconnected, or while their sources were being read."""
+        """Deliver the updates since `connection.since`, or `Missed` if some of them are no longer stored."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return

@@ -68,7 +68,7 @@ if there then
 end
 return {refused, true}
 """,
-    # The log has a bounded length, and publishing must work when the memory of the server is full.
+    # Publish even if the server's memory is full: the log has a bounded length.
     grows=False,
 )
 
@@ -157,7 +157,7 @@ class RedisChannel:
         try:
             await line.ask("XREAD", "BLOCK", milliseconds, "COUNT", 1, "STREAMS", _KEY, after)
         except Unavailable:
-            # The next read finds the log, possibly on another server, or raises `Unavailable`.
+            # Retry after a pause: the next read finds the log, possibly on another server, or raises `Unavailable`.
             await asyncio.sleep(_BACKOFF_SECONDS)
 
     async def _run(self, script: Script, *arguments: bytes | str | int) -> Any:

@@ -27,7 +27,7 @@ _CLOCKS_MS = 2_000
 
 
 async def _members_of(graph: Reader, id1: int, atype: AssocType) -> dict[int, int]:
-    """Return the sources in a list, each with an id below which its posts do not concern the viewer."""
+    """Return the sources in an association list, each with the id below which posts are older than the association."""
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:
@@ -46,14 +46,14 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """The updates that a connected viewer receives. The base class receives no updates."""
+    """The kind of updates that a connected viewer receives. This base class selects no updates."""
 
     def matches(self, update: ViewerUpdate) -> bool:  # noqa: ARG002  # subclasses use it
         """Return whether a viewer gets an update that names them, even if they follow none of its sources."""
         return False
 
     async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
-        """Return the sources that the viewer follows, each with an id below which its posts do not concern the viewer."""
+        """Return the sources that the viewer follows, each with the id below which posts are older than the follow."""
         return {}
 
     async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:

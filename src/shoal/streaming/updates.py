@@ -61,7 +61,7 @@ class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
 
 
 class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
-    """The post was hidden."""
+    """The post was hidden by a moderator, or until its review because of reports."""
 
 
 class PostNarrowed(_OfPost, frozen=True, array_like=True, tag=14):
@@ -91,7 +91,7 @@ class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
 
 
 class FollowChanged(Update, frozen=True, array_like=True, tag=6):
-    """A member followed or unfollowed a source. Receivers read the current follow from the graph."""
+    """A member followed or unfollowed a source. Receivers read from the graph whether the follow exists now."""
 
     follower_id: int
     source_id: int
@@ -108,7 +108,7 @@ class NotificationMade(Update, frozen=True, array_like=True, tag=7):
 
 
 class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
-    """A thread of direct posts changed for one of its members."""
+    """A conversation of direct posts changed for the participant `member_id`."""
 
     member_id: int
     root_id: int
@@ -161,9 +161,9 @@ _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate
 
 
 def decode(message: bytes) -> AnyUpdate | None:
-    """Decode an update; None for one of a newer version."""
+    """Decode an update. Return None for a kind of update that only a newer version of Shoal knows."""
     try:
         return _decoder.decode(message)
     except msgspec.DecodeError:
-        _log.warning("skipped an update of an unknown kind")
+        _log.warning("skipped a live update of an unknown kind; a newer Shoal may have sent it")
         return None

@@ -139,7 +139,7 @@ class LoopThread:
         return future
 
     def _ask(self, asked: asyncio.Queue[Future[T]], reply: Future[T]) -> bool:
-        """Request the next item of a stream, which is set in `reply`. Return False if the loop has ended."""
+        """Request the next item of a stream, which becomes the result of `reply`. Return False if the loop has ended."""
         self._check_process()
         with self._lock:
             if not self._ended:
@@ -205,7 +205,10 @@ class LoopPerProcess(LoopThread):
 
 
 async def _drive(stream: AsyncGenerator[T, None], asked: asyncio.Queue[Future[T]]) -> None:
-    """Iterate over a stream in a single task, so that its context variables are kept. A cancelled reply marks the end."""
+    """Compute the items of a stream in a single task, so that its context variables are kept.
+
+    Each future in `asked` requests an item, and gets it as its result. After the last item, the next future is cancelled.
+    """
     reply: Future[T] = Future()
     try:
         async with aclosing(stream):

@@ -98,9 +98,11 @@ def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
-    """Return, for each of `ORDERS`, a sort key of a tag that does not change as time passes; `NEVER` if it is not ranked.
+    """Return a sort key of a tag for each of `ORDERS`; `NEVER` if the tag is not ranked.
 
-    A surprise, the value by which `rising` sorts (`heat.surprise`), halves every six hours.
+    Keys that were computed at different times can be compared.
+
+    The order `rising` sorts by surprise (`heat.surprise`), which halves every six hours.
     """
     _, members, loudest = _recent(row.days, now)
     # The use of a tag by one member is never a surprise, so most tags need no further computation.
@@ -109,7 +111,7 @@ def ranks(row: TagRow, now: int) -> tuple[float, ...]:
     )
     rising = math.log2(unexpected) + now / _RISING_HALF_LIFE_MS if unexpected > 0.0 else NEVER
     if row.n <= 0:
-        # Heat is a sum of rounded numbers: what remains for an unused tag is rounding error.
+        # Heat is a sum of rounded numbers, so any heat of an unused tag is a rounding error.
         return (NEVER, NEVER, NEVER, NEVER, rising)
     hour, day, week = row.heats
     return (float(row.n), hour.rank, day.rank, week.rank, rising)
@@ -159,7 +161,7 @@ class DayCount(NamedTuple):
 
 
 class DailyUses(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of a tag that change only with its uses, or at the end of the day."""
+    """The figures of a tag that change only when the tag is used or the day ends."""
 
     name: str
     form: str
@@ -261,7 +263,7 @@ def check_words(limit: int) -> None:
 
 def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
     today = now // DAY_MS
-    # If the removal of a use is reported before its addition, a number is temporarily below 0.
+    # A number is temporarily below 0 if the removal of a use was counted before its addition.
     return tuple(
         DayCount(day, max(0, counts.uses), max(0, counts.members))
         for day in range(today, today - HISTORY, -1)

@@ -149,7 +149,7 @@ class Inbox:
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
-        # Delete these increments: a merge deletes its increments, but not copies that were sent after it.
+        # A merge deletes its increments from the inbox. Delete the copies that were sent after the merge.
         if parcels:
             with contextlib.suppress(Unavailable):
                 await self._store.discard([parcel.id for parcel in parcels])
@@ -184,10 +184,10 @@ class Collector:
     """Merges increments into a store that several collectors may share.
 
     It merges at most `changes` tags at once (one post may have more). A merge starts when that many changes or `increments`
-    increments are pending, or when an increment is `seconds` old. A larger increment is cut: each part is merged with the
-    marks of its uses, and the increment is done with its last part, so a crash in between neither loses nor repeats
-    a use. Between two merges with more work it pauses for `pause` seconds, unless a caller of `settle` waits. A transport that
-    limits unacknowledged increments must allow at least `increments`.
+    increments are pending, or when an increment is `seconds` old. An increment with more changes is merged in parts. Each merge
+    of a part stores the marks of its uses, and the increment is acknowledged after its last part, so a crash in between neither
+    loses nor repeats a use. If more work is pending, the collector pauses for `pause` seconds after a merge, unless a caller of
+    `settle` waits. A transport that limits unacknowledged increments must allow at least `increments`.
     """
 
     def __init__(
@@ -295,7 +295,11 @@ class Collector:
             # A newer version of Shoal has most likely written the increment. It stays in the transport until a collector that can
             # read it merges it.
             if parcel.id not in self._unreadable:
-                _log.error("unreadable increment of %d bytes: %s", len(parcel.body), error)
+                _log.error(
+                    "cannot read an increment of tag counts (%d bytes), so it stays pending: %s",
+                    len(parcel.body),
+                    error,
+                )
             self._unreadable[parcel.id] = parcel
             return None
 
@@ -314,7 +318,7 @@ class Collector:
     async def merge(self) -> bool:
         """Merge received increments.
 
-        Returns False if another collector has the lock. The increments that it merges are dropped here later.
+        Returns False if another collector has the lock. This collector drops the increments that the other one merges later.
         """
         try:
             async with locked(self._store, self._lock_seconds) as holder:
@@ -357,7 +361,8 @@ class Collector:
                 whole[id_] = increment
                 capacity -= increment.changes
                 continue
-            # A use (all tags of a post) cannot be divided, so the first one is merged even if it exceeds the capacity.
+            # All tags of a post are merged together. If nothing else fits, the first post is merged even if it
+            # exceeds the capacity.
             count = _fitting(increment.uses, capacity) or (0 if whole else 1)
             if count == len(increment.uses):
                 whole[id_] = increment
@@ -376,7 +381,11 @@ class Collector:
         await self._transport.done(parcels)
 
     def _complete_to(self, left: Collection[Increment]) -> int:
-        """Return the time (Unix ms) before which every use is merged: all active emitters have reported, and none is in `left`."""
+        """Return the time (Unix ms) before which every use is merged.
+
+        It is the minimum of two times: the earliest use in `left`, the increments that are not merged yet, and the earliest
+        `Increment.through` of the emitters that sent increments recently.
+        """
         now = self._clock()
         self._last_seen = {name: through for name, through in self._last_seen.items() if through > now - _ACTIVE_MS}
         waits = min((use.at for increment in left for use in increment.uses), default=now)
@@ -389,7 +398,7 @@ class Collector:
 
 
 def _fitting(uses: Sequence[Use], capacity: int) -> int:
-    """Return how many of the first uses together have at most `capacity` tag changes."""
+    """Return the length of the longest prefix of `uses` with at most `capacity` tag changes."""
     for count, use in enumerate(uses):
         capacity -= len(use.changes)
         if capacity < 0:

@@ -53,7 +53,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def blank(self) -> bool:
-        """Whether the row can be deleted. `n` 0 is not enough: the removal of a use may have arrived before its addition."""
+        """Whether the row can be deleted. If only `n` is 0, it cannot: a removal may have arrived before its addition."""
         cold = all(abs(heat.value) < _NOISE for heat in self.heats)
         return cold and not self.n and not self.days and not self.forms
 
@@ -109,7 +109,8 @@ class CloudStore(Protocol):
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
         """Take or extend the lock of the cloud; return False while another holder has it.
 
-        The lock expires after `seconds`. If a clock is set, the lock may expire early, or up to `CLOCK_SLACK` times as late.
+        The lock expires after `seconds`. If the store's clock is changed, it may expire early,
+        or up to `CLOCK_SLACK` times as late.
 
         Args:
             holder: The fencing token, unique to each time the lock is taken.
@@ -135,15 +136,18 @@ class CloudStore(Protocol):
         ...
 
     async def merged(self, increments: Collection[bytes]) -> set[bytes]:
-        """Return which of these increments are in some version. Their ids are kept for at least `KEEP_INCREMENTS_MS`."""
+        """Return the ids of these increments that were merged already. Such ids are kept for at least `KEEP_INCREMENTS_MS`."""
         ...
 
     async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
-        """Return, by bucket, the marks of uses merged after this version; empty buckets are absent. Marks are kept permanently."""
+        """Return the marks (`Use.mark`) of the uses merged after this version, by `Use.bucket`. Buckets without marks are absent.
+
+        Marks are never deleted.
+        """
         ...
 
     async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
-        """Return rows by tag id (`graph.schema.tag_id`)."""
+        """Return the stored rows of these tags, by tag id (`graph.schema.tag_id`)."""
         ...
 
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
@@ -215,7 +219,7 @@ class Transport(Protocol):
         ...
 
     def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
-        """Yield received increments to a collector, again and again until they are acknowledged; a batch may be empty."""
+        """Yield received increments to a collector, repeatedly until they are acknowledged; a batch may be empty."""
         ...
 
     def hurry(self) -> None:
@@ -248,7 +252,7 @@ class TagChange(NamedTuple):
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
-    """The change that one event made to the tags of a post; also the removal of a tag."""
+    """The change that one event made to the tags of a post. The removal of a tag is a use, too."""
 
     post_id: int
     version: int
@@ -312,7 +316,7 @@ _decode_rest = msgspec.msgpack.Decoder(Rest).decode
 
 
 def row_values(row: TagRow) -> tuple[int, str, int, float, float, float, bytes]:
-    """Return the columns of a row: id, name, uses, the sort keys of the three heats, and the other fields encoded."""
+    """Return the columns of a row: id, name, uses, the ranks of the three heats, and the other fields encoded."""
     hour, day, week = row.heats
     rest = encode((row.heats, row.forms, row.days))
     return row.id, row.name, row.n, hour.rank, day.rank, week.rank, rest
@@ -331,9 +335,9 @@ def authors_of(found: Iterable[tuple[int, int, int, int]]) -> dict[AuthorKey, in
 
 
 class Parts:
-    """The changes of a merge, by table and in key order.
+    """The changes of a merge, by table and sorted by key.
 
-    Neighboring rows share a page, and the order prevents deadlocks of concurrent writers.
+    Sorted rows touch fewer database pages, and concurrent writers that use the same order do not deadlock.
     """
 
     def __init__(self, merge: Merge) -> None:

@@ -98,14 +98,14 @@ class Intents:
         self._service = service
         self._spread = spread
         self._slots = asyncio.Semaphore(_CONCURRENT)
-        # Past days of which no authors are stored any more.
+        # Past days of which a cleanup found no stored author counts.
         self._empty: set[int] = set()
 
     async def stored(self) -> StoredVersion:
         return stored_in(await self._service.get([STATE]))
 
     async def settled(self) -> State:
-        """Complete the next version if its changes are already stored, and return the newest version."""
+        """Apply the stored changes of the next version, if there are any, and return the newest version."""
         while True:
             stored = await self.stored()
             if stored.next is None:
@@ -164,11 +164,14 @@ class Intents:
         ]
 
     async def _store_slices(self, slices: Sequence[Item]) -> None:
-        """Store the slices of an intent with one request each, because together they may exceed the limit of a request."""
+        """Store slices of the changes of a version with one request each, because all of them may exceed the limit of a request."""
         await self._each(lambda item: self._service.write("put_item", Item=item), slices)
 
     async def _propose(self, before: State, intent: str, after: State, holder: bytes) -> bool:
-        """Make the stored slices the intent of the next version; return False if another process was first, or took the lock."""
+        """Announce the next version, whose changes are stored as slices.
+
+        Return False if another process has written a version first, or has taken the lock.
+        """
         stored = StoredVersion(before, intent, after)
         patience = Backoff(self._service.patience)
         while True:
@@ -226,7 +229,7 @@ class Intents:
         await self._commit(transaction, is_applied)
 
     async def _commit(self, transaction: Transaction, is_done: Callable[[], Awaitable[bool]]) -> None:
-        """Repeat a transaction until it succeeds, or until `is_done` shows that another process has done its work."""
+        """Repeat a transaction until it succeeds, or until `is_done` shows that another process has made the same change."""
         patience = Backoff(self._service.patience)
         while True:
             try:
@@ -251,7 +254,7 @@ class Intents:
         return Transaction(self._service.table, self._spread)
 
     async def _clean_up(self, state: State) -> None:
-        """Delete expired items, including slices of processes that died before their intent was written."""
+        """Delete expired items, including the stored changes (slices) of processes that died before they announced a version."""
         version, spread = state.version, self._spread
         past = [self._delete_range(f"tagslice#{p}", f"{digits(version)}{END}") for p in range(spread)]
         past += [
@@ -277,7 +280,7 @@ class Intents:
         await self._service.forget([address_of(item) for item in found])
 
     def _after(self, before: State, merge: Merge) -> State:
-        """Return the state after a merge. Past days remain in it until they were seen to have no authors."""
+        """Return the state after a merge. A past day stays in `days` until a cleanup finds no stored author counts of it."""
         head, first = merge.head, merge.before_day
         days = {day for day in before.days if day >= first or day not in self._empty}
         days |= {day for (_, day, _), n in merge.authors.items() if n and day >= first}
@@ -373,7 +376,7 @@ class DynamoCloud:
         return await self._put_lock(holder, seconds, "#holder = :holder", {})
 
     async def _put_lock(self, holder: bytes, seconds: float, condition: str, values: Mapping[str, Value]) -> bool:
-        # Each renewal changes the item, even if the clock does not advance.
+        # Each renewal changes the lock's item, even if the clock does not advance.
         since = max(now_ms(), self._seen.since + 1 if self._seen else 0)
         taken = _SeenLock(holder, since, since + round(seconds * 1000), time.monotonic())
         values = {**values, "holder": holder, "since": since, "until": taken.until}
@@ -394,8 +397,8 @@ class DynamoCloud:
     async def _look_at_lock(self) -> None:
         """Record since when the lock has been in its current state.
 
-        The service has no clock, and the clocks of two machines differ: so a lock has expired once this process has seen it
-        unchanged for its duration.
+        DynamoDB has no clock, and the clocks of two machines differ. A lock has therefore expired once this process has seen
+        it unchanged for its duration.
         """
         for item in await self._service.get([LOCK]):
             seen = _SeenLock(typed(item, "holder"), typed(item, "since"), typed(item, "until"), time.monotonic())
@@ -533,7 +536,7 @@ class DynamoCloud:
         return found
 
     async def _oldest_in_inbox(self, limit: int) -> list[ItemKey]:
-        """Return the item keys of the first pieces of the oldest increments in the inbox."""
+        """Return the keys of the oldest increments in the inbox: for each, the item key of its first piece."""
         found = await asyncio.gather(
             *[self._service.index(f"taginbox#{p}", "!", END, limit) for p in range(self._spread)]
         )

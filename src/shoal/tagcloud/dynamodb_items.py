@@ -46,7 +46,7 @@ _row_decoder = msgspec.msgpack.Decoder(TagRow)
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """The newest version without its data. `days` are the days with stored authors, including expired days."""
+    """The newest version of the tag cloud, without its data. `days` have stored author counts, and may be expired."""
 
     version: int = 0
     at: int = 0
@@ -56,7 +56,10 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredVersion(NamedTuple):
-    """The newest version and, while the next one is being written, its intent: the id of the stored changes that it consists of."""
+    """The newest version of the tag cloud.
+
+    While the next version is being written, `next` is the state of that version, and `intent` the id of its stored changes.
+    """
 
     state: State
     intent: str = ""
@@ -114,7 +117,7 @@ def piece_at(id_: str, before: str, number: int) -> ItemKey:
 
 
 def put_together(items: Iterable[Item]) -> dict[str, bytes]:
-    """Join the pieces in sorted items to values, by prefix. A value with a missing piece is absent."""
+    """Join the pieces in sorted items to values, by sort key without the number of the piece. Incomplete values are absent."""
     found: dict[str, list[Item]] = {}
     for item in items:
         found.setdefault(item["sort"]["S"].rpartition("#")[0], []).append(item)
@@ -186,7 +189,7 @@ def inbox_at(id_: bytes, piece: int = 0) -> ItemKey:
 
 
 def increment_spot(kind: str, id_: bytes, at: int, spread: int) -> Spot:
-    """Return the index key of an increment: `tagdone` by its time, or `taginbox` by its arrival (Unix ns)."""
+    """Return the index key of an increment: `tagdone` by its merge (Unix ms), or `taginbox` by its arrival (Unix ns)."""
     part = (id_[0] if id_ else 0) % spread
     return Spot(f"{kind}#{part}", f"{digits(at)}#{id_.hex()}")
 

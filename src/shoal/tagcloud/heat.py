@@ -21,14 +21,14 @@ NEVER = -math.inf
 
 
 class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The uses of a tag with exponential growth instead of decay, `value * 2**step`, so that it never has to be updated."""
+    """The uses of a tag, `value * 2**step`. Later uses get exponentially greater weights, so that stored values need no decay."""
 
     value: float = 0.0
     step: int = 0
 
     @property
     def rank(self) -> float:
-        """The base-2 logarithm, which sorts heats correctly and does not change as time passes; `NEVER` for a heat of 0."""
+        """The base-2 logarithm of the heat, by which tags are sorted at any time; `NEVER` for a heat of 0."""
         return math.log2(self.value) + self.step if self.value > 0.0 else NEVER
 
 
@@ -50,19 +50,19 @@ def joined(one: Heat, other: Heat) -> Heat:
         return other
     if one.step < other.step:
         one, other = other, one
-    # A heat that is more than a thousand half-lives older is negligible.
+    # A heat that is 2,000 half-lives older is 0 as a float.
     return Heat(one.value + math.ldexp(other.value, max(other.step - one.step, -2_000)), one.step)
 
 
 def warmth(heat: Heat, window: int, now: int) -> float:
-    """Return the warmth that a heat has at `now` (Unix ms): the number of uses, each weighted by its age."""
+    """Return the warmth of a tag at `now` (Unix ms) from its stored `Heat`: the number of uses, each weighted by its age."""
     if heat.value <= 0.0:
         return 0.0
     return math.exp2(min(1_000.0, max(-1_000.0, heat.rank - now / HALF_LIVES_MS[window])))
 
 
 def surprise(day: float, week: float, members: int, loudest: float) -> float:
-    """Return how unexpected today's uses of a tag are, compared with its own past and by how many members they are.
+    """Return how unexpected today's uses of a tag are, given its uses in the last week and its number of users.
 
     The Poisson log-likelihood ratio o ln(o/e) - (o - e) of Dunning (1993, "Accurate Methods for the Statistics of Surprise and
     Coincidence") with o uses observed and e expected at the average rate of the week (plus one, so that a single use is no
@@ -86,7 +86,7 @@ class Ranking(msgspec.Struct, array_like=True):
     floor: float = NEVER
 
     def move(self, id_: int, rank: float, most: int) -> None:
-        """Set the value of a tag. Beyond twice `most` tags, those with the least values are dropped."""
+        """Set the value of a tag in the ranking. Beyond twice `most` tags, drop the tags with the lowest values."""
         if rank > self.floor:
             self.ranks[id_] = rank
             if len(self.ranks) > 2 * most:
@@ -100,7 +100,7 @@ class Ranking(msgspec.Struct, array_like=True):
         self.ranks = {id_: rank for id_ in ordered[:most] if (rank := self.ranks[id_]) > self.floor}
 
     def runs_dry(self, count: int) -> bool:
-        """Return whether dropped tags may belong to the first `count` tags."""
+        """Return whether the ranking has fewer than `count` tags because others were dropped."""
         return len(self.ranks) < count and self.floor > NEVER
 
     def first(self, most: int) -> list[int]:

@@ -35,7 +35,7 @@ async def locked(store: CloudStore, seconds: float = LOCK_SECONDS) -> AsyncItera
         try:
             yield token
         finally:
-            # A renewal in flight ends before the lock is released.
+            # Let a running renewal finish before the lock is released.
             released.set()
             await renewing
 

@@ -37,7 +37,7 @@ TagDay = tuple[int, int]
 
 
 class TagDelta:
-    """The changes that some uses make to the row of one tag. Days before the horizon are not counted separately."""
+    """The changes that some uses make to the row of one tag. `days` omits days before the horizon (see `tag_deltas`)."""
 
     __slots__ = ("days", "forms", "heats", "n", "name")
 
@@ -57,7 +57,10 @@ class TagDeltas(NamedTuple):
 
 
 def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
-    """Sum up the changes that uses make. `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept."""
+    """Sum up the changes that uses make to the stored counts of tags.
+
+    `horizon` is the first day (since 1970-01-01 UTC) whose authors are kept.
+    """
     by_name: dict[str, tuple[int, TagDelta]] = {}
     authors: dict[AuthorKey, int] = {}
     for use in uses:
@@ -72,7 +75,7 @@ def tag_deltas(uses: Iterable[Use], horizon: int) -> TagDeltas:
             tag.n += by
             tag.forms[form] = tag.forms.get(form, 0) + by
             heats = tag.heats
-            # The steps are usually equal, and then adding the values is faster than `joined`.
+            # Both heats usually have the same step. Adding their values is then faster than `joined`.
             for window, (use_heat, stored) in enumerate(zip(once, heats, strict=True)):
                 if use_heat.step == stored.step:
                     heats[window] = Heat(stored.value + by * use_heat.value, use_heat.step)
@@ -105,8 +108,8 @@ def rows_after(
     """Return the new rows of all tags that the changes concern.
 
     Args:
-        before, after: The changed counts by author, before and after the merge.
-        author_counts: All authors of the days in `shrinking`, before the merge.
+        before, after: The uses of those authors whose uses changed, before and after the merge.
+        author_counts: The uses of all authors on the days in `shrinking`, before the merge.
     """
     members: dict[TagDay, int] = {}
     loudest: dict[TagDay, int] = {}
@@ -155,7 +158,7 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
 
 
 def _forms(forms: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
-    """Return the most used spellings. Counts may be negative, if a use was removed before its addition arrived."""
+    """Add counts of spellings, and return the most used. A count may be below 0 if a removal arrived before its addition."""
     every = dict(forms)
     for form, more in by.items():
         n = every.get(form, 0) + more
@@ -191,15 +194,15 @@ class MergedTags:
                 self._followers.setdefault(rule.target, []).append(rule.name)
 
     def of(self, names: Iterable[str]) -> dict[int, tuple[str, list[str]]]:
-        """Return the groups of these tags, by the id of the merge target: its name, and the names of the tags merged into it."""
+        """Return the merge groups of these tags, by the target's id: its name, and the names of the tags merged into it."""
         leaders = {leader(name, self._rules) for name in names}
         return {tag_id(name): (name, self._followers.get(name, [])) for name in leaders}
 
 
 class Amendment(NamedTuple):
-    """An operator's change: tag rules and recounted rows.
+    """An operator's change: tag rules, and recomputed counts of tags (`rows`).
 
-    `authors` has all uses by author on the days that the recounted rows contain.
+    For the tags and days in `rows`, `authors` has the number of uses by each author.
     """
 
     rules: Sequence[TagRule] = ()
@@ -237,13 +240,13 @@ class Merger:
         complete_to: int = 0,
         amendment: Amendment = NOTHING,
     ) -> Head:
-        """Write the version after `head`, and return its head. Raises `Overtaken`, or `Unavailable`: then nothing was written.
+        """Write the version after `head`, and return its head. After `Overtaken` or `Unavailable`, nothing was written.
 
         Args:
-            part: Some uses of another increment, whose id is not recorded. If nothing else is given and they are all counted
-                already, no version is written.
+            part: Some uses of an increment that is too large for one merge. Its id is not recorded as merged. If `part` is
+                given alone and its uses are all merged already, no version is written.
             holder: The fencing token of the lock (`CloudStore.write`).
-            amendment: Amended rows replace the stored ones, with everything merged before: give no increments together with rows.
+            amendment: Its rows replace the stored rows, including all earlier merges, so do not combine rows with increments.
         """
         now = self._clock()
         fresh = await self._fresh(head.version, [*increments, part] if part else increments)
@@ -271,7 +274,7 @@ class Merger:
         try:
             await self._store.write(merge, holder)
         except BaseException:
-            # The write may have succeeded despite the error, so the cached marks may be incomplete.
+            # The write may have succeeded despite the error; the cached marks would then lack its uses.
             self._marks.clear()
             raise
         self._remember(fresh, merge.head.version)
@@ -318,7 +321,7 @@ class Merger:
 
 
 class _State:
-    """The rankings and the cloud of the next version. `rows` has the changed rows, with their new values."""
+    """The rankings and the cloud of the next version. `rows` are the new counts of the changed tags, by tag id."""
 
     def __init__(
         self, store: CloudStore, sizes: Sizes, now: int, groups: MergedTags, rows: Mapping[int, TagRow]
@@ -328,7 +331,7 @@ class _State:
         self._now = now
         self._groups = groups
         self._rows = rows
-        # Rows of leading tags by id, each combined with the rows of the tags merged into it.
+        # Counts of tags by tag id. The counts of a tag include those of the tags that were merged into it.
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
@@ -339,7 +342,7 @@ class _State:
             self._rank(rankings, row)
         for name in touched:
             if (id_ := tag_id(name)) not in self._joined:
-                # The uses of this tag are counted for another tag now.
+                # The uses of this tag are now counted under another tag.
                 for order in ORDERS:
                     rankings.of(order).ranks.pop(id_, None)
         for order in ORDERS:
@@ -348,7 +351,7 @@ class _State:
         orders = {order: rankings.of(order).first(self._sizes.shown) for order in ORDERS}
         shown_ids = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
         reused = {id_: before.entries[id_] for id_ in shown_ids if id_ in before.entries and id_ not in self._joined}
-        # Tags that moved up were not in the previous cloud.
+        # Read the tags that were not in the previous cloud.
         if missing := [id_ for id_ in shown_ids if id_ not in reused and id_ not in self._joined]:
             await self._join([row.name for row in (await self._store.tags(missing)).values()])
         entries = {

@@ -70,8 +70,8 @@ MIGRATIONS: tuple[Migration, ...] = (
 """Schema versions in order, append-only; the greatest number in `shoal.tag_version` is the number of applied ones."""
 
 
-# Uses the server's clock, because clocks of processes may differ. If a lock ends later than any lock taken now would, the clock was
-# set back, and the lock is free (`contract.CLOCK_SLACK`).
+# Use the server's clock, because clocks of processes may differ. A lock with more time left than any new lock counts as
+# free: the clock was set back (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO shoal.tag_lock AS held (holder, until, seconds)
     VALUES ($1, clock_timestamp() + make_interval(secs => $2::double precision), $2)
@@ -103,7 +103,7 @@ COUNTS = """
     CROSS JOIN LATERAL (SELECT * FROM shoal.tag_count WHERE id = w.id OFFSET 0) AS c"""
 TOP = "SELECT id, name, n, data FROM shoal.tag_count ORDER BY {column} DESC, id LIMIT $1"
 SCAN = "SELECT id, name, n, data FROM shoal.tag_count WHERE id > $1 ORDER BY id LIMIT $2"
-# Expired days may not have been deleted yet.
+# Exclude expired days, which may not have been deleted yet.
 AUTHORS = """
     SELECT a.tag, a.day, a.member, a.n FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) AS w (day, tag, member)
     CROSS JOIN LATERAL (

@@ -19,7 +19,7 @@ import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 from pamqp.common import FieldValue
 
-from shoal.amqp import Link, Roll, RollCall, depth_of
+from shoal.amqp import Link, LivenessQuery, Replies, depth_of
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.locks import set_within
 from shoal.tagcloud.contract import Parcel
@@ -48,21 +48,24 @@ class QueueNames:
         self.exchange = f"{namespace}.tags"
         self.queues = [f"{namespace}.tags.{number}" for number in range(1, QUEUES + 1)]
         self.census = f"{namespace}.tags.census"
-        self.roll = f"{namespace}.tags.collectors"
+        self.collectors_queue = f"{namespace}.tags.collectors"
         """A queue that stays empty, consumed by every collector: for the other queues the broker counts only the active consumer.
         """
 
     async def declare(self, channel: AbstractChannel) -> None:
-        """Declare the queues that do not exist yet, in emitters too: an increment must be safe even if no collector ever ran."""
+        """Declare the queues that do not exist yet.
+
+        Emitters do this too, because increments must be kept even if no collector ever ran.
+        """
         await channel.exchange_declare(self.exchange, exchange_type="fanout", durable=True)
         await channel.exchange_declare(self.census, exchange_type="fanout", durable=True)
-        await channel.queue_declare(self.roll, durable=True, arguments={"x-queue-type": "quorum"})
+        await channel.queue_declare(self.collectors_queue, durable=True, arguments={"x-queue-type": "quorum"})
         for queue in self.queues:
             await channel.queue_declare(queue, durable=True, arguments=_ARGUMENTS)
             await channel.queue_bind(queue, self.exchange)
 
     async def collectors(self, channel: AbstractChannel) -> int:
-        return (await depth_of(channel, self.roll)).consumers
+        return (await depth_of(channel, self.collectors_queue)).consumers
 
 
 class QueuePosition:
@@ -88,7 +91,7 @@ class QueuePosition:
 
     async def _came(self, delivered: DeliveredMessage) -> None:
         tag = getattr(delivered.delivery, "delivery_tag", None)
-        # Deliveries that arrived just before the subscription was cancelled are put back with the others.
+        # Deliveries for a cancelled subscription are returned to the queue with the others.
         if tag is None or getattr(delivered.delivery, "consumer_tag", None) != self._ticket:
             return
         self.first_since = self.first_since or next(_numbers)
@@ -98,8 +101,7 @@ class QueuePosition:
 def too_many(positions: Sequence[QueuePosition], collectors: int) -> QueuePosition | None:
     """Return the queue that a collector should leave if it is the active consumer of too many queues; otherwise None.
 
-    This is the queue in which it became the active consumer last. The collector then tries the other queues in turn until it is
-    the active consumer of one, which the number of queues guarantees.
+    This is the queue in which it became the active consumer last.
     """
     first = sorted((queue for queue in positions if queue.first_since), key=lambda queue: queue.first_since)
     return first[-1] if len(first) > -(-QUEUES // max(1, collectors)) else None
@@ -115,7 +117,7 @@ class QueueReceipt(NamedTuple):
 
 
 class Deliveries:
-    """Delivered increments by id, with a receipt for each delivery. `arrived` has those that were not taken yet."""
+    """Delivered increments by id, with a receipt for each delivery. `arrived` has the increments that were not taken yet."""
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
@@ -125,7 +127,10 @@ class Deliveries:
         self.taken = 0
 
     def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
-        """Add a delivery. Returns False if its increment is done already, so that the delivery can be acknowledged at once."""
+        """Add a delivery of an increment.
+
+        Return False if the increment is done already, so that the delivery can be acknowledged at once.
+        """
         self.taken += 1
         if parcel.id in self._done:
             return False
@@ -204,7 +209,7 @@ class RabbitTransport:
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._look_channel: AbstractChannel | None = None
-        self._roll_call = RollCall(self._names.census, CollectorReport, self._report if collecting else None)
+        self._liveness = LivenessQuery(self._names.census, CollectorReport, self._report if collecting else None)
         # Two connections: a broker that is short of memory stops reading from publishers, including their acknowledgments.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
@@ -215,9 +220,9 @@ class RabbitTransport:
     async def open(
         cls, url: str, namespace: str = "shoal", *, collecting: bool, prefetch: int = 1_000, check_seconds: float = 1.0
     ) -> RabbitTransport:
-        """Connect, or start trying in the background.
+        """Connect to the broker. If it is unreachable, keep trying in the background.
 
-        Raises `InvalidInput` for an invalid URL, `MisconfiguredEngine` if the broker refuses us.
+        Raises `InvalidInput` for an invalid URL, and `MisconfiguredEngine` if the broker rejects the login.
         """
         transport = cls(url, namespace, collecting=collecting, prefetch=prefetch, check_seconds=check_seconds)
         try:
@@ -244,7 +249,9 @@ class RabbitTransport:
 
     async def send(self, id_: bytes, body: bytes) -> None:
         if len(body) > MOST_BYTES:
-            raise TooLarge(f"an increment has at most {MOST_BYTES} bytes (got {len(body)})", field="increment")
+            raise TooLarge(
+                f"an increment of tag counts has at most {MOST_BYTES} bytes (got {len(body)})", field="increment"
+            )
         await self._putting.publish("", [bytes([len(id_)]) + id_ + body], exchange=self._names.exchange)
 
     async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
@@ -278,9 +285,9 @@ class RabbitTransport:
         # Ask the collectors before and after counting the queues, so that an increment that moves from a queue to a collector in
         # between is counted.
         collectors = await self._names.collectors(counting)
-        before = await self._roll_call.take(collectors)
+        before = await self._liveness.send(collectors)
         waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
-        after = await self._roll_call.take(collectors)
+        after = await self._liveness.send(collectors)
         fullest = max(
             n + max(_unacknowledged(before, queue), _unacknowledged(after, queue)) for queue, n in waiting.items()
         )
@@ -294,7 +301,7 @@ class RabbitTransport:
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, request_channel = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._names.declare(counting)
-        await self._roll_call.prepare(request_channel)
+        await self._liveness.prepare(request_channel)
         self._counting = counting
         return counting, request_channel
 
@@ -305,7 +312,7 @@ class RabbitTransport:
         ]
         self._look_channel = looking = await connection.channel(publisher_confirms=False)
         await self._names.declare(looking)
-        await looking.basic_consume(self._names.roll, _nothing)
+        await looking.basic_consume(self._names.collectors_queue, _nothing)
         for position in self._positions:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
             position.channel.on_consumer_cancel_callbacks.add(self._cancelled)
@@ -338,7 +345,7 @@ class RabbitTransport:
                     if self._putting.up and await self._putting.ask(self._is_stuck()):
                         self._taking.renew()
                 except Unavailable:
-                    # This process may have unsubscribed from a queue without subscribing again, so reconnect.
+                    # The error may have left a queue without a subscription, so reconnect.
                     self._taking.renew()
 
     async def _give_up_surplus(self) -> None:
@@ -348,7 +355,7 @@ class RabbitTransport:
         given_up = too_many(self._positions, await self._names.collectors(self._look_channel))
         if given_up is not None:
             await given_up.leave()
-            # From here on, deliveries of the queue that was given up must not be acknowledged.
+            # Deliveries of this queue must not be acknowledged any more.
             self._deliveries.forget(given_up)
             await given_up.give_back()
             await given_up.stand()
@@ -363,7 +370,7 @@ class RabbitTransport:
             return False
         waiting = [queue for queue in self._names.queues if (await depth_of(counting, queue)).messages]
         collectors = await self._names.collectors(counting) if waiting else 0
-        reports = await self._roll_call.take(collectors)
+        reports = await self._liveness.send(collectors)
         if reports.silent:
             # A collector that does not answer may have the waiting messages, so no queue counts as stuck.
             waiting = []
@@ -373,7 +380,7 @@ class RabbitTransport:
         }
         still = [queue for queue, since in self._stuck_since.items() if now - since >= _STUCK_SECONDS]
         if still:
-            _log.warning("increments in %s are not consumed: reconnecting this collector", ", ".join(still))
+            _log.warning("reconnecting, because no collector of the tag cloud reads the queues %s", ", ".join(still))
             self._stuck_since = {}
         return bool(still)
 
@@ -382,7 +389,7 @@ class RabbitTransport:
             await position.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _unacknowledged(reports: Roll[CollectorReport], queue: str) -> int:
+def _unacknowledged(reports: Replies[CollectorReport], queue: str) -> int:
     return sum(report.held.get(queue, 0) for report in reports.answers)
 
 

@@ -61,7 +61,7 @@ _UPDATE_SECONDS = 0.5
 
 
 class _CachedCloud(NamedTuple):
-    """The cached version of the cloud, when it was checked, and the time at which warmth is computed."""
+    """The cached version of the cloud, when it was checked, and the time for which warmth is computed."""
 
     looked: int
     update: VersionUpdate | None
@@ -111,7 +111,7 @@ class TagCloud:
         self._looking = asyncio.Lock()
 
     async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
-        """Return the top tags of an order: `all` (uses), `hour`, `day`, `week` (warmth), `rising` (surprise).
+        """Return the top tags by uses (`all`), by warmth (`hour`, `day`, `week`), or by how unexpected the uses are (`rising`).
 
         Raises `InvalidInput` for another order, or a limit outside 1 to 200.
         """
@@ -224,7 +224,7 @@ class TagCloud:
         return rule
 
     async def _latest(self) -> _CachedCloud:
-        # The cloud has no version token in the graph.
+        # The tag cloud has no version token, so a cached response could not be invalidated.
         do_not_cache()
         if (cached := self._fresh()) is not None:
             return cached
@@ -246,7 +246,8 @@ class TagCloud:
 
     async def _look(self, cached: _CachedCloud | None) -> _CachedCloud:
         now = self.clock()
-        # An update that arrives after this line causes another check. A process that reads only once does not subscribe to updates.
+        # Read the update before the store, so that a later update causes another check. The first read does not
+        # subscribe to updates, because the process may not read the cloud again.
         update = self._updates.newest() if cached is not None else None
         try:
             if cached is not None:
@@ -254,7 +255,7 @@ class TagCloud:
                 if not newer and cached.version == await self._store.version():
                     return _checked(cached, now, update)
             head = await self._store.head()
-            # Rules are read last, so they are of that version or a later one.
+            # Read the rules after the cloud, so that they are at least as new.
             rules = await self._store.rules()
         except Unavailable:
             if cached is None:

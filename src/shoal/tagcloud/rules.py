@@ -56,7 +56,7 @@ Decide = Callable[[Rules], TagRule]
 
 
 def denying(name: str) -> Decide:
-    """Return the decision to hide the tag and all tags merged into it."""
+    """Create a `Decide` that hides a tag and all tags merged into it."""
     name = check_tag(name)
 
     def decide(rules: Rules) -> TagRule:
@@ -68,13 +68,13 @@ def denying(name: str) -> Decide:
 
 
 def allowing(name: str) -> Decide:
-    """Return the decision to show the tag again; idempotent."""
+    """Create a `Decide` that makes a denied tag visible again; idempotent."""
     name = check_tag(name)
     return lambda rules: TagRule(name, target=_target(rules, name))
 
 
 def merging(name: str, target: str) -> Decide:
-    """Return the decision to count the tag `name` as `target`.
+    """Create a `Decide` that makes the tag `name` count as `target`.
 
     Neither may `target` be merged, nor may another tag be merged into `name`.
     """
@@ -84,11 +84,12 @@ def merging(name: str, target: str) -> Decide:
         if name == target:
             raise InvalidInput(f"#{name} cannot be merged into itself", field="target")
         if beyond := _target(rules, target):
-            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond}", field="target")
+            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond} instead", field="target")
         if followers := sorted(rule.name for rule in rules.values() if rule.target == name):
             few = ", ".join(f"#{each}" for each in followers[:5])
             raise InvalidInput(
-                f"{few} {_count(followers)} as #{name}: unmerge first, or merge into #{name}", field="tag"
+                f"{few} {_count(followers)} as #{name}: unmerge {few} first, or merge #{target} into #{name} instead",
+                field="tag",
             )
         if name in rules and rules[name].denied:
             raise InvalidInput(f"#{name} is denied: allow it before merging it", field="tag")
@@ -98,7 +99,7 @@ def merging(name: str, target: str) -> Decide:
 
 
 def unmerging(name: str) -> Decide:
-    """Return the decision to count the tag by itself again; idempotent."""
+    """Create a `Decide` that makes a merged tag count by itself again; idempotent."""
     name = check_tag(name)
     return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
 
@@ -123,7 +124,7 @@ async def set_rule(
 async def add_folded(store: CloudStore) -> Rules:
     """Store tag rules under the canonical forms of their tags too, and return those under former spellings.
 
-    Rules under former spellings are needed as long as uses are counted under these; `fold` deletes them. Raises `Unavailable`.
+    The returned rules are needed as long as uses are counted under former spellings; `fold` deletes them. Raises `Unavailable`.
     """
     former: dict[str, TagRule] = {}
 
@@ -176,7 +177,7 @@ def _canonical(name: str) -> str:
 
 
 def _former_rules(rules: Rules) -> dict[str, TagRule]:
-    """Return the rule for each former spelling that has one: that of its canonical form, or a merge into that form."""
+    """Return the new rules for former spellings: the rule of the canonical form, or a merge into the canonical form."""
     after = folded(rules)
     former: dict[str, TagRule] = {}
     for name, rule in rules.items():

@@ -70,7 +70,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 _LIST = "(SELECT value FROM json_each(?))"
 
-# If a lock ends later than any lock taken now would, the clock was set back, and the lock is free (`contract.CLOCK_SLACK`).
+# A lock with more time left than any new lock counts as free: the clock was set back (`contract.CLOCK_SLACK`).
 LOCK = """
     INSERT INTO lock (one, holder, until, seconds) VALUES (1, :holder, :now + :seconds, :seconds)
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds

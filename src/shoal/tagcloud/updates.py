@@ -35,7 +35,7 @@ class VersionUpdates:
         self.receive(version)
 
     def receive(self, version: int) -> None:
-        """Record an update; version 0 if updates may have been lost."""
+        """Record an update. The version 0 means that updates may have been lost."""
         self._newest = VersionUpdate(self._newest.number + 1, version)
         self.arrival.set()
         self.arrival = asyncio.Event()
@@ -45,7 +45,7 @@ class VersionUpdates:
         self.arrival.set()
 
     def newest(self) -> VersionUpdate | None:
-        """Return the newest update; None if updates may be missed, so that the store must be polled."""
+        """Return the newest version update; None if updates may have been lost, so that the caller must poll the store."""
         return None if self._polling or not self._is_connected() else self._newest
 
     def _is_connected(self) -> bool:

@@ -57,7 +57,7 @@ class Timelines(Protocol):
         ...
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        """Merge entries, which are complete above `floor`, and make the timeline readable (see `union`)."""
+        """Merge entries that are complete above `floor` (see `union`), and make the timeline readable."""
         ...
 
     async def push(self, entry: int, slots: Slots) -> int:
@@ -76,7 +76,7 @@ class Timelines(Protocol):
     async def subtract(self, member: int, ids: Sequence[int]) -> None: ...
 
     async def read(self, member: int, at: Cursor) -> Window | None:
-        """Return a range above the floor, in the cursor's direction; None if the timeline is cold or not filled."""
+        """Return the entries above the floor that the cursor `at` selects; None if the timeline is cold or not filled."""
         ...
 
     async def floor(self, member: int) -> int | None:
@@ -108,14 +108,14 @@ class Readings(Protocol):
     """A cache of ranked feeds, encoded as bytes, by id. Raises `Unavailable` if processes share it and it cannot be reached."""
 
     async def keep(self, id_: int, data: bytes) -> None:
-        """Store a ranking for an hour."""
+        """Store an encoded ranked feed for an hour."""
         ...
 
     async def get(self, id_: int) -> bytes | None: ...
 
 
 class MemoryReadings:
-    """Ranked feeds in the memory of this process, up to `most_bytes` in total; the oldest are evicted."""
+    """A cache of ranked feeds in the memory of this process, up to `most_bytes` in total; the oldest are evicted."""
 
     def __init__(self, most_bytes: int = 16 << 20, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most_bytes

@@ -95,7 +95,7 @@ class _Table(Service):
         except ClientError as error:
             if _code(error) != "ResourceNotFoundException":
                 raise
-            raise _Missing(f"the table {self.table} does not exist: restart to create it") from error
+            raise _Missing(f"the table {self.table} does not exist: restart Shoal to create it") from error
 
 
 def _code(error: ClientError) -> str:
@@ -154,7 +154,7 @@ class _Stored(NamedTuple):
     tail_until: int
 
     def visible(self, length: int) -> tuple[Ids, int]:
-        """Return the entries, oldest first, and the floor."""
+        """Return the newest `length` entries, oldest first, and the floor above which they are complete."""
         return _bounded(np.concatenate((self.head, self.tail)), self.floor, length)
 
 
@@ -169,8 +169,8 @@ def _bounded(ids: Ids, floor: int, length: int) -> tuple[Ids, int]:
 class DynamoTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. A head is full
-    with `head_length` entries. Create an instance with `open`.
+    A timeline that is not read for `idle_seconds` expires; it may expire up to a fourteenth of this time earlier. The head item
+    of a timeline is full with `head_length` entries. Create an instance with `open`.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class DynamoTimelines:
         """
         location = parse(url)
         if "spread=" in url:
-            raise InvalidInput("the option spread is only for the table of the store: remove it")
+            raise InvalidInput("the URL option spread is only for the table of the store: remove it")
         service = await _Table.connect(location, patience=patience)
         try:
             await _prepare(service)
@@ -245,7 +245,8 @@ class DynamoTimelines:
         self._begun[member] = start
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        # Fill only the timeline that this process created. Another process may have replaced it by one that lacks earlier pushes.
+        # Fill the timeline only if this process created it. Another process may have replaced it by one that lacks
+        # earlier pushes.
         await self._revise(member, _merging(ids, floor), fill=True, start=self._begun.pop(member, 0))
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
@@ -274,8 +275,8 @@ class DynamoTimelines:
     ) -> None:
         """Replace the entries and the floor of a warm timeline by the result of `change`.
 
-        With `fill`, it becomes readable; `start` restricts this to one creation of the timeline. With `full`, the entries of a full
-        head are moved to the tail.
+        With `fill`, the timeline becomes readable. With `start`, nothing happens unless the timeline still has this `start`: it may
+        have been replaced. With `full`, nothing happens unless the head is full; its entries are then moved to the tail.
         """
         patience = Backoff(self.service.patience)
         while (found := await self._look(member)) is not None:
@@ -299,12 +300,12 @@ class DynamoTimelines:
         if fill:
             values["filled"] = True
         gone = found.head[~np.isin(found.head, ids)]
-        # Entries in the tail at or below the floor need not be removed.
+        # The tail may keep entries at or below the floor, because readers ignore them.
         kept = found.tail[found.tail > floor]
         if not (fill or full) and np.isin(ids, np.concatenate((found.head, kept))).all() and np.isin(kept, ids).all():
             await self.service.write("update_item", **_update(member, found.version, values, gone))
             return
-        # Entries that were pushed after the timeline was read are not in `found.head`, so this update does not remove them.
+        # The update removes only the entries of `found.head`, so entries that were pushed after the read are kept.
         update = _update(member, found.version, {**values, "tail": version}, found.head)
         tail = item_of(
             _key(member, _TAIL), {"version": version, "data": ids.astype("<i8").tobytes(), "until": self._tail_until()}
@@ -335,9 +336,9 @@ class DynamoTimelines:
         return results
 
     async def _deliver(self, due: Mapping[int, set[int]]) -> tuple[dict[int, set[int]], dict[int, Unavailable]]:
-        """Add entries to the timelines of these members.
+        """Add the entries in `due`, by member, to the timelines.
 
-        Return the entries that were written, and the members whose timelines failed.
+        Return the entries that were written, and the errors of the members whose timelines could not be written.
         """
         failed: dict[int, Unavailable] = {}
         taken = {member: entries for member, entries in due.items() if self._cold.get(member) is None}
@@ -357,7 +358,11 @@ class DynamoTimelines:
         return taken, failed
 
     async def _made_ready(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> dict[int, set[int]]:
-        """Return the entries that can be added to materialized timelines, after moving full heads to the tails."""
+        """Return the entries of `due` that can be pushed now, by member. Errors are added to `failed`, by member.
+
+        Entries for cold timelines, and entries at or below the floor, are left out. If the head item of a timeline is full, its
+        entries are moved to the tail item first.
+        """
         reading = self.service.get([_key(member, _HEAD) for member in due], "floor", "until", "ids")
         heads = await _attempt(reading, due, failed) or []
         known, now, full = {int(item["ID"]["S"]): item for item in heads}, self._now(), list[int]()
@@ -382,7 +387,10 @@ class DynamoTimelines:
         await _attempt(self._revise(member, lambda ids, floor: (ids, floor), full=True), (member,), failed)
 
     async def _write(self, due: Mapping[int, set[int]], failed: dict[int, Unavailable]) -> set[int]:
-        """Add entries to heads, and return the members whose heads did not accept them: cold, full, or with a higher floor."""
+        """Add entries to the head items of timelines.
+
+        Return the members whose head refused them: it is cold, full, or has a higher floor.
+        """
         members = list(due)
         parts = [members[at : at + WRITE_AT_ONCE] for at in range(0, len(members), WRITE_AT_ONCE)]
         refused = set[int]()
@@ -488,7 +496,7 @@ class DynamoTimelines:
         await self.service.forget([_key(member, sort) for member in dict.fromkeys(members) for sort in (_HEAD, _TAIL)])
 
     async def drop_idle(self, seconds: float) -> None:
-        # Timelines expire after `idle_seconds`.
+        # Timelines that were idle for `idle_seconds` have expired already.
         if seconds < self._idle:
             before = self._now() + self._idle - seconds
             async for heads in self._heads():
@@ -508,7 +516,7 @@ class DynamoTimelines:
         return found[:most]
 
     async def _heads(self) -> AsyncIterator[list[tuple[int, Item]]]:
-        """Yield pages of the stored timelines, each as its member and its head item. This reads the whole table."""
+        """Yield all stored timelines in pages, each as the member and the timeline's head item. This scans the whole table."""
         more: dict[str, Any] = {}
         while True:
             answer = await self.service.call(
@@ -607,7 +615,7 @@ def _may_hold(items: Mapping[str, Item], entry: int) -> bool:
 
 
 class DynamoReadings:
-    """Ranked feeds in the DynamoDB table of the timelines, cached for several processes."""
+    """A cache of ranked feeds in the DynamoDB table of the timelines, shared by several processes."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.time) -> None:
         self._service = service

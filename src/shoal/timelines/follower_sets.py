@@ -42,12 +42,12 @@ class FollowerSet:
 
         For example, the slots are 10, 11, 12, 13, 14, and a page has two. The first page is 13 and 14. Then 11 leaves, so that
         14, the last, takes its place; and 15 joins at the end: 10, 14, 12, 13, 15. The next page ends where the first began: it
-        is 14 and 12, and the last page is 10. All who stayed are reached; 14 twice, which does no harm.
+        is 14 and 12, and the last page is 10. All slots that stayed are processed. 14 is processed twice, which does no harm.
         """
         return self._slots[first:last]
 
     def extend(self, slots: Slots) -> None:
-        """Add slots that are not in the set."""
+        """Add slots, none of which is in the set yet."""
         needed = self._count + len(slots)
         if needed > len(self._slots):
             grown = np.empty(max(needed, 2 * len(self._slots)), np.int32)
@@ -61,7 +61,7 @@ class FollowerSet:
             self.extend(np.array([slot], np.int32))
 
     def discard(self, slot: int) -> None:
-        """Remove one slot; the last slot takes its position in the array."""
+        """Remove a slot, and move the last slot of the array to its position."""
         for at in np.nonzero(self._slots[: self._count] == slot)[0]:
             self._count -= 1
             self._slots[at] = self._slots[self._count]
@@ -90,7 +90,7 @@ class FollowerSetCache:
         return follower_set
 
     def finish(self, source: int, follower_set: FollowerSet) -> None:
-        """Mark a set as complete, unless it was dropped. If the cache is full, the least recently used sets are evicted."""
+        """Mark a follower set as complete, unless it was dropped. A full cache evicts the least recently used sets."""
         if self._by_source.get(source) is not follower_set:
             return
         follower_set.complete = True
@@ -119,7 +119,7 @@ class FollowerSetCache:
         self._held += len(follower_set) - before
 
     def forget(self, source: int) -> None:
-        """Drop the set of a source, because entries of the source are not pushed any more."""
+        """Drop the follower set of a source whose entries are not pushed any more."""
         follower_set = self._by_source.pop(source, None)
         if follower_set is not None and follower_set.complete:
             self._held -= len(follower_set)

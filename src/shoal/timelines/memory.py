@@ -132,7 +132,7 @@ class MemoryTimelines:
         offsets += 1
         offsets *= offsets != self.length
         self._next[rows] = offsets
-        # The evicted id may still be in the ring a second time. The floor is then higher than necessary, which is safe.
+        # The evicted id may be in the ring twice. The floor is then higher than necessary, which is safe.
         self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
@@ -206,7 +206,7 @@ class MemoryTimelines:
 
 
 def window(ring: Ids, floor: int, newest: int, at: Cursor) -> Window:
-    """Return a range of the timeline in a ring buffer, which has no id above `newest`."""
+    """Return the entries that the cursor `at` selects from a ring buffer. No id in the buffer is above `newest`."""
     ids = ring[ring > max(floor, at.after)]
     if at.before <= newest:
         ids = ids[ids < at.before]
@@ -238,7 +238,7 @@ _PAUSE_SECONDS = 0.000_1
 
 @dataclass(frozen=True, slots=True)
 class SharedRows:
-    """Shared memory for timelines. `version`, `newest` and `used` are indexes of words in `words`."""
+    """Shared memory for timelines. `version`, `newest` and `used` are indexes in `words`."""
 
     rows: TimelineRows
     filled: NDArray[np.int8]
@@ -331,7 +331,7 @@ class ReadTimelines:
         self._warm = warm
         self._clock = clock
         self._rings = shared.rows.rings.reshape(-1, length)
-        # The row in which each member was found last; it may have been reassigned since.
+        # The row in which each member's timeline was found last. It may belong to another member now.
         self._row: dict[int, int] = {}
 
     def slots(self, members: Sequence[int]) -> Slots:  # noqa: ARG002  # nothing is written here

@@ -41,8 +41,8 @@ _BEGUN = 10_000
 class RedisTimelines:
     """Timelines of up to `length` entries, for members whose ids are their slots.
 
-    A timeline that is not read for `idle_seconds` expires. `slack` is the fraction of `length` by which a string may exceed it
-    before the oldest entries are cut off. `mark` returns two bytes that change with each failover of a store.
+    A timeline that is not read for `idle_seconds` expires. `slack` is the fraction of `length` by which a stored timeline may
+    be longer before its oldest entries are cut off. `mark` returns two bytes that change with each failover of a store.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class RedisTimelines:
         self._mark = mark
         self._capacity_bytes = 8 * length
         spare = int(length * slack)
-        # A string is cut when it uses 6 to 9 tenths of the slack, depending on the key, so that not all are cut at the same time.
-        # The last tenth is reserved for delayed cuts.
+        # A timeline is cut to `length` entries when it has used 60 to 90 percent of its slack, depending on the key, so
+        # that not all are cut at the same time. The rest of the slack is for delayed cuts.
         self._full = scripts.HEAD_BYTES + self._capacity_bytes + 8 * (spare * 3 // 5)
         self._spread = max(1, spare * 3 // 10)
         self._half = (scripts.HEAD_BYTES + self._capacity_bytes + 8 * spare) // 2
@@ -83,7 +83,8 @@ class RedisTimelines:
         self._begun[member] = beginning
 
     async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
-        # Fill only the timeline that this process created. Another process may have replaced it by one that lacks earlier pushes.
+        # Fill the timeline only if this process created it. Another process may have replaced it by one that lacks
+        # earlier pushes.
         await self._merge(member, ids, floor, b"f", self._begun.pop(member, b""))
 
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
@@ -177,7 +178,7 @@ class RedisTimelines:
         await self._all(scripts.DROP, np.array(members, np.int64))
 
     async def drop_idle(self, seconds: float) -> None:
-        # Timelines expire after `idle_seconds`.
+        # Timelines that were idle for `idle_seconds` have expired already.
         if seconds < self._idle:
             async for page in self._nodes.ids(_PREFIX):
                 await self._all(scripts.DROP_IDLE, page, int(self._idle - seconds))
@@ -260,7 +261,7 @@ return {refused, first(1, 'GET', ARGV[1])}
 
 
 class RedisReadings:
-    """Ranked feeds on Redis, cached for several processes. The shard in the id of a ranking selects its server."""
+    """A cache of ranked feeds in Redis, shared by several processes. The shard in the id of a feed selects its Redis server."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

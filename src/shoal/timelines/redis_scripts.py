@@ -22,7 +22,7 @@ FLOOR_AT = 24
 
 
 def _script(name: str, *, common: bool = False, grows: bool = True) -> Script:
-    """Return the script of this name in the folder `lua`, with the functions in `common.lua` if it needs them."""
+    """Load a script from the folder `lua`. With `common`, the functions of `common.lua` precede it; for `grows`, see `Script`."""
     parts = ("common", name) if common else (name,)
     texts = [files("shoal.timelines").joinpath("lua", f"{part}.lua").read_text("utf-8") for part in parts]
     return Script(f"timelines.{name}", "".join(f"\n{text}" for text in texts), grows=grows)

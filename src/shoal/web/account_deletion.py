@@ -34,7 +34,7 @@ async def show(ctx: PageContext, _query: None = None, wrong: Wrong = RIGHT) -> R
 
 
 async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
-    """Deactivate the account and schedule its deletion. Log out the browser and redirect it to the receipt."""
+    """Deactivate the account and schedule its deletion. Log out the browser and redirect it to the page about the deletion."""
     member, _ = ctx.checked(asked), ctx.words.text
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
@@ -77,7 +77,7 @@ def _counts(words: Translated, deletion: AccountDeletion) -> list[tuple[str, str
     }
     counts = [(label, words.number(n)) for kind, label in kinds.items() if (n := deletion.counts.get(kind, 0))]
     if size := deletion.counts.get("bytes", 0):
-        counts.append((_("Megabytes of files"), words.about(size / 1e6)))
+        counts.append((_("Files in megabytes"), words.about(size / 1e6)))
     return counts
 
 

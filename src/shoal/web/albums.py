@@ -52,7 +52,7 @@ class AlbumView(msgspec.Struct, frozen=True):
 
 
 def _cover(ctx: PageContext, member: Member, cover: Cover, having: Collection[int] = ()) -> CoverView:
-    """Return the view of an album for a list. `having` are the ids of the albums that contain the post of the page."""
+    """Return an album as an item of a list. `having` has the ids of the albums that contain the page's post."""
     return CoverView(
         cover.album.id,
         cover.album.title,
@@ -226,7 +226,7 @@ async def change(ctx: PageContext, asked: AlbumForm) -> Response:
         return ctx.go(f"/@{member.name}/albums/{asked.id}")
     if not id_.isdecimal():
         raise InvalidInput(
-            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+            "do: must be keep, delete, earlier:ID, later:ID, first:ID or out:ID, with the ID of a photo", field="do"
         )
     if verb == "out":
         await albums.take_out(writes, member.id, asked.id, (int(id_),))
@@ -245,7 +245,7 @@ def _moved(order: Sequence[int], id_: int, verb: str) -> list[int]:
     to = {"earlier": at - 1, "later": at + 1, "first": 0}.get(verb)
     if to is None:
         raise InvalidInput(
-            "do: must be keep or delete, or earlier, later, first or out together with a photo", field="do"
+            "do: must be keep, delete, earlier:ID, later:ID, first:ID or out:ID, with the ID of a photo", field="do"
         )
     rest = [other for other in order if other != id_]
     rest.insert(max(to, 0), id_)
@@ -337,7 +337,7 @@ async def _put_or_take(
     elif verb == "take" and album_id.isdecimal():
         await albums.take_out(writes, member_id, int(album_id), media)
     else:
-        raise InvalidInput("do: must be new, or put or take together with an album", field="do")
+        raise InvalidInput("do: must be new, or an album id after put or take, as in put:5", field="do")
 
 
 ROUTES = (

@@ -179,16 +179,16 @@ def _reasons(words: Translated) -> dict[Omission, str]:
         Omission.MISSING: _("not in the archive"),
         Omission.UNREADABLE: _("unsupported or too large pictures"),
         Omission.OVER_QUOTA: _("over your storage limit"),
-        Omission.EMPTY: _("no text or photo left"),
+        Omission.EMPTY: _("no text, and no photo that can be imported"),
         Omission.FUTURE: _("dated in the future"),
         Omission.TWICE: _("duplicates"),
         Omission.MALFORMED: _("cannot be read"),
-        Omission.TOO_MANY: _("over the import limit"),
+        Omission.TOO_MANY: _("more than an import accepts"),
         Omission.DELETED: _("imported earlier and deleted by you"),
         Omission.ELSEWHERE: _("not found on this network"),
         Omission.UNSURE: _("possible match by name only: see Find friends"),
-        Omission.UNMATCHED: _("the archive lacks the post that the text belongs to"),
-        Omission.NO_ACCOUNT: _("not identified in the archive"),
+        Omission.UNMATCHED: _("long text whose post is not in the archive"),
+        Omission.NO_ACCOUNT: _("without a readable address in the archive"),
         Omission.REFUSED: _("refused by this server"),
     }
 
@@ -247,7 +247,7 @@ async def show_import(ctx: PageContext, query: ImportQuery = _WHOLE_PAGE, wrong:
     importing = _importing(ctx.words, state) if state is not None else None
     if importing is not None:
         return part(ctx, "importing", importing=importing)
-    # The phase has changed, so the whole page has to be reloaded.
+    # The import has entered another phase, so the whole page has to be reloaded.
     return Response(status_code=204, headers={"HX-Redirect": ctx.url("/settings/import")})
 
 
@@ -275,7 +275,7 @@ async def take(ctx: PageContext, asked: TakeInForm) -> Response:
 
 
 async def discard(ctx: PageContext, asked: Form) -> Response:
-    """Delete the uploaded archive or the report of an import. A running import is stopped."""
+    """Delete the uploaded archive, or the report of a finished import. A running import is stopped."""
     member = ctx.checked(asked)
     await asyncio.to_thread(_archives(ctx).discard, member.id)
     return ctx.go("/settings/import")
@@ -310,7 +310,7 @@ async def download(ctx: PageContext, asked: Form) -> Response:
     member, _ = ctx.checked(asked), ctx.words.text
     if member.id in _in_flight or len(_in_flight) >= _AT_ONCE:
         raise Unavailable(_("An archive is already being uploaded. Try again in a minute."), retry_after=_RETRY_SECONDS)
-    # Reserve the member's slot now. A later reservation would let a second request of the member in.
+    # Reserve the member's slot before the next `await`: otherwise a second request of the member could pass the check.
     _in_flight.add(member.id)
     try:
         await note_alone(ctx.writes, AuditVerb.EXPORT_REQUESTED, member_target(member))

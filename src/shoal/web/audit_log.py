@@ -25,9 +25,9 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.MEMBER_SUSPENDED: _("Member suspended"),
         AuditVerb.MEMBER_UNSUSPENDED: _("Member unsuspended"),
         AuditVerb.MEMBER_SILENCED: _("Member limited"),
-        AuditVerb.MEMBER_UNSILENCED: _("Member unlimited"),
+        AuditVerb.MEMBER_UNSILENCED: _("Member no longer limited"),
         AuditVerb.MEMBER_SENSITIZED: _("Member's media marked as sensitive"),
-        AuditVerb.MEMBER_UNSENSITIZED: _("Member's media unmarked as sensitive"),
+        AuditVerb.MEMBER_UNSENSITIZED: _("Member's media no longer marked as sensitive"),
         AuditVerb.MEMBER_DISABLED: _("Login disabled"),
         AuditVerb.MEMBER_ENABLED: _("Login enabled"),
         AuditVerb.MEMBER_ROLE_CHANGED: _("Role changed"),
@@ -37,10 +37,10 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.POST_REVEALED: _("Post unhidden"),
         AuditVerb.POST_KEPT_FROM_TRENDS: _("Post removed from trends"),
         AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
-        AuditVerb.TAG_DENIED: _("Tag denied"),
-        AuditVerb.TAG_ALLOWED: _("Tag allowed"),
+        AuditVerb.TAG_DENIED: _("Tag removed from the tag cloud"),
+        AuditVerb.TAG_ALLOWED: _("Tag allowed in the tag cloud"),
         AuditVerb.TAG_MERGED: _("Tag merged into another"),
-        AuditVerb.TAG_UNMERGED: _("Tag unmerged"),
+        AuditVerb.TAG_UNMERGED: _("Tag merge undone"),
         AuditVerb.REPORT_RESOLVED: _("Report closed"),
         AuditVerb.REPORT_REOPENED: _("Report reopened"),
         AuditVerb.REPORT_ASSIGNED: _("Report assigned"),
@@ -154,8 +154,8 @@ class AuditLine(msgspec.Struct, frozen=True):
 
 def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     words, entry = ctx.words, dated.entry
-    # Account deletion removes the address from failed logins of the account. `holder_id` still shows that a login came
-    # from outside.
+    # Account deletion removes the address from failed logins of the account. `holder_id` remains, so the actor is still
+    # shown as a visitor.
     outside = dated.address or entry.holder_id
     default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
     return AuditLine(

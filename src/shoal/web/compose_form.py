@@ -43,7 +43,7 @@ class FileOfPost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Return the values that differ from those that the form was made from, as arguments of `media.describe`."""
+        """The values that the member changed in the form, as arguments of `media.describe`."""
         values = {"description": self.description, "focus": self.focus, "shows_details": self.shows_details}
         before, now = self.made_from.split(), digests([value] for value in values.values())
         if len(before) != len(now):

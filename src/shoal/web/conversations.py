@@ -175,7 +175,10 @@ async def _one(ctx: PageContext, found: Conversation, typed: str = "", wrong: st
 
 
 async def _entries(ctx: PageContext, found: Conversation) -> tuple[list[Entry], bool]:
-    """Return the messages, and whether there are more. If the first message was deleted, return the messages around the newest."""
+    """Return the messages of a conversation, and whether there are more.
+
+    If the first message was deleted, return the messages around the newest one.
+    """
     reads, viewer, last = ctx.reads, ctx.viewer_id, found.last.post
     try:
         thread = await threads.thread(reads, viewer, found.root_id, above=0, below=_MESSAGES)

@@ -104,8 +104,7 @@ def refused_page(app_context: AppContext, reply: Reply, request: Request) -> Res
 def _response(ctx: PageContext, frame: Shell, trouble: Trouble, reply: Reply) -> Response:
     if ctx.partial:
         response = part(ctx, "word", status=reply.status, trouble=trouble)
-        # The message appears in another element of the page (out of band). Leave the element that the request would
-        # replace.
+        # The message appears in another element of the page (out of band), so the target of the request stays as it is.
         response.headers["HX-Reswap"] = "none"
     else:
         response = framed(ctx, frame, "trouble", status=reply.status, trouble=trouble)

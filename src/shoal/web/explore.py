@@ -59,8 +59,7 @@ async def _found(ctx: PageContext, query: DirectoryPageQuery) -> tuple[list[Prof
     except Unavailable:
         do_not_cache()
         return [], False
-    # A page before the end may be short, because some members are left out. Only an empty next page shows that it was
-    # the last.
+    # A short page need not be the last, because some members are left out. Only an empty page shows the end of the list.
     return found, bool(found) and not last
 
 
@@ -191,7 +190,7 @@ async def listing(ctx: PageContext, query: ExploreQuery) -> Listing:
 
 
 async def _photos(ctx: PageContext, query: ExploreQuery) -> tuple[str, PhotoGrid, str]:
-    """Return the order of the photos, a page of them, and the URL of the next page."""
+    """Return the order in which the photos are listed, a page of photos, and the URL of the next page."""
     order = query.order or ("popular" if ctx.viewer else "new")
     grid, following = await (_popular(ctx, query) if order == "popular" else _newest(ctx, query))
     if not (grid.photos or query.order or query.offset):

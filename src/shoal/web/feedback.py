@@ -73,8 +73,8 @@ def _taps(ctx: PageContext, taps: int) -> Taps:
     """Return an icon and a text for a sum of feedback: a positive sum means "more like this", a negative sum "less like this"."""
     counted = ctx.words.counted
     if taps > 0:
-        return Taps("thumbs-up", counted("more", "more, %(n)s times", taps))
-    return Taps("thumbs-down", counted("less", "less, %(n)s times", -taps))
+        return Taps("thumbs-up", counted("You asked for more", "You asked for more (%(n)s times)", taps))
+    return Taps("thumbs-down", counted("You asked for less", "You asked for less (%(n)s times)", -taps))
 
 
 class ForgetForm(Form, frozen=True, kw_only=True):

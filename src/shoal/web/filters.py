@@ -104,7 +104,7 @@ class HeldPost(NamedTuple):
 
 
 async def _held_posts(ctx: PageContext, posts: Sequence[FilterPost]) -> list[HeldPost]:
-    """Return the posts that a filter matches by id. Costs at most seven reads."""
+    """Return the posts that were added to a filter by id. Costs at most seven reads."""
     _, found = ctx.words.text, []
     entries = await hydrate(ctx.graph, ctx.viewer_id, [filtered.post_id for filtered in posts], unasked=False)
     visible = {entry.id: post_of(ctx, entry) for entry in entries}
@@ -251,7 +251,7 @@ def _change(asked: FilterForm, before: Filter | None = None) -> FilterChange:
 
 
 def _seconds(text: str) -> int:
-    """Return the seconds in a value of the form; -1 if the filter does not expire."""
+    """Parse an expiry in seconds. Return -1, which means that the filter does not expire, for any other text."""
     return int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 10**9 else -1
 
 
@@ -263,7 +263,7 @@ def _named(ctx: PageContext, error: InvalidInput) -> dict[str, str]:
     """Return the error messages of a command by the fields of the form, which have other names than the command's."""
     _, wrong = ctx.words.text, wrong_of(ctx.words, error)
     names = {"context": "contexts", "keyword": "words", "keywords_attributes": "words"}
-    blank = {"title": _("Enter a name."), "context": _("Choose at least one location.")}
+    blank = {"title": _("Enter a name."), "context": _("Choose where the filter applies.")}
     blanks = error.field == "context" or (isinstance(error.field, str) and str(error).endswith("can't be blank"))
     return {
         names.get(field, field): blank.get(field, message) if blanks else message for field, message in wrong.items()

@@ -30,7 +30,7 @@ COMPLAINTS = (
     "This can't be blank",
     "the request body may have at most %(most)s bytes",
     "at most %(most)s fields may be sent",
-    "form fields other than files may have at most %(most)s bytes",
+    "form fields other than files may have at most %(most)s bytes in total",
     "Record not found",
     "Log in, then send the files again: they were not stored",
     "Too many requests",
@@ -90,7 +90,7 @@ COMPLAINTS = (
     "a tar may contain at most %(most)s bytes",
     "a document in this archive is damaged: it is not JSON",
     "an item in a document may have at most %(most)s bytes",
-    "a document may have at most %(most)s levels",
+    "a document may have at most %(most)s levels of nesting",
     "actor.json in this archive does not have Mastodon's format",
     "profile.json in this export does not have Shoal's format",
     "follows.csv of this export is damaged",
@@ -101,7 +101,7 @@ COMPLAINTS = (
     "Many archives are being imported; try again later",
     "the disk has no room for the archive",
     "an internal error occurred; see the server's log",
-    "the import of this archive stopped several times together with the server",
+    "the server stopped several times while it imported this archive",
     "the server was stopped while it read this archive; discard the archive and upload it again",
     "this archive could not be read within %(seconds)s seconds and %(memory)s MiB of memory",
     "archives cannot be read right now",
@@ -155,10 +155,10 @@ COMPLAINTS = (
     "the filters of a member have at most %(most)s keywords together",
     "a member has at most %(most)s filters",
     "a filter has at most %(most)s posts",
-    "at most %(most)s tags are featured",
+    "at most %(most)s tags can be featured",
     "a tag is 1 to %(most)s letters, digits and underscores, and not digits alone",
     "must be a tag of the post: %(tags)s",
-    "must be one of the post's tags: feedback on your own post needs a tag",
+    "feedback on your own post must be about one of its tags",
     "at most %(most)s albums",
     "an album has at most %(most)s photos",
     "this post has no photos",
@@ -168,7 +168,7 @@ COMPLAINTS = (
     "at most %(most)s open invitations",
     "an invitation is for 1 to %(most)s people",
     "an invitation is valid for an hour to %(days)s days",
-    "only moderators and admins can create unlimited invitations",
+    "only moderators and admins can create invitations with unlimited uses",
     "only moderators and admins can create invitations that never expire",
     "There is no such invitation",
     "This invitation has expired",
@@ -178,7 +178,7 @@ COMPLAINTS = (
     "the name or the password is wrong",
     "Too many passwords are being checked; try again in a moment",
     "Too many wrong passwords",
-    "this member has no login",
+    "this member has no login credentials",
     "this account has no e-mail address",
     "an e-mail address is name@domain, at most %(most)s characters",
     "at most %(most)s fields",
@@ -186,7 +186,7 @@ COMPLAINTS = (
     "at most %(most)s bytes, not %(actual)s",
     "unknown follow list format; upload following_accounts.csv of Mastodon, following.json of Pixelfed or Instagram,"
     " following.js of X, follows of Bluesky as JSON, or a list of handles as CSV or JSON",
-    "a report is about at most %(most)s posts",
+    "a report may include at most %(most)s posts",
     "Rule ids does not reference valid rules",
     "You asked for this account to be deleted",
     "This account is not scheduled for deletion",
@@ -224,7 +224,7 @@ def complaint(words: Translated, text: str) -> str:
 
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Return each message of `COMPLAINTS` with a regular expression that matches it with any numbers."""
+    """Return pairs of a regular expression and its message of `COMPLAINTS`. Its groups match the inserted values."""
     return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
 
 

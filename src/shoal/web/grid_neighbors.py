@@ -34,7 +34,7 @@ class Neighbors(NamedTuple):
 
 
 class _GridPage(NamedTuple):
-    """A page with the photos of several posts; `request_context.grid_query` knows their paths."""
+    """A kind of page with the photos of several posts. The paths of these pages are also in `request_context.grid_query`."""
 
     read: Callable[[PageContext, Any], Awaitable[Listing]]
     params: type[msgspec.Struct]
@@ -92,7 +92,7 @@ def _paths(ctx: PageContext, listing: Listing | None) -> list[str]:
 
 
 async def _listing(ctx: PageContext, path: str) -> Listing | None:
-    """Return what the page at a path lists; None if it has no grid or the viewer may not open it."""
+    """Return the listing of the page at a path; None if the page has no grid or the viewer may not open it."""
     if not is_local(path):
         return None
     try:

@@ -70,14 +70,14 @@ def _until(ctx: PageContext, invitation: Invitation) -> str:
 
 
 def _uses_choices(ctx: PageContext) -> list[tuple[str, str]]:
-    """Return the choices for the maximum number of uses, each with its label. Only staff may choose 0, which means unlimited."""
+    """Return the choices for how often an invitation can be used, with labels. Only staff may choose 0: unlimited."""
     words = ctx.words
     some = [(f"{n}", words.counted("%(n)s person", "%(n)s people", n)) for n in _USES]
     return [*some, *_for_staff(ctx, words.text("Unlimited"))]
 
 
 def _seconds_choices(ctx: PageContext) -> list[tuple[str, str]]:
-    """Return the choices for the lifetime in seconds, each with its label. Only staff may choose 0, which means unlimited."""
+    """Return the choices for the seconds until an invitation expires, with labels. Only staff may choose 0: never."""
     code = ctx.words.code
     times = [(f"{n}", format_timedelta(n, locale=code, threshold=1.2)) for n in _SECONDS]
     return [*times, *_for_staff(ctx, ctx.words.text("Never"))]

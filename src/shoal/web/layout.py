@@ -109,7 +109,7 @@ _NOTHING = Unread()
 
 
 async def unread_of(ctx: PageContext) -> Unread:
-    """Return what the viewer has not read. Without unread items, this costs three reads for a logged-in member."""
+    """Return the unread notifications and messages of the viewer. Without any, this costs three reads for a logged-in member."""
     if ctx.viewer is None:
         return _NOTHING
     try:
@@ -136,7 +136,7 @@ def nav_links(ctx: PageContext, unread: Unread, *, returns: bool = True) -> tupl
     _, viewer, at = ctx.words.text, ctx.viewer, ctx.request.scope["path"]
     explore = NavLink("/explore", "compass", _("Explore"), at.startswith(("/explore", "/tags/", "/search")))
     if viewer is None:
-        # Do not repeat a token from the URL in the links of a page.
+        # A token in the URL must not be copied into the links of the page.
         returns = returns and at != "/" and is_local(ctx.path) and "access_token" not in ctx.path
         back = f"?to={ctx.quoted_path}" if returns and not at.startswith(_NO_RETURN) else ""
         links = [

@@ -185,7 +185,7 @@ async def _members(ctx: PageContext, shown: MemberList) -> list[Face]:
 
 
 async def _found(ctx: PageContext, q: str, there: set[int]) -> list[Face]:
-    """Return followees who match the query, or the newest followees if it is empty. Members of the list are left out."""
+    """Return followees who match the query, or the newest followees if it is empty. The list's members (`there`) are left out."""
     member, reads = ctx.member, ctx.reads
     if text := q.strip():
         found = ResultRange(4 * _FOUND)

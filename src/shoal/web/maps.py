@@ -139,7 +139,7 @@ def _window(points: Sequence[tuple[float, float]], middle: float) -> _Window:
     half = max(abs(x - middle) for x, _ in points) * squeeze
     height = max(_LEAST, (high - low) * _MARGIN, 2 * half * _MARGIN / _SHAPE)
     if height * _SHAPE > 360 * squeeze or height > 180:
-        # The values for a map of the whole world, which is the largest.
+        # The map would exceed the whole world, so show the whole world.
         squeeze, width, height, center = 1.0, 360.0, 180.0, 0.0
     else:
         width = height * _SHAPE

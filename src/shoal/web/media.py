@@ -177,7 +177,8 @@ async def check_descriptions(ctx: PageContext, member: Member, file_fields: Sequ
 async def describe_pictures(ctx: PageContext, member: Member, file_fields: Sequence[FileOfPost]) -> None:
     """Store the descriptions, focal points and choices of details that the member changed in the form.
 
-    Others stay as they are, even if they have been changed elsewhere since. Raises `NotFound` and `InvalidInput`.
+    Values that the member did not change are not stored, because they may have been changed elsewhere. Raises `NotFound` and
+    `InvalidInput`.
     """
     there = {file.id for file in await own_files(ctx, member, [field.id for field in file_fields])}
     for field in file_fields:

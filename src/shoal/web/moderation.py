@@ -241,7 +241,7 @@ def _acts(ctx: PageContext, member: Member) -> Iterable[tuple[str, str, str]]:
     )
     for on, name, words, sentence, back in pairs:
         if name == "suspend" and member.departure_id:
-            # The member is deleting the account. It is already hidden, and only the member can cancel the deletion.
+            # The member is deleting the account, so it is hidden already. Only the member can cancel the deletion.
             continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
 
@@ -348,7 +348,7 @@ class HideForm(IdForm, frozen=True, kw_only=True):
 
 
 async def queue(ctx: PageContext, query: Queue) -> Response:
-    """List reports, newest first. Reports about posts that wait for review are listed separately."""
+    """List reports, newest first: open, closed, or only open reports about posts that wait for review."""
     me = ctx.staff(Role.MODERATOR)
     condition = ReportFilter(query.show == "closed", waiting=query.show == "waiting")
     found = await moderation_queries.reports_page(ctx.graph, query.cursor(_REPORTS), condition)

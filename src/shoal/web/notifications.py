@@ -85,7 +85,7 @@ class NotificationView(msgspec.Struct, frozen=True):
 
 
 def _parsed(key: str) -> Group | int | None:
-    """Return the group or the time of a single notification that a form's key contains; None for an invalid key."""
+    """Parse the key of a form field: a notification group, or the time of a single notification; None for an invalid key."""
     if key.isdecimal() and len(key) <= 19:
         return min(int(key), MAX_ID)
     match = _KEY.fullmatch(key)
@@ -271,7 +271,7 @@ async def of_sender(ctx: PageContext, path: IdQuery) -> Response:
     query = NotificationQuery(actor_id=path.id, held=True)
     found = await feed.page(reads, member.id, path.cursor(_SIZE), query)
     found_here = await _shown(ctx, [Grouped(None, [item]) for item in found.items], MAX_TIME)
-    # The notifications of a sender are accepted or dismissed together, so a single one needs no key.
+    # A single notification needs no key, because those of one sender are accepted or dismissed together.
     notices = [msgspec.structs.replace(notice, key="") for notice in found_here]
     following = next_of(ctx, f"/notifications/requests/{path.id}", found.next)
     face = face_of(ctx, request.sender.member)
@@ -330,7 +330,7 @@ async def show(ctx: PageContext, query: SettingsQuery) -> Response:
     }
     treatments = (
         (Treatment.ACCEPT, _("Show")),
-        (Treatment.FILTER, _("Hold back")),
+        (Treatment.FILTER, _("Filter")),
         (Treatment.DROP, _("Ignore")),
     )
     rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]

@@ -201,9 +201,9 @@ async def set_you(ctx: PageContext, asked: YouForm) -> Response:
 
 
 async def first(ctx: PageContext, _params: None) -> Response:
-    """Show the last step: links to For you and to the first post, and popular photos.
+    """Show the last step of onboarding: links to the compose form and to For you, and popular photos.
 
-    If there are too few, the newest photos follow.
+    If there are too few popular photos, the newest ones follow.
     """
     member = ctx.member
     found = await popular_then_newest(ctx.reads, member.id, _PHOTOS)
@@ -211,7 +211,7 @@ async def first(ctx: PageContext, _params: None) -> Response:
     return await page(
         ctx,
         "welcome_first",
-        title=ctx.words.text("First photo"),
+        title=ctx.words.text("Post your first photo"),
         steps=_steps(ctx, "first"),
         grid=grid_of(ctx, [entry for entry in shown if not entry.filtered], limit=_PHOTOS),
     )

@@ -221,7 +221,7 @@ def _figures(ctx: PageContext, work: Work | None, high_fan_out: int | None, hist
             Figure(_("Delivery lag"), late, _("age of the oldest unprocessed event"), wrong=behind),
             Figure(_("Pending events"), words.number(work.waiting)),
             Figure(
-                _("Posts refused due to lag"),
+                _("Posts refused due to delivery lag"),
                 words.number(app_context.writes.pressure.refused),
                 wrong=app_context.writes.pressure.refused > 0,
             ),
@@ -246,7 +246,7 @@ def _pushes(ctx: PageContext, high_fan_out: int | None) -> list[Figure]:
         Figure(_("Fan-out writes"), words.number(push_counter.pushed), _("Timeline entries written by this process"))
     ]
     if high_fan_out is not None:
-        hint = _("lists merged into home pages: %(n)s") % {"n": words.number(push_counter.pulled)}
+        hint = _("reads of their posts for Home: %(n)s") % {"n": words.number(push_counter.pulled)}
         found.append(Figure(_("High fan-out members and tags"), words.number(high_fan_out), hint))
     return found
 

@@ -56,7 +56,7 @@ class PendingAction(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether files or a text of a draft were too large to be kept."""
 
     def at(self, page: str) -> str:
-        """Return the cookie's value for the action on a page; empty if it would exceed the maximum."""
+        """Return the cookie value of this action, which a login that returns to `page` performs; empty if it would be too long."""
         text = base64.urlsafe_b64encode(msgspec.json.encode(msgspec.structs.replace(self, to=page))).decode()
         return text if len(text) <= _MOST_BYTES else ""
 
@@ -106,7 +106,7 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
     try:
         await _perform(replace(ctx, viewer=member), member, action)
     except ShoalError as error:
-        _LOG.debug("a pending %s was refused: %s", action.do, error)
+        _LOG.debug("the action %s, which waited for a login, was refused: %s", action.do, error)
         if action.do == "comment":
             return address("", "/compose", reply_to=action.id, text=action.text)
     return ""

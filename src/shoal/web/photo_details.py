@@ -31,7 +31,7 @@ class PhotoNotes(NamedTuple):
 
 
 def photo_notes(ctx: PageContext, entry: Entry, number: int = 0) -> PhotoNotes | None:
-    """Return the notes of a post, or of its photo with this number; None for a post without media."""
+    """Return the license and the details of a post's photos, or of its photo with this number; None for a post without media."""
     post = entry.post
     if not entry.media:
         return None

@@ -70,7 +70,6 @@ class Listing(NamedTuple):
 
 
 def grid_photo(ctx: PageContext, entry: Entry, media: Media) -> GridPhoto:
-    """Return a photo of a post as an item of a grid."""
     post, author = entry.post, entry.author.member
     return GridPhoto(
         photo_of(ctx, media),

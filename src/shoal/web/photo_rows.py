@@ -52,20 +52,20 @@ def cropped(ratio: float) -> float:
 
 
 def ratio_class(ratio: float) -> str:
-    """Return the CSS class of an aspect ratio: `r150` is 3 to 2."""
+    """Return the CSS class for photos of an aspect ratio, such as `r150` for 1.5."""
     near = round(cropped(ratio) / _STEP) * _STEP
     return f"r{round(near * 100):03}"
 
 
 def ratio_of(css_class: str) -> float:
-    """Return the aspect ratio of a CSS class."""
+    """Return the aspect ratio for a CSS class, such as 1.5 for `r150`."""
     return int(css_class[1:]) / 100
 
 
 def row_breaks(ratios: Sequence[float], scale: float = 1.0) -> list[str]:
     """Return, for each photo, the CSS classes of the widths at which a row ends after it.
 
-    `scale` is the fraction of the usual photos in a row.
+    For `scale`, see `in_rows`.
     """
     ends = {width.css_class: row_ends(tuple(ratios), scale * width.target) for width in WIDTHS}
     return [" ".join(name for name, found in ends.items() if n in found) for n in range(len(ratios))]
@@ -96,7 +96,7 @@ def _sizes(share: float, pixels: float) -> str:
 
 
 def _few_ends(ratios: tuple[float, ...], width: int) -> frozenset[int]:
-    """Return the positions of the photos that end a row in a flex box of this width."""
+    """Return the positions of the photos after which a flex box of this width (in pixels) breaks the row."""
     ends, row = set[int](), 0.0
     for n, ratio in enumerate(ratios):
         basis = _BASIS * ratio + _GAP
@@ -108,7 +108,10 @@ def _few_ends(ratios: tuple[float, ...], width: int) -> frozenset[int]:
 
 
 def _shares(ratios: tuple[float, ...], ends: frozenset[int], least: float = 0.0) -> list[float]:
-    """Return the fraction of the width that each photo fills; a single row has an aspect ratio of `least` or more."""
+    """Return the fraction of the row's width that each photo fills.
+
+    The photos do not fill the row if the sum of all aspect ratios is less than `least`.
+    """
     shares: list[float] = []
     least = least if sum(ratios) < least else 0.0
     for end in sorted({*ends, len(ratios) - 1}) if ratios else ():
@@ -133,8 +136,8 @@ def rows_height(ratios: Sequence[float], width: float, gap: float) -> float:
 def row_ends(ratios: tuple[float, ...], target: float) -> frozenset[int]:
     """Return the positions of the photos that end a row, except for the last row.
 
-    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`: as
-    in Knuth and Plass, "Breaking Paragraphs into Lines" (1981), the last row is as full as the others.
+    The rows minimize the sum of squared logarithms of their heights, relative to a row whose aspect ratios add up to `target`.
+    The last row counts like the others. The algorithm is that of Knuth and Plass, "Breaking Paragraphs into Lines" (1981).
     """
     best = [(0.0, 0)]
     for end in range(1, len(ratios) + 1):

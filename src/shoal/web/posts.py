@@ -127,7 +127,7 @@ def _conversation(ctx: PageContext, post: Post) -> str:
 
 
 async def photo(ctx: PageContext, path: PhotoPath) -> Response:
-    """Show one photo of a post in full size, with links to the previous and next photo, or post at the ends."""
+    """Show one photo of a post in full size. Links lead to the previous and next photo or, beyond the post, to other posts."""
     entry = await _entry_at(ctx, path)
     post = post_of(ctx, entry)
     if path.place > len(post.photos):
@@ -203,7 +203,7 @@ class LikesPath(IdQuery, frozen=True, kw_only=True):
 
 
 async def likes(ctx: PageContext, path: LikesPath) -> Response:
-    """List the members who liked a post, shared it, or reacted with an emoji, newest first."""
+    """List the members who liked a post, shared it, or reacted with an emoji, the latest reaction first."""
     entry = await entry_with_id(ctx, path.id)
     found = await _reacting_members(ctx, path, entry)
     persons = await people_of(ctx, found.profiles)

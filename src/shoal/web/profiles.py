@@ -58,7 +58,7 @@ class Number(NamedTuple):
 class ProfileHead(msgspec.Struct, frozen=True):
     face: Face
     avatar: str
-    """The files of all sizes: the value of the attribute `srcset`."""
+    """The HTML attribute `srcset`: the URL of each size, with its width in pixels."""
     header: str
     header_files: str
     note: Markup
@@ -152,7 +152,7 @@ class RelationshipForm(IdForm, frozen=True, kw_only=True):
     do: Literal["follow", "unfollow", "block", "unblock", "mute", "unmute", "remove", "endorse", "unendorse"]
 
 
-# Direct messages are missing here, because only their conversations show them.
+# No tab of a profile shows direct messages. They are shown only in their conversations.
 _QUERIES = {
     "photos": posts.MemberFeedQuery(only_media=True, no_shares=True, no_comments=True, no_direct=True),
     "posts": posts.MemberFeedQuery(no_comments=True, no_direct=True),
@@ -199,7 +199,7 @@ async def _listing(ctx: PageContext, member: Member, path: ProfilePath) -> Listi
 
 
 async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[Page, frozenset[int]]:
-    """Return a page of posts of a tab, and the ids of its pinned posts, which are first."""
+    """Return a page of posts for a tab of the profile, pinned posts first, and the ids of the pinned posts."""
     reads, viewer, query = ctx.reads, ctx.viewer_id, _QUERIES[path.show]
     cursor = path.cursor(PHOTOS if path.show == "photos" else SIZE)
     found = await posts.authored_page(reads, viewer, member.id, cursor, query)
@@ -270,7 +270,7 @@ async def head(ctx: PageContext, member: Member) -> ProfileHead:
 
 
 async def _profile(ctx: PageContext, member: Member) -> tuple[Profile, ProfileHead]:
-    """Return the profile of a member, and the head of its page as the viewer sees it."""
+    """Return the profile of a member, and the header of the profile page as the viewer sees it."""
     reads, viewer = ctx.reads, ctx.viewer_id
     others = viewer if viewer != member.id else None
     profiles, current, known = await asyncio.gather(

@@ -90,9 +90,9 @@ def _reason(ctx: PageContext, reason: ReasonWords | None) -> str:
 
 
 def _first(sources: tuple[str, ...], bars: tuple[Bar, ...], *, popular: bool) -> str:
-    """Return the main reason for a post's rank: the strongest specific term, or else its source.
+    """Return the main reason for a post's rank: the strongest personal term, or else its source.
 
-    Of a `popular` post without a specific term, it is the number of likes and shares.
+    For a `popular` post without a personal term, it is the number of likes and shares.
     """
     specific = [bar for bar in bars if bar.name in _PERSONAL and not bar.below and bar.words]
     liked = [bar for bar in bars if bar.name == "reactions" and popular and not bar.below]
@@ -105,20 +105,28 @@ def _lost(ctx: PageContext, why: Why) -> str:
     counted, places = ctx.words.counted, why.lost
     if why.rule == PHOTOS and places < 0:
         return counted(
-            "The feed opens with photos, which moved it up by %(n)s place.",
-            "The feed opens with photos, which moved it up by %(n)s places.",
+            "The feed starts with photos, so the post moved up by %(n)s place.",
+            "The feed starts with photos, so the post moved up by %(n)s places.",
             -places,
         )
     if why.rule == PHOTOS:
         return counted(
-            "The feed opens with photos, which moved it down by %(n)s place.",
-            "The feed opens with photos, which moved it down by %(n)s places.",
+            "The feed starts with photos, so the post moved down by %(n)s place.",
+            "The feed starts with photos, so the post moved down by %(n)s places.",
             places,
         )
     if places < 0:
-        return counted("Variety moved it up by %(n)s place.", "Variety moved it up by %(n)s places.", -places)
+        return counted(
+            "To keep the feed varied, the post moved up by %(n)s place.",
+            "To keep the feed varied, the post moved up by %(n)s places.",
+            -places,
+        )
     if places > 0:
-        return counted("Variety moved it down by %(n)s place.", "Variety moved it down by %(n)s places.", places)
+        return counted(
+            "To keep the feed varied, the post moved down by %(n)s place.",
+            "To keep the feed varied, the post moved down by %(n)s places.",
+            places,
+        )
     return ""
 
 
@@ -153,7 +161,7 @@ _WAYS = {
 
 
 class FeedPosition(msgspec.Struct, frozen=True):
-    """The position of a post in the ranked feed. If the feed does not contain the post, the rule that excludes it."""
+    """The position of a post in the ranked feed or, if the feed does not contain it, the rule that excludes it."""
 
     title: str
     words: str
@@ -176,7 +184,7 @@ def _out_of(ctx: PageContext, explanation: FeedExplanation) -> FeedPosition:
     """Return the view model of the rule that excludes a post from the feed."""
     _ = ctx.words.text
     if explanation.place is not None:
-        # The post is missing in the ranking computed a moment ago, but not in the one computed for this explanation.
+        # The ranking computed for this explanation contains the post; the one computed a moment ago did not.
         return _placed_at(ctx, explanation.place)
     title = _("Not in For you right now")
     words = _(_OUT_WORDS.get(explanation.rule, "")) or f"{explanation.words[:1].upper()}{explanation.words[1:]}."

@@ -95,8 +95,8 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
 def _others(ctx: PageContext, recipe: Recipe) -> list[str]:
     _, number = ctx.words.text, ctx.words.decimal
     return [
-        _("After %(n)s hours, recency counts half.") % {"n": number(recipe.half_life_hours)},
-        _("At a distance of %(n)s km, nearness counts half.") % {"n": number(recipe.near_km)},
+        _("Recency counts half as much after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
+        _("Nearness counts half as much at a distance of %(n)s km.") % {"n": number(recipe.near_km)},
         _("%(n)s %% of the feed is reserved for little-known people.")
         % {"n": number(round(100 * recipe.exploration, 1))},
         _("At most %(n)s of 10 posts are by the same person.") % {"n": recipe.author_most},

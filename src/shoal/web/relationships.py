@@ -193,8 +193,8 @@ class TermsForm(IdForm, frozen=True, kw_only=True):
 async def more(ctx: PageContext, path: MorePath, typed: str | None = None, wrong: str = "") -> Response:
     """Show the menu of a profile.
 
-    A script gets the menu only. Anonymous viewers and the member get it as a page, and other viewers get a page of
-    settings.
+    A script gets the menu only. Anonymous viewers and the member get it as a page. Other viewers get a page with the
+    settings of their relationship with the member.
     """
     me, member, graph = ctx.viewer, await member_of(ctx, path.handle), ctx.graph
     current = await relation(graph, ctx.viewer_id, member.id)

@@ -78,7 +78,7 @@ class PostHtmlCache:
 
 
 def _post_with_placeholders(templates: Environment, post: PostView, *, with_token: bool) -> str:
-    """Render a post with placeholders for the values of the page that its template reads."""
+    """Render a post with placeholders for the values that depend on the page."""
     of_page = {"path": _PATH, "quoted_path": _QUOTED_PATH, "grid_query": _GRID_QUERY}
     views: dict[str, object] = {"post": post, "ctx": of_page}
     if with_token:
@@ -165,8 +165,8 @@ _DIRECTIONAL = frozenset({"arrow-left", "chevron-left", "chevron-right"})
 def templates(language: str, base: str) -> Environment:
     """Return the template environment for a language and a base path.
 
-    Undefined names raise an error, and text is escaped. The functions for texts, icons and URLs are bound to both arguments,
-    because a page calls them hundreds of times.
+    Undefined names raise an error, and text is escaped. The functions for texts, icons and URLs are made for this
+    language and base, because a page calls them hundreds of times.
     """
     made = Environment(
         loader=PackageLoader("shoal.web"),
@@ -276,7 +276,7 @@ async def feed_page(
 
 
 async def listing_page(ctx: PageContext, template: str, listing: Listing, *, end: str = "", **views: Any) -> Response:
-    """Return a page of photos or posts, or only these for a script that loads more."""
+    """Return a page with photos or posts. A script that loads more gets only the photos or posts."""
     if ctx.partial and listing.grid is not None:
         return part(ctx, "photo_rows", grid=listing.grid, next=listing.next)
     grid = listing.grid or PhotoGrid()

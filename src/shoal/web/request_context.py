@@ -235,7 +235,7 @@ class PageContext:
         self._check(valid=self._is_sent(form))
 
     def check_sent_by_browser(self) -> None:
-        """Raise `Expired` if a page sent the request: see `web.sharing`."""
+        """Raise `Expired` unless the browser itself sent the request, as for shared files: see `web.sharing`."""
         self._check(valid=self.browser.sends_itself)
 
     def _check(self, *, valid: bool) -> None:
@@ -265,11 +265,11 @@ def address(base: str, path: str, **query: object) -> str:
 
 
 def grid_query(path: str) -> str:
-    """Return the query of links from the photos of several posts, on the page at this path, to one of the posts.
+    """Return the query of a link from a photo to its post, for the page at this path, which shows photos of several posts.
 
-    The result is empty for a page without `grid_neighbors`, such as search results and places nearby: words and coordinates must
-    not become a part of other addresses, which people share. It is also empty if the path is too long for a parameter, or has a
-    token.
+    The query is empty for a page without `grid_neighbors`, such as search results and places nearby: people share the addresses
+    of posts, which must not contain searched words or coordinates. It is also empty if the path is too long for a parameter, or
+    has a token.
     """
     usable = _WITH_GRID.fullmatch(path) and "access_token" not in path and len(path) <= MAX_LINE
     return f"?grid={quote_plus(path)}" if usable else ""

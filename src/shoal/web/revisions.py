@@ -139,7 +139,10 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _pieces(words: Sequence[tuple[str, str]]) -> tuple[Piece, ...]:
-    """Join successive words of one kind into pieces. Between two unchanged pieces, the removed piece precedes the added piece."""
+    """Join successive words of one kind (unchanged, removed or added) into pieces.
+
+    Between two unchanged pieces, the removed piece precedes the added piece.
+    """
     made: list[Piece] = []
     for unchanged, run in groupby(words, key=lambda word: not word[1]):
         part = list(run)
@@ -206,7 +209,7 @@ _PARTS = (
 
 
 def _digests(form: Writing) -> list[str]:
-    """Return a digest of each part of a form. Of pictures, only their order counts: see `FileOfPost.changes`."""
+    """Return a digest of each part of a form. For pictures, it covers only their order: see `FileOfPost.changes`."""
     listed = {
         "options": "\n".join(filter(str.strip, form.options)),
         "pictures": [picture.id for picture in form.pictures],
@@ -215,9 +218,9 @@ def _digests(form: Writing) -> list[str]:
 
 
 def _merged(form: Writing, stored: Writing) -> Writing:
-    """Return the form with the stored values of all parts that the member did not change since it was made.
+    """Return the form with the stored values of all parts that the member did not change.
 
-    They may have been changed elsewhere in the meantime.
+    These may have been changed elsewhere while the form was open.
     """
     before = form.made_from.split()
     if len(before) != len(_PARTS):
@@ -303,7 +306,7 @@ async def delete(ctx: PageContext, asked: IdForm) -> Response:
     member = ctx.checked(asked)
     await posts.delete(ctx.writes, member.id, asked.id)
     mine = f"/@{member.name}"
-    # The page that the form names belongs to the deleted post, which no longer exists.
+    # A page of the deleted post no longer exists, so redirect to the profile instead.
     return ctx.go(mine) if asked.to.startswith(f"{mine}/{asked.id}") else ctx.back(asked, mine)
 
 

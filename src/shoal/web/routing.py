@@ -61,7 +61,7 @@ async def _cached_page(
         return await handler(ctx)
 
     async def make() -> Reply:
-        # Read the member again, because the page depends on it.
+        # Read the member within `make`, so that the member becomes a dependency of the cached page.
         response = await handler(replace(await ctx_of(context), marked=True))
         if type(response) is not HTMLResponse or response.status_code != 200:
             raise _Uncacheable(response)
@@ -78,7 +78,7 @@ async def _cached_page(
 
 def _completed(ctx: PageContext, reply: Reply) -> Response:
     headers = dict(HEADERS)
-    # The browser of a logged-in member must not cache pages, so only visitors get a tag.
+    # The browser of a logged-in member must not cache pages, so only visitors get an ETag.
     if ctx.viewer is None and not ctx.browser.is_new and (tag := _tag(ctx, reply)):
         headers |= {"ETag": tag, "Cache-Control": "private, no-cache"}
         if tag in ctx.request.headers.get("if-none-match", ""):

@@ -181,7 +181,7 @@ async def search(ctx: PageContext, query: SearchQuery) -> Response:
 
 
 async def listing(ctx: PageContext, query: SearchQuery) -> Listing:
-    """Return a page of the photos that are found."""
+    """Return a page of the photos that match the query."""
     found = await _found(ctx, query, query.q.strip())
     return Listing((), found.next, found.grid)
 

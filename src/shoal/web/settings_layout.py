@@ -91,7 +91,7 @@ _LONGEST_LABEL = 60
 
 @cache
 def _labels(key: str) -> tuple[str, ...]:
-    """Return the labels in the template of a section: its short messages that are not sentences."""
+    """Return the labels in the template of a settings section: its short texts without punctuation at the end."""
     parsed = templates("en", "").parse(
         files("shoal.web").joinpath(f"templates/pages/settings/{key}.html").read_text("utf-8")
     )

@@ -45,7 +45,10 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     files: Annotated[tuple[Upload, ...], Meta(max_length=1_000)] = ()
 
     def in_words(self) -> str:
-        """Return title, text and link on one line each, cut to a bound. Many apps repeat one in another, so each is kept once."""
+        """Return title, text and link on one line each, cut to a maximum length.
+
+        Many apps repeat one of them in another. A part that another part contains is left out.
+        """
         parts = dict.fromkeys(
             filter(None, (part.strip()[:_LONGEST_TEXT] for part in (self.title, self.text, self.url)))
         )
@@ -53,7 +56,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def share(ctx: PageContext, shared: Shared) -> Response:
-    """Open the compose form with the shared text and files. A visitor logs in first, and finds the text there."""
+    """Open the compose form with the shared text and files. A visitor must log in first, which keeps only the text."""
     ctx.check_sent_by_browser()
     text = shared.in_words()
     if ctx.viewer is None:
@@ -67,12 +70,12 @@ async def share(ctx: PageContext, shared: Shared) -> Response:
     if refused or len(path) > _LONGEST_PATH:
         form = replace(begun(ctx.viewer), text=text, pictures=pictures)
         return await sheet(ctx, ctx.viewer, SheetState(form=form, refused=refused))
-    # Phones end apps in the background. The form can be loaded again from its URL, but not from the request with the files.
+    # A phone may terminate the app and load its page again. That works for this URL, but not for the request with the files.
     return ctx.go(path)
 
 
 def _after_login(text: str, page: str, *, files: int) -> str:
-    """Return the cookie that fills in the form after the login, without a text that is too long for a cookie."""
+    """Return the cookie value that fills in the form after the login. A text that is too long for a cookie is left out."""
     return PendingAction("draft", text=text, lost=files > 0).at(page) or PendingAction("draft", lost=True).at(page)
 
 

@@ -164,12 +164,12 @@ class Photo(msgspec.Struct, frozen=True):
 
     @property
     def srcset(self) -> str:
-        """The files of all sizes, with the widths of the photo: the value of the attribute `srcset`."""
+        """The HTML attribute `srcset`: the URL of each size of the photo, with its width in pixels."""
         return self._srcset(ratio_of(self.ratio))
 
     @property
     def square(self) -> str:
-        """The files of all sizes, with the widths of the squares that they fill, for a photo cropped to a square."""
+        """The HTML attribute `srcset` if the photo is cropped to a square: the URL of each size, with the width of the square."""
         return self._srcset(1.0)
 
     def _srcset(self, ratio: float) -> str:
@@ -179,7 +179,7 @@ class Photo(msgspec.Struct, frozen=True):
 
 @lru_cache(5_000)
 def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio: float) -> str:
-    """Return the files of a photo with the widths of the boxes of this aspect ratio that they fill."""
+    """Return the HTML attribute `srcset` of a photo that is cropped to this aspect ratio: each URL with the width of the crop."""
     longer = max(width, height)
     files = with_sizes(large, longer) if large else {}
     if preview:
@@ -188,7 +188,7 @@ def _srcset(preview: str, large: str, width: int, height: int, edge: int, ratio:
 
 
 def srcset_of(files: Mapping[int, str], filled: float = 1.0) -> str:
-    """Return the attribute `srcset` for files by their longer edge, `filled` times which is the width that they fill."""
+    """Return the HTML attribute `srcset` for URLs by the longer edge of the file. The stated width is `filled` times this edge."""
     return ", ".join(f"{files[edge]} {max(1, round(edge * filled))}w" for edge in sorted(files))
 
 
@@ -279,7 +279,7 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
 
 
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark the first photo of the first two posts so that the browser loads it before others."""
+    """Mark one photo, the first in the first two posts, so that the browser loads it before others."""
     for n, post in enumerate(posts[:2]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
@@ -332,7 +332,7 @@ def post_of(
     post, author, words = entry.post, entry.author.member, ctx.words
     answers = parents.get(post.parent_id)
     text = unaddressed(post.text, {*known, answers.author} if answers else known)
-    # Show the mentions if the comment has no other text.
+    # A comment that contains nothing else keeps its mentions.
     text = text if text or entry.media else post.text
     return PostView(
         id=post.id,

@@ -34,7 +34,7 @@ def read(name: str) -> bytes:
 
 
 def header(name: str) -> bytes:
-    """Return the middle of a photograph as a JPEG of 1500 by 500 pixels."""
+    """Return the middle of the photograph with this name as a header picture: a JPEG of 1500 by 500 pixels."""
     with Image.open(BytesIO(read(name))) as picture:
         out = BytesIO()
         ImageOps.fit(picture, HEADER).save(out, "JPEG", quality=85)

@@ -56,7 +56,7 @@ async def _served(folder: Path, effort: Effort) -> dict[str, float]:
 
 
 def _several(effort: Effort, step: Step, request: float) -> tuple[Shared, str]:
-    """Return the costs of several processes and, if they were measured on another machine, its name."""
+    """Return the costs of a network of several processes and, if they were measured on another machine, its name."""
     step("shared: engines")
     try:
         # Import the module here, because its dependencies are in an extra that a plan on one process does not need.

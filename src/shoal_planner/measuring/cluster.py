@@ -87,7 +87,7 @@ def settings_of(engines: StartedEngines) -> Settings:
 
 
 async def measure(engines: StartedEngines, effort: Effort, step: Step) -> dict[str, float]:
-    """Measure a network of several processes. Return each cost by its field of `Shared`, except `web_request`."""
+    """Measure the costs of a network of several processes, by field of `Shared`, except `web_request`."""
     settings = settings_of(engines)
     crowd = gather(effort.shared_circle, effort.shared_crowd)
     step("shared: members and follows")
@@ -124,7 +124,7 @@ class _Measuring:
         crowd, count = self._crowd, 40 * self._effort.rounds
         before = memory_of(self._engines.cache.pid or 0)
         await self._warm()
-        # Write posts of both kinds of authors first, so that their lists of followers are read and cached.
+        # First write posts by authors with few and with many followers, so that their lists of followers are cached.
         made = await self._worked([*crowd.circle[:50]])
         first = await self._worked(crowd.stars)
         costs = await self._alone()
@@ -212,7 +212,7 @@ class _Measuring:
         return {"web": time.process_time()} | {part: cpu_of(pid or 0) for part, pid in parts.items()}
 
     async def _entries(self, before: int) -> dict[str, float]:
-        """Measure the memory of full, materialized timelines in Redis, as the growth of the memory figures since `before`."""
+        """Measure the memory per entry of full timelines in Redis. `before` is the memory (bytes) without these entries."""
         old = [floor_at(_OLD_MS) + number for number in range(_ENTRIES)]
         full = self._crowd.follower_set
         await together(self._network.timelines.union(member, old, 0) for member in full)

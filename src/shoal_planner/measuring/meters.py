@@ -119,7 +119,7 @@ def line_through(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float,
         by_size.setdefault(size, []).append(cost)
     across = np.array(sorted(by_size), np.float64)
     middle = np.array([statistics.median(by_size[size]) for size in across.tolist()])
-    # Fit relative errors, so that large sizes do not hide the fixed cost. A meter may read 0 for some size.
+    # Minimize relative errors, so that large sizes do not hide the fixed cost. The measured cost of a size may be 0.
     weights = 1 / np.maximum(middle, max(middle.max(), 1e-12) * 1e-3)
     rows = np.column_stack((weights, across * weights))
     fixed, each = np.linalg.lstsq(rows, middle * weights, rcond=None)[0]

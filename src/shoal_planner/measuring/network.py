@@ -181,7 +181,7 @@ async def opened_store(settings: Settings) -> AsyncIterator[Movable]:
 
 
 async def pull_cost(network: AnyNetwork, crowd: Crowd, times: int) -> float:
-    """Return the CPU seconds that each high fan-out followee adds to a page, from the medians of several pages."""
+    """Return the CPU seconds that pulling from one high fan-out followee adds to a page, from medians of several pages."""
     number, fan = max(item for item in crowd.fans.items() if item[0] <= 64)
     before = await _median_page(network, fan, times)
     for source in crowd.circle[:number]:

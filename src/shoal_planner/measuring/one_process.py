@@ -72,12 +72,15 @@ class Posting:
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
         self._authors = itertools.cycle(crowd.circle)
-        # Rows of the search index are measured separately.
+        # The costs of the search index are measured separately.
         effects = dataclasses.replace(network.effects, search=Filler(NoIndex()))
         self._runner: Runner[Effects] = Runner(network.store, TABLE, effects)
 
     async def measure(self, rounds: int, seconds: float, log: int) -> dict[str, float]:
-        """Measure posts, and return their costs by name. The cost of a job includes the deliveries to a few followers."""
+        """Create posts and run their jobs. Return the measured costs by field of `OneProcess`.
+
+        The cost `job` includes deliveries to `Crowd.each` followers, which the caller subtracts.
+        """
         for member in self._crowd.follower_set:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
@@ -102,7 +105,7 @@ class Posting:
         return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _measure_follower_sets(self) -> dict[str, float]:
-        """Compare the first post of an author, whose follower set is not cached yet, with the author's second post."""
+        """Measure the cost of loading a follower set: an author's first post loads it, and the second finds it cached."""
         first, second = [statistics.median([await self._star(star) for star in self._crowd.stars]) for _ in range(2)]
         return {"audience": max(0.0, first - second) / len(self._crowd.follower_set)}
 
@@ -129,7 +132,7 @@ class Posting:
         }
 
     async def _index(self, rounds: int) -> dict[str, float]:
-        """Measure writes of new rows to the search index, each with a new `Filler`, which does not pause after an earlier write."""
+        """Measure writes of new rows to the search index. Each has a new `Filler`, because a used one may delay the next write."""
         taken = []
         waiting = iter(self.made)
         for size in _SIZES * max(1, rounds // 5):
@@ -172,7 +175,7 @@ class Posting:
         return self._log.stat().st_size
 
     async def _together(self, costs: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return the costs of posts, groups and jobs while the main, writer and search threads run concurrently.
+        """Return the costs of posts, group commits and jobs while the main, writer and search threads run concurrently.
 
         Few concurrent members cause many small group commits, and many members few large ones. The costs of a post and of a group
         commit follow from measurements with different numbers of members.
@@ -202,7 +205,7 @@ class Posting:
     async def _hindered(self, seconds: float) -> float:
         """Return the factor by which threads that need the interpreter lock slow down a busy main thread.
 
-        Other programs slow it down too. That varies, so it is measured in alternating rounds and divided out.
+        Other programs slow it down too, by a varying factor. Alternating rounds with and without these threads cancel it out.
         """
         alone, loaded = [], []
         for _ in range(_ROUNDS):
@@ -221,7 +224,7 @@ class Posting:
 
 
 async def _without_pauses(work: Awaitable[None]) -> float:
-    """Run `work` on an event loop that never waits, and return wall-clock seconds per CPU second."""
+    """Run `work` on an event loop that is always busy, and return the wall-clock seconds per CPU second."""
     task = asyncio.ensure_future(work)
     watch = Stopwatch()
     while not task.done():  # noqa: ASYNC110  # it is meant to be busy
@@ -239,7 +242,7 @@ class _Groups:
         self._answering = False
 
     def answered(self) -> None:
-        """Count a group commit when the first of its posts is answered."""
+        """Count a group commit when its first post is answered. Call this for every post."""
         if not self._answering:
             self._answering = True
             self.number += 1
@@ -317,7 +320,7 @@ async def _delivery(among: int, rounds: int) -> float:
 
 
 def _copy(path: Path, pages: int) -> float:
-    """Return the seconds for checkpointing a page of the log to a position that is not next to the previous one."""
+    """Return the seconds for checkpointing a page, if the pages in the log are not adjacent in the store."""
     with closing(sqlite3.connect(path, isolation_level=None)) as store:
         store.executescript("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0")
         store.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, data BLOB)")
@@ -352,7 +355,7 @@ async def _pages(network: AnyNetwork, crowd: Crowd, rounds: int) -> dict[str, fl
         watch = Stopwatch()
         await home.warm_up(network.reads, fan)
         numbers.append(number)
-        # Measure wall-clock time, because another thread reads the lists if there are many.
+        # Measure wall-clock time, because another thread reads the lists if there are many followees.
         costs.append(watch.stop().wall)
     rebuild, source = line_through(numbers, costs)
     return {"page": page, "page_fresh": max(page, fresh), "rebuild": rebuild, "rebuild_source": source}

@@ -50,7 +50,7 @@ from shoal_planner.simulation.scenario import (
 
 
 class StoreWait(NamedTuple):
-    """The delay of a fraction `share` of the arrivals in a time step: they wait `seconds`, and commits take `by` times as long."""
+    """The delay of a fraction `share` of a step's arrivals. They wait `seconds`, and their commits take `by` times as long."""
 
     share: float
     seconds: float
@@ -58,7 +58,10 @@ class StoreWait(NamedTuple):
 
 
 class SimulatedStores:
-    """Simulates the stores. A fault slows a fraction of them, always the first ones, so they form groups of equal speed."""
+    """Simulates the stores.
+
+    A fault slows a fraction of the stores, starting with the first. Neighbors that the same faults slow form a group.
+    """
 
     def __init__(self, number: int, cores: float, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._cores = cores
@@ -74,10 +77,12 @@ class SimulatedStores:
         self.worked = 0.0
 
     def step(self, now: float, length: float, work: float, things: float) -> list[StoreWait]:
-        """Give the stores the work of `things` arrivals, run them for `length` seconds, and return the waits halfway through."""
+        """Simulate the stores for `length` seconds, with the additional work of `things` arrivals.
+
+        Return how long arrivals halfway through the step wait.
+        """
         number = len(self._waiting)
         many = max(1, round(things))
-        # Distribute the arrivals among the stores at random.
         shares = self._random.multinomial(many, np.full(number, 1 / number)) / many
         before = self._waiting
         slower = [self._slower(first, now) for first, _ in self._groups]
@@ -85,7 +90,7 @@ class SimulatedStores:
             [np.full(last - first, self._cores / by) for (first, last), by in zip(self._groups, slower, strict=True)]
         )
         after = np.maximum(0.0, before + work * shares - length * pace)
-        # Count the time that a store is busy; a slow store does less work in the same time.
+        # Count busy time instead of finished work, because a slow store finishes less work in the same time.
         self.worked += float(((before + work * shares - after) / pace).sum()) * self._cores
         self._waiting = after
         found = []
@@ -117,7 +122,7 @@ _LEAST = 1e-3
 
 
 class JobGroup(NamedTuple):
-    """Similar jobs: when their posts were created, when they may start, their number, and seconds and followers of each."""
+    """Similar jobs: when their posts were created, when they may start, their number, and the seconds and followers of each job."""
 
     made: float
     ready: float
@@ -164,12 +169,12 @@ class SharedWorkers:
         return not (self._hand or self._waiting or self._coming)
 
     def advance(self, until: float, cores: float) -> Iterator[tuple[float, JobGroup]]:
-        """Run the workers on this many cores until a moment, and yield jobs as they finish, each with the time."""
+        """Simulate the workers on this many cores until a moment, and yield each finished job with the time."""
         while self.now < until:
             self._take_on()
             end = min(until, self.next)
             if not self._hand:
-                # Reset the sums, which rounding errors keep from reaching 0.
+                # No job is running, so the sums contain only rounding errors.
                 self._in_hand = self._taking = 0.0
             if not self._hand or not cores:
                 self.now = max(self.now, end)
@@ -187,7 +192,7 @@ class SharedWorkers:
             yield self.now, group
 
     def lose(self, part: float, ready: float) -> None:
-        """Return a fraction of the running jobs to the queue, from which they can start again at `ready`."""
+        """Move a fraction of the running jobs back to the queue, from which they can start again at `ready`."""
         remaining = []
         for done, number, group in self._hand:
             lost = group._replace(jobs=group.jobs * part, ready=ready)
@@ -233,7 +238,7 @@ class Backlog:
         self.worked = 0.0
 
     def step(self, work: float, length: float, cores: float) -> float:
-        """Add work, run the cores for `length` seconds, and return how long work that arrived in the middle waits."""
+        """Add work, simulate the cores for `length` seconds, and return how long work arriving halfway through waits."""
         before = self.seconds
         self.seconds = max(0.0, before + work - length * cores)
         self.worked += before + work - self.seconds
@@ -258,7 +263,7 @@ _ENOUGH = 3_600.0
 
 
 class Built(NamedTuple):
-    """A shape with its parts, cores per store, bytes of Redis and of all processes, and queues of the broker."""
+    """A simulated deployment: its parts, cores per store, bytes of memory in total, and number of queues of the broker."""
 
     size: Size
     store_cores: float
@@ -346,7 +351,7 @@ class Steps:
         self._work(now)
 
     def _admitted(self, work: float, requests: float) -> float:
-        """Return the fraction of arrivals that web processes admit, by the limits on waiting time and concurrency."""
+        """Return the fraction of requests that web processes admit under their limits of waiting time and concurrency."""
         scenario, web = self._scenario, self._built.size.web
         if not requests or not scenario.at_work:
             return 1.0
@@ -361,11 +366,11 @@ class Steps:
         return work + changes * (costs.web_request + costs.web_change)
 
     def _away(self, now: float) -> float:
-        """Return the fraction of stores that are unavailable, so that writes by their members are refused."""
+        """Return the fraction of stores that are unavailable. Writes by their members are refused."""
         return min(1.0, sum(fault.part for fault in of_kind(self._scenario.faults, StoreAway, now)))
 
     def _pages(self, now: float, pages: float, cold: float, posts: float, changes: float) -> float:
-        """Pass all requests through the web processes, answer the pages, and return the wait for a web process."""
+        """Simulate one step of the web processes. Record the latency of pages, and return the wait for a process."""
         costs, web = self._costs, self._built.size.web
         work = self._web_work(posts, pages, changes, cold)
         waited = self._web.step(work, self._length, web)
@@ -381,7 +386,7 @@ class Steps:
         return waited
 
     def _commits(self, now: float, made: float, posts: Floats, changes: float, rebuilt: float, pages: float) -> None:
-        """Commit the writes in each store. Jobs start when the broker has delivered them to a worker."""
+        """Simulate the commits of a time step. Their jobs start when the broker has delivered these jobs to a worker."""
         costs, scenario, size = self._costs, self._scenario, self._built.size
         number = float(posts.sum())
         fresh = pages * (1 - scenario.known)
@@ -402,7 +407,7 @@ class Steps:
         self._celebrities(now)
 
     def _celebrities(self, now: float) -> None:
-        """Commit the posts of celebrities: one per second each, from the start of the fault."""
+        """Simulate the posts of celebrities, who each post once a second from the start of the fault."""
         costs, scenario = self._costs, self._scenario
         for fault in of_kind(scenario.faults, Celebrity, now):
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
@@ -413,7 +418,7 @@ class Steps:
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
     def _jobs(self, made: float, commit: float, arrival: float, posts: Floats, changes: float) -> None:
-        """Commit the writes that arrive in a time step from `made` on, each `commit` seconds after its arrival.
+        """Simulate the commits of the time step that begins at `made`, each `commit` seconds after its write arrived.
 
         Their jobs start `arrival` seconds after the commit.
         """
@@ -428,7 +433,10 @@ class Steps:
             self.workers.give(JobGroup(moment, ready, many, costs.worker_job, 0.0, costs.redis_post, posts=False))
 
     def _spread(self, begin: float, number: float) -> Iterator[tuple[float, float]]:
-        """Yield random moments in a time step, each with a number of arrivals: simultaneous arrivals would wait longer."""
+        """Yield random moments in a time step, each with an equal part of `number` arrivals.
+
+        If all of them arrived at the same moment, they would wait longer.
+        """
         pieces = max(1, min(_PIECES, round(number)))
         for part in self._random.random(pieces).tolist():
             yield begin + part * self._length, number / pieces
@@ -459,7 +467,7 @@ class Steps:
             self.workers.foreground - pushed + self._redis_work, self._length, size.redis
         )
         self._redis_work = 0.0
-        # Workers wait for Redis with their running jobs, so a full queue slows them down.
+        # Running jobs wait for Redis, so a full queue of Redis slows the workers down.
         self._slowed = 1.0 if self._redis.seconds <= size.redis * self._length else 0.5 * self._slowed + 0.05
 
     def _lose(self, now: float) -> None:
@@ -470,7 +478,7 @@ class Steps:
 
 
 def _tails(busy: float, service_time: float) -> Floats:
-    """Return quantiles of the wait for a process with this utilization: some requests wait 0 s, the rest exponentially long."""
+    """Return quantiles of the wait at utilization `busy`: 0 for some requests, exponentially distributed for the others."""
     mean = service_time / (2 * (1 - busy))
     beyond = np.clip((1 - _QUANTILES) / max(busy, 1e-9), 1 - _TAIL, 1.0)
     return -np.log(beyond) * mean

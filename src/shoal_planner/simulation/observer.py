@@ -202,7 +202,7 @@ class Observer:
         piece.waits.add(seconds)
 
     def pages(self, at: float, seconds: Floats, pages: Floats) -> None:
-        """Record the waits of pages: `pages` is the number of pages for each of `seconds`."""
+        """Record simulated pages. `pages` has the number of pages for each of the waiting times `seconds`."""
         piece = self._piece(at)
         piece.pages += float(pages.sum())
         piece.waits.add_all(seconds, pages)
@@ -283,7 +283,10 @@ def _lengths(changes: Floats) -> Floats:
 
 
 def edges(seconds: float, faults: Sequence[AnyFault], count: int) -> list[float]:
-    """Return the ends of about `count` intervals. The starts and ends of faults are always among them, to the millisecond."""
+    """Return the ends of about `count` intervals of a simulation.
+
+    The starts and ends of faults are always among them, to the millisecond.
+    """
     ends = {0.0, seconds} | {at for fault in faults for at in _ends(fault) if 0 < at < seconds}
     near = _NEAR * seconds / count
     even = (seconds * number / count for number in range(1, count))

@@ -64,7 +64,7 @@ class Coming:
             yield kind, at
 
     def author(self) -> tuple[float, bool]:
-        """Draw an author: their followers, and whether this is their first post in a long time."""
+        """Return the number of followers of a random author, and whether this is the author's first post in a long time."""
         at = next(self._samples, -1)
         if at < 0:
             author_classes = self._scenario.author_classes
@@ -72,7 +72,7 @@ class Coming:
             self._samples = iter(self._drawing.choice(len(shares), _SAMPLES, p=shares).tolist())
             at = next(self._samples)
         authors = self._scenario.author_classes.authors[at]
-        # The author's post is the first with the probability that none of the earlier posts of the class was theirs.
+        # The probability that none of the earlier posts by authors of this class was by this author.
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.author_classes.followers[at]), bool(first)
@@ -82,7 +82,7 @@ class Coming:
             self._future = piece
 
     def _made(self) -> Iterator[list[tuple[float, int]]]:
-        """Yield the arrivals of one stretch of time after the other, each stretch in reverse order."""
+        """Yield the arrivals in one list per time interval. The intervals are in order, and each list is in reverse order."""
         scenario = self._scenario
         count = math.ceil(scenario.seconds / _PIECE_SECONDS)
         for number in range(count):
@@ -114,9 +114,10 @@ _HELD = 0.5
 
 
 def sync_time(costs: OneProcess, deviate: float) -> float:
-    """Return a random duration of a disk sync.
+    """Return the duration of a disk sync for a standard normal deviate. A random deviate gives a random duration.
 
-    The normal deviate 0 gives the measured median, and higher deviates give the measured percentiles.
+    The deviate 0 gives the measured median. The deviates of the 90th and 99th percentiles give the measured
+    percentiles.
     """
     middle, tenth, hundredth = (
         math.log(max(1e-9, seconds)) for seconds in (costs.sync, costs.sync_p90, costs.sync_p99)
@@ -136,7 +137,7 @@ class Committed(NamedTuple):
 
 
 class SimulatedWriter:
-    """Simulates the writer thread. `ready` has the committed groups whose posts can be answered."""
+    """Simulates the writer thread. `ready` has the committed groups for whose posts responses can be sent."""
 
     def __init__(self, costs: OneProcess, faults: Sequence[AnyFault], random: np.random.Generator) -> None:
         self._costs = costs
@@ -159,7 +160,7 @@ class SimulatedWriter:
 
     @property
     def next(self) -> float:
-        """Return the time of the next event while the main thread is idle; infinite if there is none."""
+        """The time of the writer's next event if the main thread stays idle; infinite if there is none."""
         if self.ready:
             return self.ready[0].at
         if self._group is not None:
@@ -170,12 +171,12 @@ class SimulatedWriter:
         self._waiting.append((at, post))
 
     def forget(self, at: float, posts: list[int]) -> None:
-        """Record posts whose jobs are done. The acknowledgments of these jobs are written with one of the next groups."""
+        """Record simulated posts whose jobs are done. A later group contains the acknowledgments of these jobs."""
         self._done += posts
         self._done_since = min(self._done_since, at)
 
     def advance(self, until: float, *, hindered: bool) -> None:
-        """Run the writer thread until a moment. `hindered` means that the main thread is busy too."""
+        """Simulate the writer thread until a moment. `hindered` means that the main thread is busy too."""
         pace = 1 / (1 + _HELD) if hindered else 1.0
         while self.now < until:
             if self._group is None:
@@ -305,7 +306,10 @@ class Loop:
         return self.now > began or bool(self._door) or self._sleep()
 
     def _advance(self, worked: float) -> None:
-        """Let the main thread work for a time. The writer and search threads run concurrently, and they slow each other down."""
+        """Simulate `worked` seconds of work of the main thread.
+
+        The writer and search threads run concurrently, and the threads slow each other down.
+        """
         contended = self._writer.working or bool(self._writing)
         self.now += worked * (self._costs.contention if contended else 1.0)
         self._writer.advance(self.now, hindered=True)
@@ -322,7 +326,7 @@ class Loop:
     # Members
 
     def _arrivals(self, until: float) -> float:
-        """Handle requests that arrive until a moment, as many concurrently as are admitted."""
+        """Simulate the requests that arrive until a moment, as many concurrently as are admitted."""
         worked, scenario = 0.0, self._scenario
         for kind, at in self._coming.until(until):
             if scenario.at_work and len(self._door) >= scenario.at_work + scenario.at_the_door:
@@ -367,7 +371,10 @@ class Loop:
         return fault.part * self._scenario.warm if isinstance(fault, Celebrity) else 0.0
 
     def _post(self, at: float, made: float, followers: float = -1.0) -> float:
-        """Accept a post that arrived at `at` and gets its id at `made`, from which lags are measured."""
+        """Simulate a post that arrived at `at`; it may be refused.
+
+        The post gets its id at `made`, and its delivery lag is measured from then on.
+        """
         self.observer.came += 1
         if self._random.random() < self._refused(made):
             self.observer.refused(at)
@@ -430,7 +437,7 @@ class Loop:
         size = min(_CLAIM, len(self._outbox))
         self._claimed.extend(self._outbox.popleft() for _ in range(size))
         if self._expected.begin(size, self.now, more=size == _CLAIM):
-            # Count jobs that are done but not acknowledged, but not those waiting only for the search index.
+            # Count also jobs that are done but not acknowledged. Do not count jobs that only wait for the search index.
             waiting = len(self._committed) - len(self._rows) - len(self._writing)
             self._expected.counted(waiting, self.now, self.now)
         self._advance(self._costs.claim)

@@ -162,7 +162,7 @@ def landmarks(found: SimulatedOutcome, faults: Sequence[AnyFault]) -> list[Landm
 def _lines(
     found: SimulatedOutcome, figures: Sequence[tuple[str, Color, PlottedFigure]], *, skip_nothing: bool = False
 ) -> list[PlotLine]:
-    """Return a line for each figure, with a point in the middle of each interval, if it has at least two points."""
+    """Return a line for each figure, with a point in the middle of each interval. Lines of fewer than two points are left out."""
     result = []
     for name, color, figure in figures:
         points = [((stretch.begin + stretch.end) / 2, figure(stretch)) for stretch in found.series]

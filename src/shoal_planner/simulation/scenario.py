@@ -50,7 +50,7 @@ class SlowStore(LastingFault, frozen=True, kw_only=True, tag="slow"):
 
 
 class StoreAway(LastingFault, frozen=True, kw_only=True, tag="away"):
-    """A fraction of the stores is unavailable and writes of their members are refused; in one process they wait instead."""
+    """A fraction of the stores is unavailable. Writes of their members are refused, but in one process, the writes wait."""
 
     part: Part = 0.5
 
@@ -126,7 +126,7 @@ Floats = NDArray[np.float64]
 
 
 class AuthorClasses(NamedTuple):
-    """Classes of authors: followers with materialized timelines (per author), number of authors, and fraction of all posts."""
+    """Classes of authors: followers with materialized timelines per author, number of authors, and fraction of all posts."""
 
     followers: Floats
     authors: Floats
@@ -138,7 +138,7 @@ class AuthorClasses(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """The load to simulate. Rates are per second, without rushes."""
+    """The load to simulate. Rates are per second, outside of any `Rush`."""
 
     seconds: float
     members: float

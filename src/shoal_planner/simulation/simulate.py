@@ -62,9 +62,10 @@ def simulate(
 ) -> SimulatedOutcome:
     """Simulate a deployment under load and return the outcome.
 
-    `shape` is `ONE` for a single process, or `SEVERAL` for processes by role. If it is empty, the planned shape is simulated or, if
-    a size is given, `SEVERAL`. Equal courses have equal outcomes. Raises `InvalidInput` if a fault begins after the end of the
-    simulation. With `ONE`, it is also raised for a given size, for a fault that removes workers, and for a load that is too large.
+    `shape` is `ONE` for a single process, or `SEVERAL` for processes by role. An empty `shape` means `SEVERAL` if a size is given,
+    and otherwise the shape that `shoal plan` estimates. Equal arguments give equal outcomes. Raises `InvalidInput` if a fault
+    begins after the end of the simulation. With `ONE`, it is also raised for a given size, for a fault that removes workers, and
+    for a load that is too large.
     """
     for fault in course.faults:
         if fault.at >= course.seconds:
@@ -115,7 +116,11 @@ def _several(of: Assumptions, calibration: Calibration, course: Course, given: G
 
 
 def _scenario(of: Assumptions, load: Load, course: Course, *, counted: float, known: float) -> Scenario:
-    """Return the scenario for a load. `counted` is the fraction of followers to whom posts are pushed."""
+    """Return the scenario for a load.
+
+    `counted` is the fraction of followers to whom posts are pushed, and `known` the fraction of pages whose reader's
+    data is cached.
+    """
     return Scenario(
         seconds=course.seconds,
         members=load.members,

@@ -43,7 +43,7 @@ def names(found: Sequence[Any]) -> list[str]:
     return [one["username"] for one in found]
 
 
-def test_admin_account_has_all_fields(w: NetworkFixture, mod: Someone) -> None:
+def test_admin_account_entity_has_exactly_expected_fields(w: NetworkFixture, mod: Someone) -> None:
     ann = w.run(members.register(w.network.writes, "ann", password="a long password", email="ann@example.org"))
     seen = w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)
     account = seen.pop("account")
@@ -315,7 +315,9 @@ def test_admin_account_list_is_newest_first_and_paginated(w: NetworkFixture, mod
     assert names(w.ask("GET", third.links["prev"]["url"], mod).json()) == joined[3:0:-1]
 
 
-def test_admin_account_list_filters_match_expected_accounts(w: NetworkFixture, mod: Someone, boss: Someone) -> None:
+def test_admin_account_list_filters_return_only_matching_accounts(
+    w: NetworkFixture, mod: Someone, boss: Someone
+) -> None:
     w.run(members.register(w.network.writes, "ann", email="ann@example.org", display_name="Ann of the Sea"))
     for n, verb in enumerate((moderation.suspend, moderation.silence, moderation.disable)):
         w.run(verb(w.network.writes, w.join(f"member{n}").member.id))

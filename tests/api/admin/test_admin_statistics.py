@@ -104,7 +104,7 @@ def test_admin_measures_of_tag_accept_id_or_name(w: NetworkFixture, mod: Someone
     }
 
 
-def test_admin_measures_and_dimensions_of_other_server_are_empty(w: NetworkFixture, mod: Someone) -> None:
+def test_admin_measures_and_dimensions_of_remote_domain_are_empty(w: NetworkFixture, mod: Someone) -> None:
     kinds = ("accounts", "media_attachments", "reports", "statuses", "follows", "followers")
     asked = {f"instance_{kind}": ELSEWHERE for kind in kinds}
     found = measured(w, mod, *asked, **asked)
@@ -163,7 +163,7 @@ GOOD = {"start_at": "2026-01-01", "end_at": "2026-02-01T12:00:00Z"}
         (
             MEASURES,
             {**GOOD, "keys": ["instance_accounts"], "instance_accounts": {"domain": "SHOAL.test"}},
-            "local_server",
+            "another_server",
         ),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 0}, "limit"),
         (DIMENSIONS, {**GOOD, "keys": ["languages"], "limit": 101}, "limit"),

@@ -10,7 +10,7 @@ from tests.api.harness import ask
 from tests.api.in_memory_network import BASE, network_fixture, picture
 
 
-def test_rate_limiter_counts_pages_and_files_separately() -> None:
+def test_rate_limiter_applies_page_limit_to_web_pages_and_file_limit_to_media_files() -> None:
     with network_fixture(rate_limits=True) as limited:
         ann = limited.join("ann")
         photo = limited.json("POST", "/api/v2/media", ann, files={"file": picture()})["url"].removeprefix(BASE)
@@ -26,7 +26,7 @@ def test_rate_limiter_counts_pages_and_files_separately() -> None:
             assert limited.ask("GET", path).headers["x-ratelimit-limit"] == str(DEFAULTS[name].limit), path
 
 
-def test_rate_limiter_over_page_limit_returns_429_and_files_still_work() -> None:
+def test_rate_limiter_over_page_limit_returns_429_and_still_serves_files() -> None:
     limiter = MemoryLimiter({"pages": RateRule(1, 300), "files": RateRule(5, 300)}, clock=lambda: 1_000_000.0)
     pages, files = (Limited(PlainTextResponse("hello"), limiter, name) for name in ("pages", "files"))
     answers = [ask(app, "GET", path) for app, path in ((pages, "/a"), (pages, "/b"), (files, "/file"))]

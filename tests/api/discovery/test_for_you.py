@@ -55,7 +55,7 @@ def test_foryou_timeline_pages_follow_next_link_without_duplicates(shoal: Networ
         assert ranking["sources"]
 
 
-def test_foryou_timeline_without_explain_has_no_ranking(shoal: NetworkFixture, scene: Scene) -> None:
+def test_foryou_timeline_without_explain_parameter_omits_ranking_details(shoal: NetworkFixture, scene: Scene) -> None:
     (first, *_) = shoal.json("GET", f"{FOR_YOU}?limit=1", scene.ann)
     assert "ranking" not in first.get("shoal", {})
     assert shoal.json("GET", f"/api/v1/statuses/{first['id']}", scene.ann)["content"] == first["content"]
@@ -114,7 +114,7 @@ def test_ranking_recipe_link_can_be_imported_by_other_member(shoal: NetworkFixtu
         shoal.json("DELETE", RANKING, who)
 
 
-def test_ranking_switch_off_serves_home_timeline(shoal: NetworkFixture, scene: Scene) -> None:
+def test_foryou_timeline_with_ranking_switched_off_returns_home_timeline(shoal: NetworkFixture, scene: Scene) -> None:
     assert shoal.json("PUT", f"{RANKING}/switch", scene.ann, json={"on": False})["on"] is False
     answer = shoal.ask("GET", FOR_YOU, scene.ann)
     assert answer.headers["shoal-feed"] == "home; reason=off"

@@ -109,7 +109,7 @@ def test_foryou_list_timeline_skips_statuses_deleted_or_muted_between_pages(list
     assert ids_of(listing, f"{TIMELINE}?limit=40&max_id={first[-1]}", ann) == []
 
 
-def test_foryou_list_timeline_with_ranking_off_is_home_by_time(listing: NetworkFixture) -> None:
+def test_foryou_list_timeline_with_ranking_off_is_chronological_home_timeline(listing: NetworkFixture) -> None:
     ann, _, posts = people(listing)
     listing.json("PUT", "/api/shoal/v1/ranking/switch", ann, json={"on": False})
     answer = listing.ask("GET", f"{TIMELINE}?limit=10", ann)

@@ -97,7 +97,7 @@ def test_place_precision_city_stores_coordinates_of_town(shoal: NetworkFixture) 
 
 
 @pytest.mark.usefixtures("towns")
-def test_location_of_account_is_private_until_shown(shoal: NetworkFixture) -> None:
+def test_profile_location_is_private_until_member_shows_it(shoal: NetworkFixture) -> None:
     ann, ben = shoal.join("ann"), shoal.join("ben")
     own = shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[location]": "Palermo, Italy"})
     assert (own["shoal"]["location"], own["shoal"]["shows_location"]) == ({"country": "IT", "town": "Palermo"}, False)
@@ -118,7 +118,7 @@ def test_location_of_account_is_private_until_shown(shoal: NetworkFixture) -> No
 @pytest.mark.parametrize(
     ("typed", "says"), [("Palrmo", "Did you mean: Palermo, Italy"), ("x" * 201, "at most 200"), ("x" * 20_000, "")]
 )
-def test_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, typed: str, says: str) -> None:
+def test_profile_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, typed: str, says: str) -> None:
     ann = shoal.join("ann")
     refusal = shoal.ask("PATCH", CREDENTIALS, ann, json={"display_name": "Annie", "shoal": {"location": typed}})
     assert refusal.status_code == 422
@@ -126,7 +126,7 @@ def test_location_that_is_unknown_or_too_long_is_refused(shoal: NetworkFixture, 
     assert shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["display_name"] != "Annie"
 
 
-def test_location_on_server_without_names_of_places_is_refused(shoal: NetworkFixture) -> None:
+def test_profile_location_on_server_without_place_name_data_is_refused(shoal: NetworkFixture) -> None:
     refusal = shoal.ask("PATCH", CREDENTIALS, shoal.join("ann"), json={"shoal": {"location": "India"}})
     assert refusal.status_code == 422
     assert "does not know the names of places" in refusal.json()["error"]

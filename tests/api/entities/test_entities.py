@@ -122,7 +122,7 @@ def test_credential_account_entity_has_source_and_role(shared: NetworkFixture, a
     assert (account["source"]["privacy"], account["source"]["language"]) == ("private", "fr")
 
 
-def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(shared: NetworkFixture) -> None:
+def test_status_entity_with_media_mentions_tags_and_place_has_exact_keys_and_types(shared: NetworkFixture) -> None:
     cyd, ben = shared.join("cyd"), shared.join("ben")
     photo = shared.json("POST", "/api/v2/media", cyd, files={"file": ("x", picture())}, data={"description": "sea"})
     fits(photo, ATTACHMENT)
@@ -153,7 +153,9 @@ def test_status_entity_with_media_mentions_tags_and_place_has_expected_shape(sha
     assert status["sensitive"] is True
 
 
-def test_status_entity_shape_depends_on_viewer(shared: NetworkFixture, ann: Someone) -> None:
+def test_status_entity_has_different_keys_for_author_other_member_and_visitor(
+    shared: NetworkFixture, ann: Someone
+) -> None:
     dan = shared.join("dan")
     form = {"status": "hello", "visibility": "public", "shoal[data]": '{"n": 1}', "shoal[place][latitude]": "0"}
     form["shoal[place][longitude]"] = "2"
@@ -185,7 +187,9 @@ def test_deleted_status_entity_includes_source_text(shared: NetworkFixture, ann:
     fits(shared.json("DELETE", f"/api/v1/statuses/{post['id']}", ann), {**OWN, "text": TEXT})
 
 
-def test_status_source_history_and_context_entities_have_expected_shape(shared: NetworkFixture, ann: Someone) -> None:
+def test_status_source_history_and_context_entities_have_exact_keys_and_types(
+    shared: NetworkFixture, ann: Someone
+) -> None:
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "one"})
     address = f"/api/v1/statuses/{post['id']}"
     edited = shared.json("PUT", address, ann, json={"status": "two"})
@@ -230,7 +234,7 @@ def test_tag_entity_has_history_and_viewer_state(shared: NetworkFixture, ann: So
     fits(shared.json("GET", "/api/v1/tags/dawn"), {"id": TEXT, "name": TEXT, "url": TEXT, "history": list})
 
 
-def test_application_and_token_entities_have_expected_shape(shared: NetworkFixture) -> None:
+def test_application_and_token_entities_have_exact_keys_and_types(shared: NetworkFixture) -> None:
     body = {"client_name": "C", "redirect_uris": "urn:a\nhttps://b.example/c", "scopes": "read write:statuses"}
     app = shared.json("POST", "/api/v1/apps", json=body)
     fits(app, CREDENTIAL_APPLICATION)
@@ -245,7 +249,7 @@ def test_application_and_token_entities_have_expected_shape(shared: NetworkFixtu
     assert answer.json()["scope"] == "read"
 
 
-def test_instance_entities_v1_and_v2_have_expected_shape(shared: NetworkFixture) -> None:
+def test_instance_entities_v1_and_v2_have_exact_keys_and_types(shared: NetworkFixture) -> None:
     fits(shared.json("GET", "/api/v1/instance"), INSTANCE_1)
     second = shared.json("GET", "/api/v2/instance/")
     fits(second, INSTANCE_2)

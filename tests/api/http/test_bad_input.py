@@ -124,7 +124,7 @@ def test_status_post_over_character_limit_returns_422(shared: NetworkFixture, an
     assert body["details"]["text"][0]["error"] == "ERR_TOO_LONG"
 
 
-def test_status_post_with_oversized_or_malformed_data_returns_422(shared: NetworkFixture, ann: Someone) -> None:
+def test_status_post_with_oversized_or_malformed_app_data_returns_422(shared: NetworkFixture, ann: Someone) -> None:
     refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"data": ["x" * 70_000]}})
     refused(shared, 422, "POST", "/api/v1/statuses", ann, data={"status": "x", "shoal[data]": "{broken"})
 
@@ -396,7 +396,7 @@ def test_account_follow_block_or_mute_of_oneself_returns_403(shared: NetworkFixt
         refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)
 
 
-def test_tag_with_invalid_name_is_refused(shared: NetworkFixture, ann: Someone) -> None:
+def test_tag_follow_with_invalid_name_returns_422_and_lookup_returns_404(shared: NetworkFixture, ann: Someone) -> None:
     for name in ("123", "a%20b", "%F0%9F%8C%8A", "x" * 101):
         refused(shared, 422, "POST", f"/api/v1/tags/{name}/follow", ann)
         refused(shared, 404, "GET", f"/api/v1/tags/{name}", ann)

@@ -200,7 +200,7 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
     ],
     ids=["headers", "one header", "blank lines", "trailers", "extension of a chunk"],
 )
-def test_endless_request_head_or_trailers_are_cut_off(begin: bytes, piece: bytes) -> None:
+def test_connection_sending_endless_request_head_or_trailers_is_closed(begin: bytes, piece: bytes) -> None:
     @in_loop
     async def story() -> None:
         async with stream_server() as streams, wire(streams) as endless:
@@ -450,7 +450,7 @@ def test_full_server_evicts_the_most_idle_connection_of_the_largest_network() ->
     assert (counted.open, counted.evicted) == (6, 3)
 
 
-def test_full_server_refuses_network_with_more_connections_than_any_idle_network() -> None:
+def test_full_server_refuses_address_range_with_more_connections_than_any_idle_address_range() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):
@@ -467,7 +467,7 @@ def test_full_server_with_only_busy_connections_refuses_next_connection() -> Non
     assert [counted.enter(f"192.0.2.{number}") for number in range(3)] == [503] * 3
 
 
-def test_full_server_that_refused_large_network_accepts_small_network() -> None:
+def test_full_server_after_refusing_largest_address_range_accepts_smaller_address_range() -> None:
     counted = counting(4)
     small = Held(counted, "198.51.100.1", Idleness(2, 0.0))
     for _ in range(3):

@@ -74,7 +74,7 @@ def test_retry_after_header_is_rounded_up_to_whole_seconds() -> None:
     assert reply_for(errors.Unavailable("", retry_after=0)).headers == (("Retry-After", "1"),)
 
 
-def test_http_error_table_rows_are_all_reachable() -> None:
+def test_http_error_table_rows_are_not_hidden_by_earlier_rows_of_base_classes() -> None:
     for at, row in enumerate(TABLE):
         assert not any(issubclass(row.error, earlier.error) for earlier in TABLE[:at])
 

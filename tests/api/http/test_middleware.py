@@ -81,7 +81,7 @@ def test_unsupported_method_returns_405_with_allow_header() -> None:
     assert answer.json() == {"error": "This path takes GET"}
 
 
-def test_trailing_slash_is_accepted_without_redirect() -> None:
+def test_request_path_with_trailing_slash_is_served_without_redirect() -> None:
     for path in ("/api/v1/instance/", "/api/v1/statuses/5/"):
         assert ask(make_app(), "GET", path, token="member").status_code == 200
 

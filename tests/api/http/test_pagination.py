@@ -21,7 +21,7 @@ def test_pagination_limit_is_clamped_and_invalid_limit_is_default(query: str, si
     assert convert(params_of(query=query), PageQuery).size() == size
 
 
-def test_page_size_uses_default_and_maximum_of_list() -> None:
+def test_pagination_page_size_is_default_without_limit_and_capped_at_maximum() -> None:
     assert page_size(0, 100, 200) == 100
     assert page_size(10**18, 100, 200) == 200
 

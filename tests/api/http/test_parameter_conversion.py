@@ -129,11 +129,13 @@ def test_boolean_parameter_accepts_false_spellings(said: object) -> None:
         ("limit", True, 0),
     ],
 )
-def test_parameter_conversion_accepts_spellings_of_real_clients(name: str, said: object, meant: object) -> None:
+def test_parameter_conversion_of_form_text_or_json_value_returns_declared_type(
+    name: str, said: object, meant: object
+) -> None:
     assert field(name, said) == meant
 
 
-def test_parameter_null_or_absent_is_default_and_empty_text_clears() -> None:
+def test_parameter_null_or_absent_takes_default_and_empty_text_stays_empty() -> None:
     assert convert({}, Everything) == convert(dict.fromkeys(Everything.__struct_fields__), Everything) == Everything()
     assert (field("text", ""), field("maybe", ""), field("change", "")) == ("", "", "")
 
@@ -142,7 +144,7 @@ def test_unknown_parameters_are_ignored() -> None:
     assert convert({"oauth_info": {"a": [1]}, "text": "x"}, Everything).text == "x"
 
 
-def test_file_parameter_is_passed_unchanged() -> None:
+def test_request_file_parameter_is_passed_to_handler_unchanged() -> None:
     file = Upload("cat.jpg", b"\xff")
     assert field("file", file) is file
 
@@ -208,7 +210,7 @@ def test_required_parameter_missing_raises_malformed() -> None:
         convert({}, Needy)
 
 
-def test_parameter_conversion_accepts_requests_of_real_clients() -> None:
+def test_parameter_conversion_accepts_form_and_json_bodies_of_mastodon_clients() -> None:
     mastodon_py = params_of(b"text=hi&flag=1&ids[]=9&ids[]=10", "application/x-www-form-urlencoded")
     assert convert(mastodon_py, Everything) == Everything(text="hi", flag=True, ids=(Id(9), Id(10)))
     poll = json_params({"text": "q", "flag": "0", "poll": {"options": ["a", "b"], "kind": "many"}})

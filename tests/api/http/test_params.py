@@ -116,12 +116,12 @@ def test_invalid_utf8_in_parameters_is_malformed() -> None:
         multipart(part('Content-Disposition: form-data; name="a"', b"\xff"))
 
 
-def test_body_of_unsupported_content_type_is_malformed() -> None:
+def test_request_body_of_unsupported_content_type_raises_malformed() -> None:
     with pytest.raises(Malformed, match="application/json"):
         params_of(b"hello", "text/plain")
 
 
-def test_parameters_over_1000_fields_are_refused() -> None:
+def test_request_parameters_over_1000_fields_are_refused() -> None:
     assert len(form("&".join(f"a{n}=1" for n in range(1000)))) == 1000
     with pytest.raises(InvalidInput, match="1000"):
         form("&".join(f"a{n}=1" for n in range(1001)))
@@ -133,7 +133,7 @@ def test_parameters_over_1000_fields_are_refused() -> None:
         multipart(*[part('Content-Disposition: form-data; name="a[]"', b"x")] * 1001)
 
 
-def test_parameters_over_8_nesting_levels_are_refused() -> None:
+def test_request_parameters_over_8_nesting_levels_are_refused() -> None:
     deep: object = "x"
     for _ in range(8):
         deep = {"a": deep}
@@ -145,7 +145,7 @@ def test_parameters_over_8_nesting_levels_are_refused() -> None:
         form("a" + "[a]" * 8 + "=x")
 
 
-def test_body_over_size_limit_is_refused() -> None:
+def test_request_body_over_size_limit_raises_too_large() -> None:
     assert params_of(b"a=" + b"x" * 98, FORM, max_body=100)
     with pytest.raises(TooLarge, match="100 bytes"):
         params_of(b"a=" + b"x" * 99, FORM, max_body=100)
@@ -195,7 +195,7 @@ def test_malformed_multipart_body_is_refused_without_log(
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from([FORM, MULTIPART, "application/json", ""]))
-def test_body_of_random_bytes_raises_only_input_errors(body: bytes, content_type: str) -> None:
+def test_request_body_of_random_bytes_raises_only_input_errors(body: bytes, content_type: str) -> None:
     try:
         params_of(body, content_type)
     except InvalidInput:

@@ -42,7 +42,7 @@ def test_forwarded_client_is_rightmost_untrusted_address(value: str, found: str)
     assert client("127.0.0.1", ("X-Forwarded-For", value)) == found
 
 
-def test_forwarded_headers_are_joined_into_one_list() -> None:
+def test_x_forwarded_for_headers_sent_repeatedly_are_joined_into_one_address_list() -> None:
     assert client("::1", ("X-Forwarded-For", "10.9.9.9"), ("X-Forwarded-For", CLIENT)) == CLIENT
 
 
@@ -70,7 +70,7 @@ def test_forwarded_headers_of_untrusted_peer_are_ignored() -> None:
         ("nothing", "127.0.0.1"),
     ],
 )
-def test_forwarded_header_is_read_without_x_forwarded_for(value: str, found: str) -> None:
+def test_client_address_without_x_forwarded_for_header_is_read_from_forwarded_header(value: str, found: str) -> None:
     assert client("127.0.0.1", ("Forwarded", value)) == found
 
 

@@ -56,7 +56,7 @@ def test_rate_limiter_refuses_requests_over_limit_until_window_resets() -> None:
     assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
-def test_rate_limiter_counts_callers_and_classes_separately() -> None:
+def test_rate_limiter_counts_callers_and_request_classes_separately() -> None:
     limits = MemoryLimiter({"api": RateRule(1, 60), "media": RateRule(1, 60)}, clock=Clock())
     keys = [RateKey("api", 1), RateKey("api", "10.0.0.1"), RateKey("media", 1)]
     windows = [take(limits, key) for key in keys]
@@ -129,7 +129,7 @@ def test_rate_limiter_with_invalid_rule_raises_value_error(rule: RateRule) -> No
         MemoryLimiter({"api": rule})
 
 
-def test_rate_limit_key_of_ipv6_addresses_is_their_64_network() -> None:
+def test_rate_limit_key_of_ipv6_addresses_is_their_64_prefix() -> None:
     assert address_key("2001:db8::1") == address_key("2001:db8::ffff") == "2001:db8::/64"
     assert address_key("::ffff:10.0.0.1") == address_key("10.0.0.1") == "10.0.0.1"
     assert address_key("unix") == "unix"
@@ -172,7 +172,7 @@ def test_rate_limits_disabled_send_no_headers() -> None:
     assert "x-ratelimit-limit" not in ask(make_app(), "GET", "/api/v1/instance").headers
 
 
-def test_rate_limits_setting_overrides_single_classes() -> None:
+def test_rate_limits_setting_for_some_request_classes_keeps_defaults_of_unnamed_classes() -> None:
     chosen = rules(build(limits={"api": "600/5m", "signup": "off", "login": "7/90", "media": "5/1h", "pages": "1/1s"}))
     assert chosen["api"] == RateRule(600, 300)
     assert chosen["signup"].limit == 0
@@ -197,8 +197,8 @@ def test_rate_limits_setting_with_invalid_limit_raises_settings_error(given: str
         rules(build(limits={"api": given}))
 
 
-def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
-    with pytest.raises(SettingsError, match=r"limits: unknown class 'apis'; choose one of api, media"):
+def test_rate_limits_setting_with_unknown_request_class_raises_settings_error() -> None:
+    with pytest.raises(SettingsError, match=r"limits: unknown class of requests 'apis'; choose one of api, media"):
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
         build(limits="often")
@@ -213,7 +213,7 @@ def test_rate_limits_setting_with_unknown_class_raises_settings_error() -> None:
         ("somewhere", "somewhere"),
     ],
 )
-def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network: str) -> None:
+def test_rate_limit_address_range_is_24_prefix_for_ipv4_and_64_prefix_for_ipv6(address: str, network: str) -> None:
     assert address_prefix(address_key(address)) == network
 
 
@@ -221,5 +221,5 @@ def test_rate_limit_network_of_address_is_24_or_64_prefix(address: str, network:
     ("address", "site"),
     [("192.0.2.77", "192.0.2.77"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"), ("somewhere", "somewhere")],
 )
-def test_rate_limit_site_of_ipv6_address_is_48_prefix(address: str, site: str) -> None:
+def test_rate_limit_site_of_address_is_48_prefix_for_ipv6_and_whole_address_for_ipv4(address: str, site: str) -> None:
     assert site_key(address_key(address)) == site

@@ -96,7 +96,7 @@ async def test_health_and_ready_endpoints_bypass_limits_and_reveal_no_internals(
         assert (await client.get("/else")).status_code == 503
 
 
-def test_unlimited_route_that_is_not_public_is_refused() -> None:
+def test_route_without_rate_limit_that_is_not_public_is_refused() -> None:
     for auth in ("app", "user"):
         route = Route("GET", "/x", health, limit_class=UNLIMITED, answer=dict, auth=auth, scope="read")
         with pytest.raises(TypeError, match="only a public route"):

@@ -159,7 +159,7 @@ async def test_redis_rate_limiter_give_back_for_past_window_does_not_change_curr
 
 
 @in_loop
-async def test_redis_rate_limiter_local_count_is_given_back_locally() -> None:
+async def test_redis_rate_limiter_give_back_during_redis_outage_restores_only_locally_counted_allowance() -> None:
     program = redis.own()
     async with limiter_at(program.url, QUICK) as limiter:
         shared = await counted(limiter, ANN)

@@ -71,7 +71,7 @@ def test_route_with_missing_declaration_raises_type_error_at_startup(changes: di
         make_app(route(**changes))
 
 
-def test_route_with_all_declarations_is_accepted() -> None:
+def test_route_with_all_supported_parameter_types_is_accepted() -> None:
     kinds = (bool, Id, Annotated[str, Meta(max_length=5)] | None, Annotated[float, Meta(ge=0, lt=1)])
     for kind in kinds:
         make_app(route(params=struct_with(kind)))
@@ -101,7 +101,7 @@ def test_duplicate_route_raises_value_error_at_startup() -> None:
         ("GET", "/api/v1/statuses/99999999999999999999", "", 404, "Record not found"),
     ],
 )
-def test_route_authentication_and_scopes_return_expected_status(
+def test_route_with_missing_invalid_or_insufficient_token_returns_401_403_or_422(
     method: str, path: str, token: str, status: int, text: str | None
 ) -> None:
     answer = ask(make_app(), method, path, token=token)
@@ -126,7 +126,7 @@ def test_uploaded_file_is_passed_to_handler() -> None:
     assert ask(make_app(), "POST", "/api/v1/media", token="member", files=sent).json()["avatar"] == ["cat.png", 900_000]
 
 
-def test_body_size_limit_is_set_per_route() -> None:
+def test_request_body_size_limit_is_set_per_route() -> None:
     app = make_app()
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 100).status_code == 200
     assert ask(app, "POST", "/api/v1/statuses/1/pin", token="member", content=b"x" * 101).status_code == 413
@@ -190,7 +190,7 @@ def test_handler_result_that_cannot_be_encoded_returns_500() -> None:
     assert ask(make_app(route(handler=handler)), "GET", "/api/v1/more/1", token="member").status_code == 500
 
 
-def test_websocket_without_handler_is_closed() -> None:
+def test_websocket_on_app_without_websocket_handler_is_closed() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -50,11 +50,11 @@ def test_server_on_sigterm_or_sigint_closes_stores_and_exits(tmp_path: Path, num
             assert client.get("/health").text == "OK"
             assert client.get("/api/v1/instance").json()["uri"] == address.removeprefix("http://")
             child.send_signal(number)
-            said, complaints = child.communicate(timeout=60)
+            said, complaints = child.communicate(timeout=300)
     assert (child.returncode, said.strip(), complaints) == (0, "closed", "")
 
 
-def test_server_address_comes_from_base_url_setting() -> None:
+def test_server_reported_address_equals_base_url_setting() -> None:
     with served(base_url="https://example.org/") as address:
         assert address == "https://example.org"
 

@@ -73,7 +73,7 @@ async def test_upload_memory_granted_to_cancelled_request_is_not_lost() -> None:
 
 
 @in_loop
-async def test_upload_memory_request_over_total_size_takes_all_memory() -> None:
+async def test_upload_memory_request_over_total_budget_is_granted_the_whole_budget() -> None:
     budget = Budget(10)
     assert await budget.take(50, {}) == 10
     budget.give(10)

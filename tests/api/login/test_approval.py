@@ -67,7 +67,7 @@ def test_pending_member_can_act_after_approval(w: NetworkFixture, mod: Someone) 
     assert w.run(check(w.network)).clean
 
 
-def test_pending_member_is_hidden_everywhere(w: NetworkFixture, mod: Someone) -> None:
+def test_pending_member_is_hidden_from_profiles_search_directory_and_mentions(w: NetworkFixture, mod: Someone) -> None:
     ann = w.join("ann")
     sign_up(w)
     (one,) = waiting(w, mod)

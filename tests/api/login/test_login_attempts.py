@@ -83,7 +83,9 @@ def test_login_wrong_password_limit_per_account_counts_all_addresses(guarded: Gu
         "ann\uff20{domain}\u200b",
     ],
 )
-def test_login_accepts_other_spellings_of_user_name_and_counts_them_together(guarded: Guesser, spelling: str) -> None:
+def test_login_accepts_user_name_with_domain_or_invisible_characters_and_counts_failures_together(
+    guarded: Guesser, spelling: str
+) -> None:
     register(guarded.shoal, "ann")
     typed = spelling.format(domain=guarded.shoal.network.writes.domain)
     assert guarded.ask(typed, PASSWORD, HOME).status_code == 200
@@ -97,7 +99,7 @@ def test_login_with_name_of_another_server_or_malformed_name_is_refused(guarded:
     assert guarded.ask(typed, PASSWORD, HOME).status_code == 400
 
 
-def test_login_with_email_address_on_the_own_domain_is_not_taken_as_user_name(guarded: Guesser) -> None:
+def test_login_with_email_address_on_server_domain_is_not_taken_as_user_name(guarded: Guesser) -> None:
     shoal = guarded.shoal
     register(shoal, "ann")
     address = f"ann@{shoal.network.writes.domain}"
@@ -112,7 +114,7 @@ def test_login_wrong_password_limit_applies_to_unknown_username(guarded: Guesser
     assert 0 < int(answers[3].headers["retry-after"]) <= 86_400
 
 
-def test_login_wrong_password_limit_per_network_counts_all_accounts(guarded: Guesser) -> None:
+def test_login_wrong_password_limit_per_address_range_counts_all_accounts(guarded: Guesser) -> None:
     names = [f"member{number}" for number in range(6)]
     for network in ("198.51.100.{}", "2001:db8:1:2::{}"):
         one = [guarded.ask(name, "wrong", network.format(at + 1)).status_code for at, name in enumerate(names)]
@@ -150,7 +152,7 @@ def test_login_lockout_keeps_sessions_and_accepts_owner_from_known_network(guard
     assert guarded.statuses("ann", "wrong", [HOME] * 4) == [400, 400, 400, 429]
 
 
-def test_login_known_networks_keep_last_eight_hashes_until_password_change(
+def test_login_stores_last_eight_known_address_ranges_as_hashes_until_password_change(
     guarded: Guesser,
 ) -> None:
     id_ = register(guarded.shoal, "ann")

@@ -165,7 +165,7 @@ def test_authorization_code_out_of_band_is_shown_on_page(shared: NetworkFixture)
     assert visitor.open(client.query(redirect_uri=OUT_OF_BAND, scope="nonsense")).status_code == 400
 
 
-def test_authorize_page_for_next_app_skips_login_unless_forced(shared: NetworkFixture) -> None:
+def test_authorize_page_for_second_app_skips_login_unless_forced(shared: NetworkFixture) -> None:
     register(shared, "fay")
     register(shared, "gil")
     visitor = Visitor(shared)
@@ -290,7 +290,7 @@ def test_authorization_code_concurrent_exchange_issues_one_token(shared: Network
         {"code": "A" * 44},
     ],
 )
-def test_authorization_code_exchange_with_other_parameters_is_refused(
+def test_authorization_code_exchange_with_wrong_client_redirect_uri_verifier_or_code_is_refused(
     shared: NetworkFixture, change: dict[str, Any]
 ) -> None:
     if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "ned"}).status_code == 404:
@@ -570,7 +570,9 @@ def test_app_registration_with_misleading_redirect_uri_is_refused(shared: Networ
 @pytest.mark.parametrize(
     "uri", ["https://client.example/@ann?to=a@b", "urn:ietf:wg:oauth:2.0:oob", "mail:a@b", "app://x"]
 )
-def test_app_registration_with_at_sign_outside_authority_is_accepted(shared: NetworkFixture, uri: str) -> None:
+def test_app_registration_redirect_uri_with_at_sign_outside_authority_is_accepted(
+    shared: NetworkFixture, uri: str
+) -> None:
     form = {"client_name": "Tide", "redirect_uris": uri}
     assert shared.ask("POST", "/api/v1/apps", data=form).json()["redirect_uri"] == uri
 

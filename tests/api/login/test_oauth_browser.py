@@ -140,7 +140,7 @@ def who(url: str, token: str) -> str:
     return name
 
 
-def test_oauth_authorization_returns_code_and_next_app_needs_no_password(
+def test_oauth_authorization_returns_code_and_second_app_needs_no_password(
     url: str, callback: Callback, web: Page
 ) -> None:
     keys = app(url, callback.address)
@@ -195,7 +195,7 @@ def test_oauth_authorization_out_of_band_code_is_shown_on_page(url: str, web: Pa
     assert who(url, exchange(url, keys, code, OUT_OF_BAND)["access_token"]) == name
 
 
-def test_oauth_authorization_works_with_mastodon_py(url: str, callback: Callback, web: Page) -> None:
+def test_oauth_authorization_with_mastodon_py_returns_usable_token(url: str, callback: Callback, web: Page) -> None:
     id_, secret = Mastodon.create_app(
         "Tide", api_base_url=url, redirect_uris=callback.address, scopes=["read", "write", "follow"]
     )

@@ -71,6 +71,6 @@ def test_instance_publishes_sign_up_proof_of_work_bits(here: NetworkFixture) -> 
     assert found["registrations"]["approval_required"] is True
 
 
-def test_sign_up_without_proof_of_work_setting_ignores_proof() -> None:
+def test_sign_up_with_proof_of_work_disabled_ignores_submitted_proof() -> None:
     with network_fixture() as made:
         assert acts(made, sign_up(made, "ann", proof="nothing"))

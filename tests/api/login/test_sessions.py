@@ -194,7 +194,7 @@ def test_password_change_of_member_without_password_is_refused(shared: NetworkFi
     assert shared.ask("PUT", "/api/shoal/v1/password", gil, json=given).status_code == 422
 
 
-def test_password_change_deletes_all_revoked_tokens_and_grants(shoal: NetworkFixture) -> None:
+def test_password_change_deletes_all_revoked_tokens_and_authorization_codes(shoal: NetworkFixture) -> None:
     id_ = register(shoal, "ann")
     client, writes = Client(shoal), shoal.network.writes
     for _ in range(250):

@@ -54,7 +54,7 @@ def test_reaction_removal_on_hidden_status_without_reaction_returns_404(
         assert shoal.ask("POST", f"/api/v1/statuses/{post_id}/{back}", ben).status_code == 404
 
 
-def test_reblog_deletion_by_id_works_after_block(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
+def test_reblog_deletion_by_id_after_block_deletes_reblog(shoal: NetworkFixture, pair: tuple[Someone, Someone]) -> None:
     ann, ben = pair
     _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
     assert shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)["id"] == share["id"]

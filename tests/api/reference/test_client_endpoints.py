@@ -204,13 +204,13 @@ def test_authorize_page_is_served_by_web_app() -> None:
     assert there == {"GET", "POST"}
 
 
-def test_required_client_endpoints_are_implemented() -> None:
+def test_mastodon_client_required_endpoints_are_implemented() -> None:
     missing = [pair for pair in _pairs(NEEDED) if pair not in ROUTES]
     assert missing == []
     assert [pair for pair in _pairs(NEEDED) if ROUTES[pair].stub] == []
 
 
-def test_optional_client_endpoints_have_routes() -> None:
+def test_mastodon_client_optional_endpoints_have_routes() -> None:
     assert [pair for pair in _pairs(SHAPES) if pair not in ROUTES] == []
 
 

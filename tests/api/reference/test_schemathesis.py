@@ -128,7 +128,7 @@ def test_api_operations_under_fuzzing_conform_to_openapi_document(
             explore(visit, found, mode, EACH, SEED)
 
 
-def test_api_fuzzing_makes_minimum_requests_and_some_succeed(visit: PageContext) -> None:
+def test_api_fuzzing_reaches_minimum_request_count_and_a_third_of_operations_succeed(visit: PageContext) -> None:
     for more in range(1, 100):
         if visit.statuses.total() >= LEAST:
             break

@@ -33,7 +33,7 @@ async def test_report_resolved_notification_is_streamed_to_reporter() -> None:
 
 
 @in_loop
-async def test_held_status_is_deleted_from_public_streams_but_not_from_home() -> None:
+async def test_status_held_for_review_is_deleted_from_public_streams_but_not_from_home_stream() -> None:
     async with stream_server(reports_to_hold=2, reporter_age_days=0.0) as server:
         ann, ben, cyd, fan = [await server.join(name) for name in ("ann", "ben", "cyd", "fan")]
         await server.ask(fan, "POST", f"/api/v1/accounts/{ann.id}/follow")

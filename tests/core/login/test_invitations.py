@@ -31,7 +31,7 @@ def test_invitation_is_open_until_expiry_and_while_uses_remain() -> None:
     assert invitation(most=0, used=1_000).is_open(NOW)
 
 
-def test_invitation_reservations_count_as_uses_once_per_name() -> None:
+def test_invitation_reservations_of_same_user_name_count_as_one_use() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9), Hold(8, "ann", NOW + 9)))
     assert not held.is_used_up()
     full = replace(held, holds=(*held.holds, Hold(9, "ben", NOW + 9)))
@@ -39,7 +39,7 @@ def test_invitation_reservations_count_as_uses_once_per_name() -> None:
     assert (full.admits("ann"), full.admits("ben"), full.admits("cyd")) == (True, True, False)
 
 
-def test_invitation_reservation_is_converted_to_use_once_or_released() -> None:
+def test_invitation_reservation_becomes_one_use_after_sign_up_or_is_released_after_refusal() -> None:
     held = invitation(holds=(Hold(7, "ann", NOW + 9),))
     came, refused = held.without(7, came=True), held.without(7, came=False)
     assert (came.used, came.holds) == (1, ())
@@ -49,7 +49,9 @@ def test_invitation_reservation_is_converted_to_use_once_or_released() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(NOW - 3, NOW + 3)), unique_by=lambda hold: hold[0]))
-def test_invitation_reservation_that_expired_counts_only_if_its_member_exists(found: list[tuple[int, int]]) -> None:
+def test_invitation_expired_reservation_counts_as_use_only_if_reserved_member_exists(
+    found: list[tuple[int, int]],
+) -> None:
     held = invitation(most=0, holds=tuple(Hold(id_, f"name{id_}", until) for id_, until in found))
     settled = held.settled(NOW, {1, 2, 3})
     assert settled.used == sum(id_ <= 3 and until <= NOW for id_, until in found)
@@ -59,7 +61,9 @@ def test_invitation_reservation_that_expired_counts_only_if_its_member_exists(fo
 @pytest.mark.parametrize(
     ("inviters", "member", "staff"), [("off", False, False), ("staff", False, True), ("members", True, True)]
 )
-def test_invitation_permission_follows_setting(inviters: Inviters, member: bool, staff: bool) -> None:
+def test_invitation_permission_by_role_depends_on_inviters_setting(
+    inviters: Inviters, member: bool, staff: bool
+) -> None:
     ann = Member(id=1, name="ann")
     mod = replace(ann, role=Role.MODERATOR)
     assert (may_invite(inviters, ann), may_invite(inviters, mod)) == (member, staff)

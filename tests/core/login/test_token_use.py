@@ -53,7 +53,7 @@ def test_user_agent_is_parsed_into_program_and_system(text: str, program: str, s
 
 
 @given(st.text(max_size=2_000), st.text(max_size=2_000))
-def test_user_agent_origin_fields_are_bounded_in_length(address: str, text: str) -> None:
+def test_app_and_system_names_from_user_agent_are_limited_in_length(address: str, text: str) -> None:
     origin = origin_of(address, text)
     assert len(origin.program) <= 40
     assert origin.program.isprintable()
@@ -69,7 +69,7 @@ def test_token_use_keeps_first_address_and_updates_last_use() -> None:
 
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400), st.integers(0, 2_000))
-def test_token_lifetime_ends_only_after_idle_days_without_use(idle: int, since: int, used: int, now: int) -> None:
+def test_access_token_expires_only_after_idle_days_without_use(idle: int, since: int, used: int, now: int) -> None:
     lifetime = TokenLifetime(idle * _DAY, since * _DAY)
     over = lifetime.is_over(TokenUse(used * _DAY), now * _DAY)
     # The latest use may be almost a day later than the stored one.

@@ -21,7 +21,7 @@ def test_catch_up_selects_quiet_friends_first_and_at_most_two_posts_per_author()
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.frozensets(st.integers(0, 9)), st.integers(1, 40))
-def test_catch_up_selection_fills_limit_with_best_posts_first(
+def test_catch_up_selection_fills_limit_in_rank_order_within_author_limit(
     authors: list[int], quiet: frozenset[int], limit: int
 ) -> None:
     first, others = chosen(authors, quiet, limit)
@@ -55,7 +55,7 @@ def test_catch_up_selection_fills_limit_with_best_posts_first(
         ),
     ],
 )
-def test_catch_up_end_message_states_start_and_number_of_remaining_posts(
+def test_catch_up_end_message_states_start_of_period_and_number_of_omitted_posts(
     since: datetime, left_out: int, words: str
 ) -> None:
     until = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -63,7 +63,7 @@ def test_diversity_reranking_opens_with_photos_if_any_break_no_author_or_tag_rul
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.booleans())
-def test_diversity_reranking_of_posts_alike_in_photos_keeps_the_order(
+def test_diversity_reranking_of_posts_that_all_have_or_all_lack_photos_keeps_the_order(
     ranked: list[Ranked], most: int, photos: bool
 ) -> None:
     alike = [one._replace(part=Part.RANKED, photos=photos) for one in ranked]
@@ -73,7 +73,7 @@ def test_diversity_reranking_of_posts_alike_in_photos_keeps_the_order(
     ]
 
 
-def test_diversity_reranking_puts_photos_first_and_states_the_rule() -> None:
+def test_diversity_reranking_puts_photos_first_and_names_photo_rule_for_moved_posts() -> None:
     ranked = [Ranked(author, None, None, photos=author in {2, 4}) for author in range(5)]
     placed = diversify(ranked, author_most=3, exploration=0.0)
     assert [(one.row, one.lost, one.rule) for one in placed] == [
@@ -92,7 +92,9 @@ def test_diversity_reranking_opens_with_a_screen_of_photos_only() -> None:
 
 
 @given(st.lists(POSTS, max_size=60), st.integers(1, 10))
-def test_diversity_rule_is_broken_only_if_every_remaining_post_breaks_one(ranked: list[Ranked], most: int) -> None:
+def test_diversity_reranking_breaks_a_rule_only_if_every_remaining_post_breaks_one(
+    ranked: list[Ranked], most: int
+) -> None:
     placed = [ranked[one.row] for one in diversify(ranked, author_most=most, exploration=0.0)]
     for end in range(len(placed)):
         before, one = placed[max(0, end - WINDOW + 1) : end], placed[end]

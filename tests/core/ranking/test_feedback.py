@@ -90,7 +90,7 @@ def test_ranking_preferences_beyond_eight_kilobytes_drop_oldest_feedback() -> No
         tags=st.dictionaries(st.sampled_from("abcdef"), _taps),
     ),
 )
-def test_ranking_preferences_change_only_named_affinities_within_bounds(
+def test_ranking_preferences_change_affinities_of_named_tags_and_authors_only_within_bounds(
     tags: dict[str, float], authors: dict[int, float], feedback: Feedback
 ) -> None:
     interests = NOBODY._replace(tags=tags, authors=authors)

@@ -33,7 +33,7 @@ def facts(**columns: list[float]) -> PeopleFacts:
     return PeopleFacts(**{**filled, **{name: np.asarray(column, float) for name, column in columns.items()}})
 
 
-def test_follow_suggestion_reasons_match_weights() -> None:
+def test_follow_suggestion_reasons_are_those_of_weights_and_have_formula_unit_and_source() -> None:
     assert tuple(reason.name for reason in REASONS) == REASON_NAMES
     assert all(reason.formula and reason.unit and reason.source for reason in REASONS)
 
@@ -84,7 +84,7 @@ def test_follow_suggestion_is_stronger_through_followee_with_few_follows() -> No
     assert found.first.tolist() == [[1, 2], [1, 0], [3, 2]]
 
 
-def test_follow_suggestion_weight_uses_full_length_of_follow_list_read_in_part() -> None:
+def test_follow_suggestion_weight_of_followee_uses_total_follow_count_if_list_is_read_in_part() -> None:
     short, long = (friends_of_friends({1: [5, 6]}, {1: n}) for n in (2, 200))
     assert short.bonds[0] == pytest.approx(10 * long.bonds[0])
     assert friends_of_friends({1: [5, 6, 7, 8]}, {}).bonds[0] == pytest.approx(0.5)
@@ -135,7 +135,7 @@ def test_follow_suggestion_reads_followees_with_fewest_follows() -> None:
         ("nearby", 12.3, ("Kochi",), "posts from about 12 km from Kochi, where you live"),
     ],
 )
-def test_follow_suggestion_reason_is_described_in_words(
+def test_follow_suggestion_reason_text_states_number_and_names(
     name: str, number: float, named: tuple[str, ...], words: str
 ) -> None:
     assert words_of(name, number, named) == words

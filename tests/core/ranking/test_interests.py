@@ -37,7 +37,7 @@ def interests(draw: st.DrawFn) -> Interests:
 
 
 @given(interests())
-def test_ranking_interests_pack_and_unpack_round_trip(one: Interests) -> None:
+def test_ranking_interests_are_unchanged_by_packing_and_unpacking(one: Interests) -> None:
     again = unpack(pack(one))
     assert again == one
     assert (list(again.tags), list(again.authors)) == (list(one.tags), list(one.authors)), "in the same order"

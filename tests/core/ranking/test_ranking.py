@@ -37,7 +37,7 @@ def value(term: str, **columns: list[float]) -> list[float]:
     return [round(float(one), 6) for one in found[:, TERM_NAMES.index(term)]]
 
 
-def test_ranking_terms_match_recipe_weights() -> None:
+def test_ranking_terms_are_those_of_recipe_and_have_formula_unit_and_source() -> None:
     assert tuple(term.name for term in TERMS) == TERM_NAMES
     assert all(term.formula and term.unit and term.source for term in TERMS)
 
@@ -69,7 +69,7 @@ def test_ranking_term_value_follows_its_formula(
 
 
 @pytest.mark.parametrize("columns", [{"likes": [40]}, {"seen": [3]}, {"distance_km": [2]}, {"words": [9]}])
-def test_ranking_change_of_one_fact_changes_only_its_term(columns: dict[str, list[float]]) -> None:
+def test_ranking_change_of_one_input_fact_changes_value_of_one_term_only(columns: dict[str, list[float]]) -> None:
     changed = values(facts(**columns), half_life_hours=24.0, near_km=25.0) != values(
         facts(), half_life_hours=24.0, near_km=25.0
     )

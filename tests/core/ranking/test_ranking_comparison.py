@@ -111,7 +111,7 @@ def test_gini_coefficient_equals_half_relative_mean_difference(amounts: list[flo
     assert gini(amounts) == pytest.approx(differences / (2 * len(amounts) * total), abs=1e-9)
 
 
-def test_gini_coefficient_of_equal_and_of_concentrated_amounts_is_correct() -> None:
+def test_gini_coefficient_is_zero_for_equal_amounts_and_rises_with_concentration() -> None:
     assert gini([2.0, 2.0, 2.0]) == gini([]) == gini([0.0, 0.0]) == 0.0
     assert gini([0.0, 0.0, 0.0, 5.0]) == pytest.approx(0.75)
     for poorer, richer in pairwise(([1.0, 1.0], [0.5, 1.5], [0.0, 2.0])):
@@ -119,7 +119,9 @@ def test_gini_coefficient_of_equal_and_of_concentrated_amounts_is_correct() -> N
 
 
 @given(PAIRS)
-def test_rank_replay_figures_of_all_members_are_consistent(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_rank_replay_statistics_of_any_members_have_consistent_totals_bounds_and_order(
+    pairs: list[tuple[list[int], list[int]]],
+) -> None:
     found = figures(tops(*pairs), AUTHORS)
     ranked = [pair for pair in pairs if pair[0] or pair[1]]
     assert found.members == len(ranked) == sum(found.overlaps)
@@ -138,7 +140,7 @@ def test_rank_replay_figures_of_all_members_are_consistent(pairs: list[tuple[lis
 
 
 @given(st.lists(ORDERS, max_size=8))
-def test_rank_replay_figures_of_unchanged_orders_are_zero(orders: list[list[int]]) -> None:
+def test_rank_replay_statistics_of_unchanged_orders_show_no_change(orders: list[list[int]]) -> None:
     found = figures(tops(*((order, order) for order in orders)), AUTHORS)
     assert found.unchanged == found.members == sum(found.overlaps[-1:])
     assert found.overlap == 1.0
@@ -150,7 +152,9 @@ def test_rank_replay_figures_of_unchanged_orders_are_zero(orders: list[list[int]
 
 
 @given(PAIRS)
-def test_rank_replay_figures_of_swapped_recipes_have_opposite_signs(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_rank_replay_statistics_of_swapped_recipes_swap_values_before_and_after(
+    pairs: list[tuple[list[int], list[int]]],
+) -> None:
     there, back = figures(tops(*pairs), AUTHORS), figures(tops(*((after, before) for before, after in pairs)), AUTHORS)
     assert [(one.name, one.share.before) for one in there.gains] == [(one.name, one.share.after) for one in back.losses]
     for name in ("age_hours", "authors", "tags", "authors_shown", "gini"):
@@ -159,7 +163,7 @@ def test_rank_replay_figures_of_swapped_recipes_have_opposite_signs(pairs: list[
     assert (there.overlap, there.rank_biased_overlap) == (back.overlap, back.rank_biased_overlap)
 
 
-def test_rank_replay_figures_of_two_members_match_hand_calculation() -> None:
+def test_rank_replay_statistics_of_two_members_match_hand_calculation() -> None:
     found = figures(tops(([1, 2, 3], [1, 3, 4]), ([1, 2], [1, 2]), ([], [])), AUTHORS)
     assert (found.members, found.unchanged) == (2, 1)
     assert found.overlap == pytest.approx((2 / 3 + 1) / 2)
@@ -178,7 +182,7 @@ def test_rank_replay_figures_of_two_members_match_hand_calculation() -> None:
     assert [bucket.authors for bucket in found.exposure] == [0, 1, 1, 2]
 
 
-def test_rank_replay_overlap_histogram_counts_exact_tenths_in_their_own_bucket() -> None:
+def test_rank_replay_overlap_histogram_counts_exact_tenth_in_the_bucket_that_starts_at_it() -> None:
     for common in range(11):
         before = list(range(1, 11))
         after = [*before[:common], *range(11, 21 - common)]

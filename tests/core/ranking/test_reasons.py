@@ -24,7 +24,7 @@ FACTS = ReasonFacts(BALANCED)
         ("freshness", 0.5, "posted 24 hours ago"),
         ("freshness", 2 ** (-1.2 / 24), "posted one hour ago"),
         ("freshness", 2**-3, "posted 3 days ago"),
-        ("freshness", 1.0, "posted within the hour"),
+        ("freshness", 1.0, "posted in the last hour"),
         ("nearby", 0.5, "about 25 km from where you post"),
         ("rising", 0.5, "one of the post's tags is trending"),
         ("velocity", 0.5, "more reactions than usual for its author"),
@@ -109,13 +109,13 @@ def test_ranking_reason_for_affinity_does_not_claim_that_member_likes_often(name
 
 
 @pytest.mark.parametrize("name", TERM_NAMES)
-def test_ranking_reason_text_exists_for_every_nonzero_value(name: str) -> None:
+def test_ranking_reason_text_exists_for_every_nonzero_term_value(name: str) -> None:
     assert words_of(name, 0.0, FACTS) == ""
     for value in (-1.0, -0.5, 0.001, 0.5, 0.999999, 1.0):
         if value > 0 or name in ("tags", "author"):
             assert words_of(name, value, ReasonFacts(BALANCED, 1, country="India", words=1))
 
 
-def test_ranking_reason_titles_claim_no_unproven_likes() -> None:
+def test_ranking_reason_titles_do_not_claim_likes_that_post_may_lack() -> None:
     # The first title also heads posts with a single like, the second also posts without a like of a followed person.
     assert (TITLES["reactions"], TITLES["friends"]) == ("Likes and shares", "People you follow")

@@ -33,7 +33,7 @@ recipes = st.builds(
 
 
 @given(recipes)
-def test_recipe_link_round_trips(recipe: Recipe) -> None:
+def test_recipe_link_is_parsed_back_to_the_same_recipe(recipe: Recipe) -> None:
     link = recipe_link(ROOT, recipe)
     assert len(link) <= MOST_LINK
     assert recipe_of_link(link) == recipe == recipe_of_link(f"{link.partition('?')[2]}#there")

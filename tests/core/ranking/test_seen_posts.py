@@ -12,7 +12,7 @@ IDS = st.integers(1, MAX_ID)
 
 
 @given(st.lists(st.lists(IDS, max_size=20), max_size=20))
-def test_seen_posts_are_counted_per_visit(visits: list[list[int]]) -> None:
+def test_seen_posts_count_a_post_once_per_visit(visits: list[list[int]]) -> None:
     data = b""
     times: dict[int, int] = {}
     for visit in visits:

@@ -10,7 +10,7 @@ from shoal.core.ranking.recipes import PRESETS
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_stored_recipe_round_trips(name: str) -> None:
+def test_stored_recipe_is_read_back_unchanged(name: str) -> None:
     assert FeedPreferences(id=1, member_id=2, document=msgspec.json.encode(PRESETS[name])).recipe == PRESETS[name]
 
 

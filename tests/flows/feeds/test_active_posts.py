@@ -75,7 +75,7 @@ REACTIONS = st.lists(
 
 
 @given(REACTIONS, st.randoms(use_true_random=False))
-def test_active_posts_entry_has_minute_of_newest_reaction_in_any_order(
+def test_trending_candidates_entry_has_minute_of_newest_reaction_for_any_event_order(
     reactions: Sequence[tuple[int, int, int, int]], random: object
 ) -> None:
     posts = [post(0, 1), post(0, 2), post(40, 3), post(63, 4), post(63, 5)]
@@ -102,7 +102,7 @@ def test_active_posts_entry_has_minute_of_newest_reaction_in_any_order(
 
 
 @in_loop
-async def test_active_posts_are_listed_updated_and_expired_on_every_backend(backend: Backend) -> None:
+async def test_trending_candidates_are_listed_updated_and_expired_on_every_backend(backend: Backend) -> None:
     async with backend.open() as graph:
         posts = [post(source, n) for source in SOURCES for n in (1, 2)]
         aside = [post(0, 3, visibility=Visibility.FOLLOWERS), post(40, 4, parent_id=posts[0].id, root_id=posts[0].id)]
@@ -130,7 +130,7 @@ async def test_active_posts_are_listed_updated_and_expired_on_every_backend(back
 
 
 @in_loop
-async def test_active_posts_deletion_of_one_post_does_not_affect_others() -> None:
+async def test_trending_candidates_deletion_of_one_post_does_not_affect_others() -> None:
     graph = MemoryGraph()
     kept, gone = post(0, 1), post(0, 2)
     await add(graph, kept, gone)
@@ -149,7 +149,7 @@ async def test_active_posts_deletion_of_one_post_does_not_affect_others() -> Non
 
 
 @in_loop
-async def test_active_posts_write_is_retried_after_store_outage() -> None:
+async def test_trending_candidates_write_is_retried_after_store_outage() -> None:
     graph = Forgetful(MemoryGraph())
     one = post(0)
     await add(graph._store, one)
@@ -163,7 +163,7 @@ async def test_active_posts_write_is_retried_after_store_outage() -> None:
 
 
 @in_loop
-async def test_active_posts_reactions_within_a_minute_are_one_entry_and_batched() -> None:
+async def test_trending_candidates_reactions_within_a_minute_are_one_entry_and_batched() -> None:
     graph = Forgetful(MemoryGraph())
     posts = [post(0, n) for n in range(1, 50)]
     await add(graph._store, *posts)
@@ -198,7 +198,9 @@ async def react(by: Handle, kind: str, to: Post) -> None:
 
 @pytest.mark.parametrize("kind", ["like", "share", "emoji", "comment"])
 @in_loop
-async def test_active_posts_every_reaction_kind_counts_except_authors_own(kind: str, url: str | dict[str, str]) -> None:
+async def test_trending_candidates_count_every_kind_of_reaction_except_authors_own(
+    kind: str, url: str | dict[str, str]
+) -> None:
     async with Shoal.open(url) as shoal:
         ann, dan = await register(shoal, "ann", "dan")
         own, others = await ann.create("own"), await ann.create("others")
@@ -212,7 +214,7 @@ async def test_active_posts_every_reaction_kind_counts_except_authors_own(kind: 
 
 
 @in_loop
-async def test_active_posts_duplicate_and_reordered_events_change_no_rows(url: str | dict[str, str]) -> None:
+async def test_trending_candidates_duplicate_and_reordered_events_change_no_rows(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         first = await ann.create("first")
@@ -243,7 +245,7 @@ async def test_active_posts_duplicate_and_reordered_events_change_no_rows(url: s
 
 
 @in_loop
-async def test_active_posts_deleted_post_is_removed_despite_late_reaction(url: str | dict[str, str]) -> None:
+async def test_trending_candidates_deleted_post_is_removed_despite_late_reaction(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, dan = await register(shoal, "ann", "dan")
         gone = await ann.create("gone")
@@ -261,7 +263,7 @@ async def test_active_posts_deleted_post_is_removed_despite_late_reaction(url: s
 
 
 @in_loop
-async def test_active_posts_upkeep_removes_inactive_posts(url: str | dict[str, str]) -> None:
+async def test_trending_candidates_without_recent_reactions_are_removed_by_upkeep(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben, dan = await register(shoal, "ann", "ben", "dan")
         posts = [await one.create(str(n)) for one in (ann, dan) for n in range(30)]
@@ -295,7 +297,7 @@ async def test_active_posts_upkeep_removes_inactive_posts(url: str | dict[str, s
 
 
 @in_loop
-async def test_consistency_check_repairs_active_entry_of_missing_post() -> None:
+async def test_consistency_check_removes_trending_candidate_of_missing_post() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         kept = await ann.create("kept")

@@ -75,7 +75,7 @@ async def test_catch_up_lists_quiet_friends_first_and_limits_posts_per_author() 
 
 
 @in_loop
-async def test_catch_up_author_with_more_than_limit_of_posts_a_month_is_not_quiet() -> None:
+async def test_catch_up_author_above_monthly_post_limit_is_not_quiet() -> None:
     async with network() as (shoal, ann, ben, _, _):
         with before(shoal, days=31):
             for n in range(QUIET_MOST):
@@ -112,7 +112,7 @@ async def test_catch_up_starts_at_read_marker_or_a_week_ago_and_at_most_30_days_
 
 
 @in_loop
-async def test_catch_up_includes_shared_posts_and_excludes_old_commented_posts() -> None:
+async def test_catch_up_includes_old_posts_shared_since_but_not_old_posts_commented_since() -> None:
     async with network() as (shoal, ann, ben, _, dan):
         with before(shoal, days=10):
             shared, answered = await dan.create("shared"), await dan.create("answered")

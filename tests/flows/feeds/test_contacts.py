@@ -35,7 +35,7 @@ async def declare(who: Handle, *values: str) -> None:
 
 
 @in_loop
-async def test_find_followees_matches_profile_links_before_names() -> None:
+async def test_follow_list_archive_matches_members_by_profile_link_before_user_name() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann, ben, cyd = await register(shoal, "me", "ann", "ben", "cyd")
         await declare(cyd, "https://mastodon.social/@harbour", "instagram.com/Cyd.B and @cyd@pixelfed.social")
@@ -153,7 +153,7 @@ async def everything(shoal: Shoal) -> tuple[object, ...]:
 
 
 @in_loop
-async def test_find_handles_matches_current_profile_fields() -> None:
+async def test_find_handles_matches_only_current_profile_fields() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
         old, new = "harbour@mastodon.social", "lighthouse@mastodon.social"
@@ -167,7 +167,7 @@ async def test_find_handles_matches_current_profile_fields() -> None:
 
 
 @in_loop
-async def test_find_handles_ignores_account_that_member_no_longer_gives_as_theirs() -> None:
+async def test_find_handles_ignores_account_that_member_has_removed_from_profile() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ann = await register(shoal, "me", "ann")
         # Simulate a store in which the removal of an old `DECLARES` association is pending.
@@ -201,7 +201,7 @@ async def test_find_handles_excludes_undiscoverable_moderated_blocked_and_muted_
 
 
 @in_loop
-async def test_find_handles_of_account_that_many_give_as_theirs_returns_first_five_members() -> None:
+async def test_find_handles_of_account_claimed_by_many_members_returns_first_five() -> None:
     async with Shoal.open("memory://") as shoal:
         me, *many = await register(shoal, "me", *(f"m{n}" for n in range(9)))
         for one in many:

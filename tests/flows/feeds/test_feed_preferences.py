@@ -130,7 +130,7 @@ async def test_feed_feedback_invalid_post_or_tag_is_rejected() -> None:
         secret = await dan.create("secret #sea", visibility=Visibility.FOLLOWERS)
         with pytest.raises(NotFound):
             await ann.more_like(secret)
-        with pytest.raises(InvalidInput, match="feedback on your own post needs a tag"):
+        with pytest.raises(InvalidInput, match="feedback on your own post must be about one of its tags"):
             await ann.less_like(own)
         with pytest.raises(InvalidInput, match="must be a tag of the post: sea"):
             await ann.less_like(tagged, "sky")

@@ -90,7 +90,7 @@ async def test_filtered_pagination_batch_size_grows_for_rare_matches() -> None:
 
 
 @in_loop
-async def test_filtered_pagination_page_with_items_stops_at_work_limit_and_continues() -> None:
+async def test_filtered_pagination_page_stops_at_work_limit_and_next_page_continues_without_gap() -> None:
     numbers = Numbers(3 * pagination.ENOUGH)
     found, before, pages = list[int](), numbers.count + 1, 0
     while True:

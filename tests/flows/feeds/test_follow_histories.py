@@ -64,7 +64,7 @@ async def put(store: Store, follower: int, followee: int, moment: int, *, alive:
 
 
 @in_loop
-async def test_relationship_history_records_begin_end_and_refollow() -> None:
+async def test_relationship_history_records_follow_unfollow_and_refollow() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         assert await told(ann, ben) == ([], [])
@@ -323,7 +323,7 @@ async def test_followers_by_day_series_of_any_length_share_the_same_end() -> Non
 
 
 @in_loop
-async def test_followers_by_day_with_too_many_changes_starts_later() -> None:
+async def test_followers_by_day_above_change_limit_covers_fewer_recent_days() -> None:
     async with a_year() as (_, ann, today):
         whole = await ann.followers_by_day(30)
         for most, days in ((1, 3), (2, 9), (3, 30)):

@@ -311,7 +311,7 @@ async def test_ranked_feed_rising_tag_raises_its_posts() -> None:
 
 
 @in_loop
-async def test_ranked_feed_common_followees_raise_author() -> None:
+async def test_ranked_feed_author_with_more_common_followees_ranks_higher() -> None:
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         await dan.follow(ben)
         await dan.follow(cyd)
@@ -370,7 +370,7 @@ async def test_ranked_feed_new_post_ranks_above_old_post() -> None:
 
 
 @in_loop
-async def test_ranked_feed_post_with_text_ranks_above_post_of_tags() -> None:
+async def test_ranked_feed_post_with_text_ranks_above_post_of_hashtags_only() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("#a #b #c #d #e #f #g #h")
         await ben.create("The sea was calm in the morning and nobody was there")
@@ -412,7 +412,7 @@ async def test_ranked_feed_opens_with_photos_but_not_with_hidden_ones() -> None:
         assert all(one.why is not None and one.why.rule == PHOTOS for one in found[:2])
 
 
-def test_ranked_feed_post_with_sound_shows_no_photo() -> None:
+def test_ranked_feed_post_with_audio_only_is_not_ranked_as_photo_post() -> None:
     def pictured(*kinds: MediaKind) -> bool:
         post = Post(id=1, author_id=2, text="")
         return content_facts(post, [Media(id=3, owner_id=2, kind=kind) for kind in kinds]).pictured

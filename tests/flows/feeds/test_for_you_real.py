@@ -187,7 +187,7 @@ def viewer_now(viewer: Handle) -> int:
 
 
 @pytest.mark.parametrize("term", ACTS)
-def test_ranked_feed_of_real_network_changed_fact_changes_only_its_term(
+def test_ranked_feed_term_value_in_imported_network_rises_after_matching_member_action(
     imported: Path, term: str, tmp_path: Path
 ) -> None:
     act, sign, besides = ACTS[term]
@@ -213,7 +213,7 @@ def test_ranked_feed_of_real_network_changed_fact_changes_only_its_term(
     run(story())
 
 
-def test_ranked_feed_of_real_network_halves_freshness_each_day(imported: Path, tmp_path: Path) -> None:
+def test_ranked_feed_freshness_value_in_imported_network_halves_each_day(imported: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with Shoal.open(f"sqlite:///{tmp_path}/store/shoal.db", media="memory://") as shoal:
             scene = await a_scene(shoal, tmp_path / "store" / "shoal.db", "freshness")

@@ -87,7 +87,7 @@ async def test_home_timeline_own_post_appears_before_fanout() -> None:
 
 
 @in_loop
-async def test_home_timeline_fanout_writes_warm_timelines_and_cold_ones_rebuild_on_read() -> None:
+async def test_home_timeline_fanout_writes_materialized_timelines_and_others_are_rebuilt_on_read() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await ben.follow(ann)
@@ -119,7 +119,7 @@ async def test_home_timeline_dropped_cache_is_rebuilt_with_equal_content() -> No
 
 
 @in_loop
-async def test_home_timeline_concurrent_reads_of_cold_timeline_share_one_rebuild() -> None:
+async def test_home_timeline_concurrent_reads_of_unmaterialized_timeline_share_one_rebuild() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)
@@ -131,7 +131,7 @@ async def test_home_timeline_concurrent_reads_of_cold_timeline_share_one_rebuild
 
 
 @in_loop
-async def test_home_timeline_failed_rebuild_leaves_timeline_cold() -> None:
+async def test_home_timeline_failed_rebuild_does_not_mark_timeline_materialized() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         await ben.follow(ann)

@@ -93,7 +93,7 @@ async def test_list_timeline_respects_follow_options_and_mutes() -> None:
     ],
 )
 @in_loop
-async def test_list_timeline_shows_comments_according_to_replies_policy(
+async def test_list_timeline_shows_comments_allowed_by_its_replies_policy(
     policy: RepliesPolicy, expected: set[str]
 ) -> None:
     async with Shoal.open("memory://") as shoal:
@@ -127,7 +127,7 @@ async def test_list_accounts_add_accepts_only_followees_and_is_atomic() -> None:
 
 @pytest.mark.parametrize("how", ["unfollow", "block", "blocked", "removed"])
 @in_loop
-async def test_list_membership_ends_with_the_follow(how: str) -> None:
+async def test_list_membership_is_deleted_on_unfollow(how: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         one, two = await a_list(ann, ben, cyd), await a_list(ann, ben)
@@ -234,7 +234,7 @@ async def test_home_timeline_excludes_posts_of_exclusive_list_members() -> None:
 
 
 @in_loop
-async def test_list_and_home_timelines_read_count_is_independent_of_size() -> None:
+async def test_list_and_home_timelines_read_count_is_independent_of_post_and_member_count() -> None:
     of_list, of_home = [], []
     for posts, members in ((1, 1), (60, 20)):
         async with Shoal.open("memory://") as shoal:

@@ -74,7 +74,7 @@ async def test_ranked_feed_includes_posts_by_strangers_of_same_country_only(
 
 
 @in_loop
-async def test_cached_ranking_with_other_terms_is_not_read() -> None:
+async def test_ranked_feed_cached_ranking_with_different_terms_is_not_used() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("delhi", place=DELHI)
         await shoal.settle()
@@ -120,7 +120,7 @@ async def test_ranked_feed_explanation_names_picked_tag_of_post() -> None:
 
 
 @in_loop
-async def test_ranked_feed_explanation_states_location_of_the_ranking() -> None:
+async def test_ranked_feed_explanation_after_location_change_states_location_used_by_the_ranking() -> None:
     """A cached ranking explains itself by the location that it was made with."""
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("delhi", place=DELHI)
@@ -134,7 +134,7 @@ async def test_ranked_feed_explanation_states_location_of_the_ranking() -> None:
 
 
 @in_loop
-async def test_location_can_be_stated_shown_and_deleted() -> None:
+async def test_profile_location_can_be_set_shown_and_cleared() -> None:
     async with network() as (_, (ann, *_)):
         member = await ann.update_profile(location="Palermo, Italien", shows_location=True)
         assert member.location is not None
@@ -144,7 +144,7 @@ async def test_location_can_be_stated_shown_and_deleted() -> None:
 
 
 @in_loop
-async def test_location_that_is_unknown_or_too_long_changes_nothing() -> None:
+async def test_profile_location_unknown_or_too_long_leaves_profile_unchanged() -> None:
     async with network() as (_, (ann, *_)):
         await ann.update_profile(location="Kochi", note="before")
         with pytest.raises(InvalidInput, match="Did you mean: Palermo, Italy"):
@@ -156,7 +156,7 @@ async def test_location_that_is_unknown_or_too_long_changes_nothing() -> None:
 
 
 @in_loop
-async def test_location_on_server_without_names_of_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_profile_location_on_server_without_names_of_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.gazetteer.installed", lambda: None)
     async with network() as (_, (ann, *_)):
         with pytest.raises(Unfit, match="does not know the names of places"):
@@ -164,7 +164,9 @@ async def test_location_on_server_without_names_of_places_is_refused(monkeypatch
 
 
 @in_loop
-async def test_stored_location_ranks_by_distance_without_names_of_places(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ranked_feed_with_stored_location_ranks_by_distance_without_names_of_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         await ben.create("palermo", place=PALERMO)
         await ann.update_profile(location="Palermo")
@@ -175,7 +177,7 @@ async def test_stored_location_ranks_by_distance_without_names_of_places(monkeyp
 
 
 @in_loop
-async def test_location_is_in_export_and_store_with_it_is_consistent(tmp_path: Path) -> None:
+async def test_profile_location_is_in_account_export_and_passes_consistency_check(tmp_path: Path) -> None:
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", media=f"file://{tmp_path}/media") as shoal:
         ann = await shoal.register("ann")
         await ann.update_profile(location="Kochi", place_precision="city")

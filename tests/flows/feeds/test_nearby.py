@@ -69,7 +69,9 @@ async def links(shoal: Shoal, post: Post) -> int:
 
 
 @in_loop
-async def test_nearby_timeline_follows_create_edit_and_delete_on_every_backend(url: str | dict[str, str]) -> None:
+async def test_nearby_timeline_reflects_created_edited_and_deleted_posts_on_every_backend(
+    url: str | dict[str, str],
+) -> None:
     async with Shoal.open(url) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         for who in (ann, ben):
@@ -185,7 +187,7 @@ async def test_nearby_timeline_read_count_is_independent_of_post_count(backend: 
 
 
 @in_loop
-async def test_post_without_location_writes_no_extra_rows() -> None:
+async def test_post_without_location_writes_no_location_rows() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         rows = []
@@ -232,7 +234,7 @@ def _in_an_hour() -> int:
 
 
 @in_loop
-async def test_nearby_timeline_invalid_precision_disk_or_limit_is_rejected() -> None:
+async def test_nearby_timeline_invalid_precision_area_or_limit_is_rejected() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         with pytest.raises(InvalidInput, match="100m, 1km, 10km"):
@@ -301,7 +303,7 @@ DISKS = st.builds(
 
 @given(st.lists(SPOTS, max_size=12), st.lists(DISKS, min_size=1, max_size=4))
 @settings(max_examples=examples(12, full=25), deadline=None)
-def test_nearby_timeline_equals_visible_posts_within_disk(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
+def test_nearby_timeline_equals_visible_posts_within_radius(spots: Sequence[_Spot], disks: Sequence[Disk]) -> None:
     run(_compare(spots, disks))
 
 

@@ -72,7 +72,9 @@ def cut(every: list[int], shown: set[int], a: int, b: int) -> list[int]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
 @in_loop
-async def test_timeline_positions_are_indexes_of_stored_entries(backend: str, seed: int, tmp_path: Path) -> None:
+async def test_timeline_positions_count_stored_entries_including_hidden_ones(
+    backend: str, seed: int, tmp_path: Path
+) -> None:
     urls: dict[str, str | dict[str, str]] = {
         "memory": "memory://",
         "sqlite": f"sqlite:///{tmp_path}/shoal.db",
@@ -140,7 +142,9 @@ DISTRIBUTIONS: dict[str, Callable[[Random, int], list[int]]] = {
 
 @pytest.mark.parametrize(("distribution", "counts"), list(zip(DISTRIBUTIONS, (1, 1, 14, 18), strict=True)))
 @in_loop
-async def test_home_position_is_found_with_few_counts_and_reads(distribution: str, counts: int) -> None:
+async def test_home_timeline_entry_at_any_position_is_found_with_few_counts_and_reads(
+    distribution: str, counts: int
+) -> None:
     random = Random(4)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(8)))

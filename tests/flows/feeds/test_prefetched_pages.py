@@ -118,7 +118,7 @@ async def outcome(page: Awaitable[Any]) -> Any:
 
 @pytest.mark.parametrize("visibility", ["public", "followers"])
 @in_loop
-async def test_association_in_list_of_comments_contains_author_of_the_comment(visibility: str) -> None:
+async def test_comment_list_entry_of_a_post_contains_author_of_the_comment(visibility: str) -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         post = await ann.create("hello")

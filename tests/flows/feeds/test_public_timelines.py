@@ -130,7 +130,7 @@ async def test_public_timeline_read_count_is_independent_of_post_count(backend: 
 
 
 @in_loop
-async def test_consistency_check_repairs_public_list() -> None:
+async def test_consistency_check_repairs_public_post_list() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         kept, lost = await ann.create("kept"), await ann.create("lost")

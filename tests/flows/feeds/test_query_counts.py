@@ -201,7 +201,7 @@ async def test_followers_list_read_count_is_independent_of_page_size() -> None:
 
 
 @in_loop
-async def test_likers_and_received_totals_read_count_is_independent_of_like_count() -> None:
+async def test_likers_and_likes_received_by_member_read_count_is_independent_of_like_count() -> None:
     costs = []
     for likes in (1, 50):
         async with Shoal.open("memory://") as shoal:

@@ -230,7 +230,7 @@ async def test_recipe_replay_seed_selects_identical_sample() -> None:
 
 
 @in_loop
-async def test_recipe_replay_active_members_wrote_liked_shared_logged_in_or_read() -> None:
+async def test_recipe_replay_counts_members_who_wrote_liked_shared_logged_in_or_read_as_active() -> None:
     async with Shoal.open("memory://") as shoal:
         wrote, liked, shared, logged_in, read, _, old = await register(
             shoal, "wrote", "liked", "shared", "logged", "read", "idle", "imported"

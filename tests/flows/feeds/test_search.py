@@ -155,7 +155,7 @@ async def test_media_description_update_reindexes_all_posts_of_the_picture(
 
 
 @in_loop
-async def test_media_update_without_search_effect_writes_no_index_row() -> None:
+async def test_media_update_of_focus_or_of_media_in_no_post_writes_no_search_index_row() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         waiting, shown = await ann.upload(picture()), await ann.upload(picture())
@@ -197,7 +197,7 @@ async def test_search_indexing_of_post_without_media_reads_no_media() -> None:
 
 
 @in_loop
-async def test_search_operators_filter_results() -> None:
+async def test_search_operators_return_only_matching_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("tide one https://example.org", language="en")
@@ -407,7 +407,7 @@ async def test_follow_suggestions_rank_most_followed_above_recently_active(
 
 
 @in_loop
-async def test_search_suggestions_and_trends_read_count_is_independent_of_size() -> None:
+async def test_search_suggestions_and_trends_read_count_is_independent_of_result_count() -> None:
     async with Shoal.open("memory://") as shoal:
         me, _stranger, *crowd = await register(shoal, "me", "stranger", *(f"crowd_{n}" for n in range(12)))
         counted: list[dict[str, int]] = []

@@ -153,7 +153,7 @@ async def test_follow_suggestions_reasons_count_muted_followees_without_naming_t
 
 
 @in_loop
-async def test_follow_suggestions_cached_list_respects_recent_changes() -> None:
+async def test_follow_suggestions_cached_list_excludes_members_that_became_ineligible_since() -> None:
     async with Shoal.open("memory://") as shoal:
         me, friend, *others = await register(
             shoal, "me", "friend", "good", "blocked", "blocker", "muted", "dismissed", "gone", "shy", "asked", "known"
@@ -292,7 +292,7 @@ async def test_follow_suggestions_react_immediately_to_picked_interests_and_less
 
 
 @in_loop
-async def test_follow_suggestions_second_degree_cache_depends_on_visible_followees() -> None:
+async def test_follow_suggestions_cached_friends_of_friends_follow_changes_of_visible_followees() -> None:
     async with Shoal.open("memory://") as shoal:
         me, ben, cyd, dot, eve = await register(shoal, "me", "ben", "cyd", "dot", "eve")
         await me.follow(ben)

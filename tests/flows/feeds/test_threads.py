@@ -276,7 +276,7 @@ async def unlist(shoal: Shoal, posts: Collection[Post]) -> None:
 
 @pytest.mark.parametrize("backend", ["memory", "two stores"])
 @in_loop
-async def test_consistency_check_repairs_thread_list_and_unlisted_comments_are_shown(
+async def test_thread_shows_comments_missing_from_its_list_and_consistency_check_restores_them(
     backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("threads")
@@ -299,7 +299,7 @@ async def test_consistency_check_repairs_thread_list_and_unlisted_comments_are_s
 
 
 @in_loop
-async def test_thread_of_member_is_limited_to_4096_comments_with_own_and_newest() -> None:
+async def test_thread_with_more_than_4096_comments_shows_comments_of_reader_and_newest() -> None:
     """The limit equals the limit of the API for members; a former limit was 200."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")

@@ -241,7 +241,7 @@ async def test_trending_posts_exclude_undiscoverable_and_silenced_authors(values
 
 
 @in_loop
-async def test_trending_posts_without_active_list_fall_back_to_most_liked(
+async def test_trending_posts_without_candidate_list_fall_back_to_most_liked(
     url: str | dict[str, str],
 ) -> None:
     async with Shoal.open(url) as shoal:

@@ -134,7 +134,7 @@ async def test_login_with_many_expired_sessions_succeeds_on_dynamodb() -> None:
 
 
 @in_loop
-async def test_password_change_during_login_revokes_the_new_token() -> None:
+async def test_password_change_during_login_invalidates_token_and_code_of_that_login() -> None:
     async with Shoal.open("memory://") as shoal:
         writes = shoal.network.writes
         ann = await shoal.register("ann", "a first password")

@@ -547,7 +547,7 @@ def test_passkey_answer_parser_rejects_malformed_input(text: str) -> None:
             read(text)
 
 
-def test_passkey_answer_parser_rejects_deep_and_long_input() -> None:
+def test_passkey_answer_parser_rejects_deeply_nested_and_long_input() -> None:
     client = websafe_encode(json.dumps({"type": "webauthn.create", "challenge": "eHg", "origin": "x"}).encode())
     deep = {"clientDataJSON": client, "attestationObject": websafe_encode(b"\x81" * 5_000)}
     for response in (deep, {"clientDataJSON": "x" * 9_000}):

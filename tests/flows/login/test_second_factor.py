@@ -255,7 +255,7 @@ class Asker:
 
 
 @in_loop
-async def test_login_network_is_known_only_after_correct_second_factor() -> None:
+async def test_login_address_range_is_trusted_only_after_correct_second_factor() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, key, _ = await guarded(shoal)
         writes = shoal.network.writes

@@ -104,7 +104,7 @@ async def test_token_use_is_written_once_per_day() -> None:
 
 
 @in_loop
-async def test_token_uses_are_written_in_background_by_the_service_itself() -> None:
+async def test_token_use_times_are_written_in_background_without_explicit_flush() -> None:
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
         noting = TokenUses(clock.writes)
@@ -123,7 +123,7 @@ async def test_token_uses_are_written_in_background_by_the_service_itself() -> N
 
 
 @in_loop
-async def test_unrecorded_token_uses_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_use_times_not_yet_written_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "_MOST_PENDING", 3)
     async with Shoal.open("memory://") as shoal:
         clock = Clock(shoal.network.writes)
@@ -231,7 +231,7 @@ async def test_access_token_from_before_upgrade_expires_counted_from_upgrade() -
 
 
 @in_loop
-async def test_token_use_start_time_is_stored_once(tmp_path: Path) -> None:
+async def test_token_expiry_start_time_is_stored_at_first_start_and_kept_on_restart(tmp_path: Path) -> None:
     found: list[int] = []
     for _ in range(3):
         async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:

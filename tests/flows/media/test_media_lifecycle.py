@@ -260,7 +260,9 @@ OPS = st.tuples(st.sampled_from([verb for verb, weight in VERBS.items() for _ in
 
 @settings(deadline=None, max_examples=examples(100, full=200))
 @given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=10, max_size=40))
-def test_media_in_posts_are_kept_and_unused_media_deleted_in_random_runs(seed: int, ops: list[tuple[str, int]]) -> None:
+def test_media_in_posts_are_kept_and_unused_media_deleted_after_random_operations(
+    seed: int, ops: list[tuple[str, int]]
+) -> None:
     logging.disable(logging.ERROR)
     try:
         scene = Scene(seed)

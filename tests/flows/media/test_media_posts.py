@@ -250,7 +250,7 @@ async def there(shoal: Shoal, *media: Media) -> list[bool]:
 
 
 @in_loop
-async def test_media_unattached_is_deleted_after_a_day_and_edited_out_media_with_the_post() -> None:
+async def test_media_never_posted_is_deleted_after_a_day_and_media_removed_by_edit_with_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         never, before, after, planned = [await ann.upload(picture((20 + n, 20))) for n in range(4)]

@@ -145,7 +145,7 @@ async def test_follow_request_is_deleted_by_block(blocker: str) -> None:
 
 
 @in_loop
-async def test_follow_request_options_apply_when_it_is_approved() -> None:
+async def test_follow_request_options_apply_after_its_approval() -> None:
     async with Shoal.open("memory://") as shoal:
         shy, fan = await register(shoal, "shy", "fan")
         await lock(shy)

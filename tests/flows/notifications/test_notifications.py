@@ -401,7 +401,7 @@ async def test_notification_event_is_published_to_stream() -> None:
 
 
 @in_loop
-async def test_shoal_check_finds_no_errors_in_notifications() -> None:
+async def test_shoal_check_finds_no_errors_after_notifications_are_cleared_and_posts_deleted() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         root = await ann.create("@ben psst", visibility="direct")

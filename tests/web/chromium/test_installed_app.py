@@ -87,7 +87,9 @@ def share(page: Page, at: LiveServer, *files: bytes, **fields: str) -> None:
     browser.detach()
 
 
-def test_share_of_photos_opens_compose_form_and_is_kept_when_app_is_ended(here: LiveServer, chromium: Browser) -> None:
+def test_share_to_app_of_photos_opens_compose_form_and_is_kept_when_app_is_ended(
+    here: LiveServer, chromium: Browser
+) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         page = ours.page
@@ -108,7 +110,7 @@ def test_share_of_photos_opens_compose_form_and_is_kept_when_app_is_ended(here: 
         page.get_by_role("button", name="Discard draft").click()
 
 
-def test_share_with_damaged_file_shows_reason_and_keeps_older_draft(here: LiveServer, chromium: Browser) -> None:
+def test_share_to_app_with_damaged_file_shows_reason_and_keeps_older_draft(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         page = ours.open("/compose")
@@ -123,7 +125,7 @@ def test_share_with_damaged_file_shows_reason_and_keeps_older_draft(here: LiveSe
         until(page, "!JSON.stringify(localStorage).includes('An older draft')")
 
 
-def test_share_by_visitor_of_photo_leads_to_login(here: LiveServer, chromium: Browser) -> None:
+def test_share_to_app_by_visitor_of_photo_leads_to_login(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         share(ours.open("/about"), here, b"x" * 200_000)
         expect(ours.page.get_by_role("main")).to_contain_text("send the files again")
@@ -131,7 +133,9 @@ def test_share_by_visitor_of_photo_leads_to_login(here: LiveServer, chromium: Br
         ours.page.wait_for_url("**/login**")
 
 
-def test_badge_on_icon_counts_unread_and_is_cleared_when_read(here: LiveServer, chromium: Browser) -> None:
+def test_badge_on_app_icon_counts_unread_notifications_and_is_cleared_when_read(
+    here: LiveServer, chromium: Browser
+) -> None:
     dee, eli = here.join("dee"), here.join("eli")
     write(here, eli, "@dee the key", visibility=Visibility.DIRECT)
     with screen(here, chromium) as ours:
@@ -163,7 +167,9 @@ def copied(ours: Screen) -> Page:
     return page
 
 
-def test_home_without_connection_shows_last_posts_and_no_private_ones(here: LiveServer, chromium: Browser) -> None:
+def test_offline_home_page_shows_last_posts_and_no_restricted_posts_or_form_tokens(
+    here: LiveServer, chromium: Browser
+) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         share(ours.page, here, picture(600, 400), text="By the sea")
@@ -207,7 +213,7 @@ def test_home_without_connection_shows_last_posts_and_no_private_ones(here: Live
         expect(page.get_by_role("navigation").first).to_be_visible()
 
 
-def test_home_copy_contains_no_quote_of_restricted_post_and_no_restricted_share(
+def test_offline_home_page_contains_no_quote_of_restricted_post_and_no_restricted_share(
     here: LiveServer, chromium: Browser
 ) -> None:
     fia, gil, hal = here.join("fia"), here.join("gil"), here.join("hal")
@@ -231,7 +237,7 @@ def test_home_copy_contains_no_quote_of_restricted_post_and_no_restricted_share(
     assert "Seen by everyone" not in copy
 
 
-def test_home_copy_is_not_written_by_tab_of_former_member(here: LiveServer, chromium: Browser) -> None:
+def test_offline_home_page_is_not_written_by_tab_of_former_member(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ours:
         ours.log_in("ann")
         page = copied(ours)
@@ -251,7 +257,9 @@ def test_home_copy_is_not_written_by_tab_of_former_member(here: LiveServer, chro
 
 
 @pytest.mark.parametrize("ending", ["log out", "session ended", "other member", "age"])
-def test_home_copy_is_deleted_when_its_session_is_over(here: LiveServer, chromium: Browser, ending: str) -> None:
+def test_offline_home_page_is_deleted_when_its_session_is_over(
+    here: LiveServer, chromium: Browser, ending: str
+) -> None:
     with screen(here, chromium) as ours:
         ours.log_in("ann")
         page = copied(ours)
@@ -277,7 +285,7 @@ def test_home_copy_is_deleted_when_its_session_is_over(here: LiveServer, chromiu
         until(page, "caches.has('home').then((has) => !has)")
 
 
-def test_install_offer_is_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
+def test_install_offer_is_shown_in_settings_and_once_after_a_post(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium, 390, touch=True) as ours:
         ours.log_in("ann")
         page = ours.open("/settings")

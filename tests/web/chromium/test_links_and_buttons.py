@@ -59,7 +59,6 @@ _CONTROLS = _CONTROLS.replace("APART", r"/^.(embed|docs|media|logout|settings.ar
 """Excludes pages without a navigation, downloads, and log-out."""
 _KINDS = f"() => Object.keys(({_CONTROLS})())"
 _FOCUS = f"""(kind) => {{
-  htmx.config.globalViewTransitions = false;
   window.stays = true;
   const control = ({_CONTROLS})()[kind];
   control?.focus();
@@ -138,7 +137,6 @@ class Clicker:
         """Press a key at the first post of a page."""
         self._crawl.open(name)
         keyboard = self._crawl.ours.page.keyboard
-        self._crawl.ours.page.evaluate("() => { htmx.config.globalViewTransitions = false; }")
         keyboard.press("j")
         keyboard.press(key)
         self._crawl.settle()

@@ -72,7 +72,9 @@ def test_form_submitted_twice_quickly_is_sent_once(at: LiveServer, chromium: Bro
         assert len(at.run(lists.owned(at.network.reads.graph, dee.id))) == 1
 
 
-def test_dismissed_notification_passes_the_focus_on(at: LiveServer, chromium: Browser) -> None:
+def test_notification_dismissed_by_keyboard_moves_focus_to_remaining_dismiss_button(
+    at: LiveServer, chromium: Browser
+) -> None:
     at.join("eve")
     for name in ("fay", "gus"):
         author = at.join(name)
@@ -89,7 +91,7 @@ def test_dismissed_notification_passes_the_focus_on(at: LiveServer, chromium: Br
         expect(dismiss).to_be_focused()
 
 
-def test_dismissed_suggestions_never_lose_the_focus(at: LiveServer, chromium: Browser) -> None:
+def test_suggestion_dismissed_by_keyboard_moves_focus_to_another_element(at: LiveServer, chromium: Browser) -> None:
     for name in ("hal", "ida", "jon"):
         at.run(posts.create(at.network.writes, at.join(name).id, Draft(text="Hello")))
     at.settle()

@@ -36,7 +36,7 @@ def overflowing(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [390, 1_280])
-def test_profile_tabs_portfolio_and_photo_notes_are_accessible(at: LiveServer, chromium: Browser, width: int) -> None:
+def test_profile_tabs_portfolio_and_photo_pages_are_accessible(at: LiveServer, chromium: Browser, width: int) -> None:
     name = f"ann{width}"
     ann = at.join(name, display_name="Ann Marie of the Long Pier and Harbour", note="Walks before breakfast. " * 12)
     at.run(members.update_profile(at.network.writes, ann.id, ProfileChange(header=picture(1500, 500))))
@@ -138,7 +138,9 @@ def test_portfolio_page_needs_no_scripts_and_fills_the_window(at: LiveServer, ch
         assert overflowing(page) == []
 
 
-def test_compose_script_details_choice_survives_reload_and_download_is_saved(at: LiveServer, chromium: Browser) -> None:
+def test_compose_script_photo_details_choice_survives_reload_and_download_setting_is_saved(
+    at: LiveServer, chromium: Browser
+) -> None:
     at.join("dee")
     upload: FilePayload = {"name": "a.jpg", "mimeType": "image/jpeg", "buffer": taken(size=(900, 600))}
     with screen(at, chromium) as ours:

@@ -68,12 +68,15 @@ def test_profile_picture_cropper_moves_by_keys_and_crops_to_square(here: LiveSer
     assert found.avatar
 
 
+_GLIDE = "const { glide } = await import(new URL('glide.js', document.querySelector('script[type=module]').src));"
+
+
 def test_view_transitions_interrupting_each_other_report_no_error(here: LiveServer, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         ann.open("/settings")
         for _ in range(3):
-            page.evaluate("() => { document.startViewTransition(() => {}); document.startViewTransition(() => {}); }")
+            page.evaluate(f"async () => {{ {_GLIDE} glide(() => {{}}); glide(() => {{}}); }}")
         page.wait_for_timeout(200)
 
 
@@ -81,10 +84,11 @@ def test_view_transition_during_change_of_window_size_reports_no_error(here: Liv
     with screen(here, chromium) as ann:
         page = ann.log_in("ann")
         ann.open("/settings")
-        page.evaluate("""() => {
+        page.evaluate(f"""async () => {{
+          {_GLIDE}
           window.change = Promise.withResolvers();
-          window.transition = document.startViewTransition(() => window.change.promise);
-        }""")
+          window.transition = glide(() => window.change.promise);
+        }}""")
         page.wait_for_timeout(100)
         page.set_viewport_size({"width": 700, "height": 500})
         page.wait_for_timeout(100)

@@ -15,7 +15,7 @@ def _join(page: Page, name: str) -> None:
     page.get_by_role("main").get_by_role("button", name="Sign up").click()
 
 
-def test_signup_proof_of_work_succeeds_after_corrected_form(chromium: Browser) -> None:
+def test_signup_after_correcting_refused_form_succeeds_with_proof_of_work(chromium: Browser) -> None:
     with live_server(signup_work=7, rules=("Be kind.",)) as at, screen(at, chromium) as nia:
         at.join("ann")
         page = nia.open("/signup")

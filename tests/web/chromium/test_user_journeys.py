@@ -179,7 +179,7 @@ def operates(boss: Screen) -> None:
     """View the metrics and the data sources."""
     page = boss.open("/ops")
     expect(main(page)).to_contain_text("Requests in 10 minutes")
-    main(page).get_by_role("link", name="Data sources").click()
+    main(page).get_by_role("link", name="Members and posts on each data source").click()
     expect(page.get_by_role("heading", name="Distribution")).to_be_visible()
 
 

@@ -276,6 +276,19 @@ def test_photo_viewer_keeps_sensitive_photo_covered(at: LiveServer, chromium: Br
         expect(viewer(page).locator(".stage img")).to_be_visible()
 
 
+def test_photo_viewer_receives_clicks_during_its_opening_animation(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
+    with screen(at, chromium) as ours:
+        page = ours.open("/tags/tide")
+        page.evaluate("document.documentElement.style.setProperty('--quick', '60s')")
+        photo(page, tides[0]).click()
+        expect(viewer(page).get_by_role("article").first).to_be_visible()
+        until(page, "document.getAnimations().length > 0")
+        viewer(page).get_by_role("button", name="Zoom").click()
+        expect(viewer(page).get_by_role("button", name="Zoom")).to_have_attribute("aria-pressed", "true")
+
+
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1_280, False)])
 def test_photo_viewer_is_accessible_and_fits_window(
     at: LiveServer, chromium: Browser, tides: Sequence[Post], width: int, dark: bool
@@ -289,7 +302,9 @@ def test_photo_viewer_is_accessible_and_fits_window(
         assert [*hindrances(page), *too_wide(page), *pale(page, dark=not dark)] == []
 
 
-def test_post_page_without_scripts_links_to_neighbors(at: LiveServer, chromium: Browser, tides: Sequence[Post]) -> None:
+def test_post_page_without_scripts_links_to_previous_and_next_post(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
     with screen(at, chromium, scripts=False) as ours:
         page = ours.open("/tags/tide")
         order = [f"{at.url}{link.get_attribute('href')}" for link in page.locator("main a.photo").all()]

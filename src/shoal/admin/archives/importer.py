@@ -62,14 +62,14 @@ class Slots:
                 self._ids.append(ids.after())
 
     def parts(self, photos: int) -> int:
-        """Return the number of parts in which a post with `photos` photos is stored."""
+        """Return into how many posts a post with `photos` photos is split: the post itself, and comments with further photos."""
         return max(1, -(-photos // self._most))
 
     def part(self, position: int, number: int) -> int:
         return self._ids[self._first[position] + number]
 
     def photo(self, position: int, parts: int, number: int) -> int:
-        """Return the id of photo `number` of the post at `position`, which is stored in `parts` parts."""
+        """Return the id of photo `number` of the post at `position` in the plan. `parts` is the result of `parts()` for it."""
         return self._ids[self._first[position] + parts + number]
 
 
@@ -186,7 +186,7 @@ _OPENNESS = (Visibility.FOLLOWERS, Visibility.UNLISTED, Visibility.PUBLIC)
 
 
 class _Job(NamedTuple):
-    """A post to create. `begun` is true if the first part of the post exists."""
+    """A post to create, and comments for photos beyond the limit of a post. `begun` is true if the post exists."""
 
     position: int
     record: ArchivedPost

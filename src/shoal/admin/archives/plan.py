@@ -48,7 +48,7 @@ _UNKNOWN, _DROPPED, _IN_FLIGHT = -2, -1, -3
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    """A saved plan. Each array is encoded as bytes."""
+    """The form in which a plan is saved, with each array as bytes."""
 
     at: bytes
     written: bytes
@@ -118,7 +118,7 @@ class ArchivePlan:
         with _regular(plan._saved) as file:
             data = file.read(_MOST_PLAN + 1)
         if len(data) > _MOST_PLAN:
-            raise DamagedPlan(f"the plan has more than {_MOST_PLAN} bytes")
+            raise DamagedPlan(f"the import plan saved by the archive reader process has more than {_MOST_PLAN} bytes")
         saved = msgspec.msgpack.decode(data, type=_Saved)
         plan._at.frombytes(saved.at)
         plan.written.frombytes(saved.written)
@@ -150,7 +150,7 @@ class ArchivePlan:
             and len(self.handles) <= MOST_HANDLES
             and len(self.followees) <= MOST_HANDLES
         ):
-            raise DamagedPlan("the plan is inconsistent")
+            raise DamagedPlan("the import plan saved by the archive reader process is inconsistent")
 
     def fill(self, reader: ArchiveReader, now: int, on_progress: Callable[[int], None]) -> ArchiveReport:
         """Read an archive and return its report. `on_progress` is called with the number of posts read so far.
@@ -201,7 +201,7 @@ class ArchivePlan:
                 file.seek(self._at[position])
                 post = self._decoder.decode(file.read(self._at[position + 1] - self._at[position]))
                 if (post.written, len(post.photos)) != (self.written[position], self.photos[position]):
-                    raise DamagedPlan("a saved post differs from the plan")
+                    raise DamagedPlan("a post saved by the archive reader process differs from the import plan")
                 found.append(post)
         return found
 
@@ -289,12 +289,12 @@ class ArchivePlan:
 
 
 def _regular(path: Path) -> IO[bytes]:
-    """Open a file that another process wrote. Raises `DamagedPlan` for a pipe, which would block, and `OSError` for a link."""
+    """Open a file that another process wrote. Raises `DamagedPlan` for a pipe, which would block, and `OSError` for a symlink."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
-    raise DamagedPlan("the plan is not a regular file")
+    raise DamagedPlan("the import plan saved by the archive reader process is not a regular file")
 
 
 def _digest(id_: str) -> bytes:

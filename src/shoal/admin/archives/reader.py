@@ -81,7 +81,7 @@ _MOST_TRACEBACK = 10_000
 
 
 class Job(msgspec.Struct, frozen=True):
-    """An archive to read, and its limits: processor seconds, bytes of memory, bytes of documents."""
+    """An archive to read, and limits: seconds of CPU time, bytes of memory, and bytes of all JSON documents together."""
 
     path: bytes
     folder: bytes
@@ -102,7 +102,7 @@ class PostsRead(msgspec.Struct, frozen=True, tag=True):
 
 
 class Planned(msgspec.Struct, frozen=True, tag=True):
-    """The plan of the archive has been saved; this is its report."""
+    """The message that the archive was read and the plan of its import saved."""
 
     report: ArchiveReport
 
@@ -123,7 +123,7 @@ Message = PostsRead | Planned | PhotoData | Refusal
 
 
 def main() -> None:
-    """Read the archive and save its plan. Then send photos that are requested, until the server closes the pipe."""
+    """Read the archive and save its import plan. Then send each requested photo, until the server closes the pipe."""
     # Send the answers over a copy of the descriptor, because a library may print to stdout.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

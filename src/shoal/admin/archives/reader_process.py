@@ -101,8 +101,8 @@ class ArchiveProcess:
     async def read(self, file: str, most_bytes: int) -> bytes:
         """Return the contents of a photo in the archive.
 
-        Raises `InvalidInput` if the photo is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded` if the process does
-        not answer within a minute.
+        Raises `InvalidInput` if the photo is damaged or larger than `most_bytes`, and `ArchiveLimitsExceeded` if the reader
+        process does not answer within a minute.
         """
         async with self._lock, self._limited(_PHOTO_SECONDS):
             await self._process.send(PhotoRequest(file, most_bytes))

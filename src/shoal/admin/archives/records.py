@@ -210,6 +210,6 @@ class ArchiveReport(msgspec.Struct):
             found.examples.append(printable(example[:_EXAMPLE]))
 
     def sample(self, written: int, text: str, photos: int) -> None:
-        """Add a post as an example, unless there are enough examples."""
+        """Add a post to `samples`, unless there are enough."""
         if len(self.samples) < EXAMPLES:
             self.samples.append(Sample(written, text[:_EXAMPLE], photos))

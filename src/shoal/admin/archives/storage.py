@@ -159,7 +159,7 @@ class ArchiveStorage:
         self.archive(member_id, token).unlink(missing_ok=True)
 
     def discard(self, member_id: int, token: str = "") -> None:
-        """Remove a member's archive and the state of its import. A token limits this to the archive with the token.
+        """Remove a member's archive and the state of its import. With a `token`, only the archive with this token is removed.
 
         A running import stops. Imported posts remain.
         """
@@ -237,7 +237,7 @@ class ArchiveStorage:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Hold the lock of the storage. While it is held, no other thread or process changes a state."""
+        """Hold the lock of the folder. While it is held, no other thread or process changes the state of an import."""
         private_files.make_folder(self._folder)
         with os.fdopen(private_files.open_file(self._folder / "lock", os.O_RDWR), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

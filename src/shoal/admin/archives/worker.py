@@ -35,7 +35,7 @@ _UNPACKED = 4
 """Maximum bytes of an unpacked archive, as a multiple of the maximum bytes of an upload."""
 _INTERNAL = "an internal error occurred; see the server's log"
 _KILLED = "the server was stopped while it read this archive; discard the archive and upload it again"
-_TOO_MANY_ATTEMPTS = "the import of this archive stopped several times together with the server"
+_TOO_MANY_ATTEMPTS = "the server stopped several times while it imported this archive"
 
 
 class ArchiveWorker(BackgroundWorker):
@@ -47,7 +47,7 @@ class ArchiveWorker(BackgroundWorker):
         archive_storage: ArchiveStorage,
         *,
         every: float = _EVERY_SECONDS,
-        noted_every: float = _SAVE_SECONDS,
+        save_every: float = _SAVE_SECONDS,
         backoff_seconds: float = _BACKOFF_SECONDS,
     ) -> None:
         """Create a worker.
@@ -57,7 +57,7 @@ class ArchiveWorker(BackgroundWorker):
         self.archive_storage = archive_storage
         self._network = network
         self._every = every
-        self._save_every = noted_every
+        self._save_every = save_every
         self._backoff_seconds = backoff_seconds
         self._retry_at: dict[int, float] = {}
 
@@ -84,7 +84,7 @@ class ArchiveWorker(BackgroundWorker):
                     swept = loop.time()
                 await self.once()
             except Exception:  # noqa: BLE001  # the folder or the store may recover
-                _log.exception("checking for pending archives failed")
+                _log.exception("checking for archives to import failed")
             await asyncio.sleep(self._every)
 
     async def _work(self, member_id: int) -> None:
@@ -125,7 +125,7 @@ class ArchiveWorker(BackgroundWorker):
         except ShoalError as error:
             await self._fail(member_id, begun, str(error))
         except Exception as error:  # noqa: BLE001  # must not stop the archives of others
-            # If the archive was discarded during the import, this error is about its missing files.
+            # If the archive was discarded during the import, its files are missing, and that may have caused the error.
             await self._fail(member_id, begun, _INTERNAL)
             _log.error("importing the archive of member %d failed", member_id, exc_info=error)
         else:

@@ -99,7 +99,7 @@ async def _blocked_at_once(sources: Sequence[SnapshotSource]) -> OneMoment:
 
 
 async def _each(calls: Iterable[Awaitable[None]]) -> None:
-    """Await all calls, even if one fails. The caller then resumes commits, and no call may be running."""
+    """Await all calls, even if one fails, because the caller must not resume commits while a call is running."""
     for error in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error
@@ -133,7 +133,7 @@ async def back_up(network: BackedNetwork, repository: BackupRepository, throttle
                 _log.warning("the incomplete generation %s stays until the next backup deletes it", name)
             raise
     try:
-        # Only metrics read this record, so the backup is valid even if the record cannot be written.
+        # Record the time of the backup for metrics. The backup is valid even if this fails.
         at = network.map.owners[backup_key().shard]
         await network.snapshots[at].note(receipt(manifest.moment))
     except ShoalError as error:
@@ -208,7 +208,7 @@ class _Backup:
                 return parts
 
         try:
-            # After an error, a task group cancels the other dumps, so that none reads a store that is being closed.
+            # If one store cannot be read, the task group cancels reading the others before the stores are closed.
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(dump(at, each)) for at, each in enumerate(self.network.snapshots)]
         except BaseExceptionGroup as failed:
@@ -234,7 +234,7 @@ class _Backup:
         data = await pack(rows)
         await self.throttle.spend(len(data))
         part = await self.repository.put_part(self.name, name, table.value, data, len(rows))
-        # Check that the part can be restored before the manifest lists it.
+        # Check that the written file can be decoded before the manifest lists it.
         await asyncio.to_thread(decode_part, part, data)
         return part
 

@@ -156,7 +156,7 @@ class MediaNames:
                 file.writelines(lines)
 
     def of(self, source: int) -> dict[str, bool]:
-        """Return the media files of a data source. A value is true if the file is required."""
+        """Return the keys of a data source's media files, each with whether the file is required."""
         if not self._files[source].exists():
             return {}
         with self._files[source].open() as file:
@@ -200,7 +200,7 @@ class MediaCopier:
                 return
 
     async def keep(self, generation: str, names: MediaNames) -> BackupMedia:
-        """Copy the media in `names` that the repository lacks. List all available media for the backup `generation`."""
+        """Copy the media in `names` that the repository lacks, and write the backup's lists of those media that exist."""
         parts: list[DumpPart] = []
         lacking: list[str] = []
         lacks, files, size = names.strangers, 0, 0

@@ -69,7 +69,7 @@ async def prune(repository: BackupRepository, keeping: Keeping, tell: Progress) 
             if manifest.generation in names:
                 for row in await media_list(repository, manifest, source):
                     unused.pop(row.key, None)
-        # After the lease expires, another backup may rely on media that these manifests do not name.
+        # If the lease has expired, another backup may be running. It may rely on media that no manifest names yet.
         repository.check_lease()
         await repository.files.delete([f"{MEDIA}/{key}" for key in unused])
         files += len(unused)

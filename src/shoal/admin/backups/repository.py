@@ -172,6 +172,8 @@ class BackupRepository:
     def open(cls, url: str, *, make: bool, dead: float = DEAD_SECONDS) -> BackupRepository:
         """Open `file:///directory` or `s3://bucket/prefix?...`. `make` allows a directory that does not exist yet.
 
+        `dead` is the number of seconds after which a lease that is not renewed expires.
+
         Raises `InvalidInput` for any other URL, and for a missing directory unless `make` is set.
         """
         parts = urlsplit(url)
@@ -203,7 +205,7 @@ class BackupRepository:
                 try:
                     await self.files.delete([f"{name}/{_BEGUN}"])
                 except ShoalError as error:
-                    _log.warning("%s/%s could not be deleted: %s", name, _BEGUN, error)
+                    _log.warning("backup file %s/%s could not be deleted: %s", name, _BEGUN, error)
 
     def check_lease(self) -> None:
         """Raise `Conflict` if the lease has expired, because another writer may then have deleted files of this backup.
@@ -233,7 +235,7 @@ class BackupRepository:
                 # The writer's next `check_lease` raises the same conflict.
                 return
             except ShoalError as error:
-                _log.warning("the lease of %s could not be renewed: %s", name, error)
+                _log.warning("the lease of backup %s could not be renewed: %s", name, error)
 
     async def _clear_unfinished(self, mine: str) -> None:
         """Delete the files of killed backups. Raises `Conflict` if another backup may be running in the bucket.
@@ -241,7 +243,7 @@ class BackupRepository:
         In a directory, the lock proves that no other backup is running.
         """
         markers = await self._lease_files()
-        # The lease was just renewed, so its date is the current time of the clock that dates all files.
+        # The lease file was just written, so its date is the current time by the clock of the storage.
         now = max(file.modified for file in markers[mine])
         for name, files in markers.items():
             if name == mine or any(file.key == f"{name}/{_MANIFEST}" for file in files):
@@ -249,7 +251,7 @@ class BackupRepository:
             silent = now - max(file.modified for file in files)
             if self._folder is None and silent < self._dead:
                 raise Conflict(
-                    f"another backup is running there ({name}): wait for it to finish; a killed backup expires "
+                    f"another backup to this location is running ({name}): wait for it to finish; a killed backup expires "
                     f"{self._dead / 60:.0f} minutes after its last renewal"
                 )
             await self.files.delete([file.key for file in files])
@@ -286,7 +288,7 @@ class BackupRepository:
         for part in manifest.parts:
             if sizes.get(f"{name}/{part.key}") != part.size:
                 raise BackupDamaged(
-                    f"{name}/{part.key} was deleted or changed while the backup was written: run it again"
+                    f"{name}/{part.key} was deleted or changed while the backup was written: run the backup again"
                 )
 
     async def abandon(self, name: str) -> None:
@@ -340,7 +342,7 @@ class BackupRepository:
 
 
 def _new_name() -> str:
-    """Return a unique name for a backup. Names in alphabetical order are in the order of time, to the millisecond."""
+    """Return a unique name for a backup. It begins with the time in milliseconds, so names sort by time."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1_000:03}Z-{secrets.token_hex(2)}"
 
@@ -356,7 +358,7 @@ def _locked(folder: Path | None) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
-        raise Conflict("another backup is running there: wait for it to finish") from error
+        raise Conflict("another backup to this location is running: wait for it to finish") from error
     try:
         yield
     finally:

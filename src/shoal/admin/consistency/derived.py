@@ -47,7 +47,7 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 async def check_homes(
     network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress
 ) -> Found:
-    """Check `sample` random materialized timelines, or all of them.
+    """Check `sample` random materialized timelines; None checks all of them.
 
     If none is materialized, check the timelines of some members.
     """
@@ -104,7 +104,7 @@ async def settled_difference(network: AnyNetwork, member: int) -> str | None:
 async def _timeline_difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
     """Return the ids of the entries that only the timeline or only its definition has.
 
-    The value is true if the timeline lacks the entry.
+    The flag next to an id is true if the timeline lacks the entry.
     """
     pages = await _compared(network.reads, member, Cursor(limit=_TIMELINE_PAGE), _PAGES * _TIMELINE_PAGE)
     floor = await network.timelines.floor(member)
@@ -162,7 +162,7 @@ class SearchRows:
                 self._add("the row of {0} in the search index is outdated or missing", id_)
 
     async def compared(self) -> Found:
-        """Return all findings, including the rows in the index that belong to deleted objects."""
+        """Return all differences between the index and the graph, including index rows of deleted objects."""
         after = -1
         while ids := await self._index.ids(after, _SEARCH_PAGE):
             after = ids[-1]
@@ -270,7 +270,7 @@ async def constant(
 
 
 async def tag_difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
-    """Return how a tag's counts in the cloud differ from a recount, by uses, days and spellings; empty if they are equal."""
+    """Return how a tag's counts in the cloud differ from a recount: total, by day and by spelling; empty if equal."""
     counted, _ = await _recounted(network, name)
     stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
     days = {day: counts for day, counts in stored.days.items() if day >= horizon()}

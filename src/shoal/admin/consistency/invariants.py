@@ -56,7 +56,7 @@ def match(first: Pairs, second: Pairs) -> Match:
     major, minor = major[order], minor[order]
     equal = np.zeros(len(order) + 1, np.bool_)
     equal[1:-1] = (major[1:] == major[:-1]) & (minor[1:] == minor[:-1])
-    # The sort is stable. Of two equal pairs, the first is from the first list.
+    # The sort is stable: of two equal pairs, the one from `first` precedes the one from `second`.
     alone = order[~equal[:-1] & ~equal[1:]]
     ends = np.nonzero(equal)[0]
     size = len(first[0])
@@ -143,10 +143,7 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
 
 
 def positions(links: Links, blocks: Blocks) -> Found:
-    """Check the number in each rank index block.
-
-    It must be the number of live list entries between the end of the previous block and the block's own end.
-    """
+    """Check that `n` of each rank index block is the number of live list entries since the previous block."""
     follows = np.zeros(len(blocks.id1), np.bool_)
     follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
     since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
@@ -158,9 +155,9 @@ def positions(links: Links, blocks: Blocks) -> Found:
 
 
 def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
-    """Return, for each given position, the number of live entries up to it, in this list and in all lists before it.
+    """Return, for each position, the number of live entries at or before it in the order of `id1`, `atype` and `time`.
 
-    A position is a list (`id1` and `atype`) and a time.
+    A position consists of one value of each of these columns.
     """
     live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
     id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
@@ -211,23 +208,20 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
-    """Return the correct time of an association that an object implies.
-
-    Ids serve as times: it is the id of this object, which is `id1` or `id2`.
-    """
+    """Return the time that an association must have: the id of the object that implies it, which is `id1` or `id2`."""
     return id1 if atype in (COMMENTS_ON, RESTRICTED_COMMENTS_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """Check that live associations start and end at existing objects. One direction of each pair is sufficient."""
-    # A thread stays muted after its root was deleted, because its comments remain.
+    """Check that live associations start and end at existing objects. Inverses are not checked separately."""
+    # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
-    # The id of an emoji reaction is no object. It exists as long as the post refers to it.
+    # An emoji reaction is not an object. Its id counts as existing while the post refers to it.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    # The id of an entry of the audit log is no object. It exists as long as a public list contains it.
+    # An audit log entry is not an object. Its id counts as existing while one of `PUBLIC_LISTS` contains it.
     audited = links.of(AUDITED.number)
     entries = audited.only(np.isin(audited.id1, PUBLIC_LISTS)).id2
     there |= (live.atype == AUDITED.number) & np.isin(live.id2, entries)

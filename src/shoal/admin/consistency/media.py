@@ -55,7 +55,7 @@ class MediaFiles:
                 _append(self._members, (node.id, node.media_bytes))
 
     async def compared(self, objects: Objects, links: Links) -> Found:
-        """Return all findings, including files that belong to no object."""
+        """Return wrong media objects and byte counts, missing files, and files that belong to no object."""
         hashes, owners, required = map(column, self._files)
         order = np.argsort(hashes)
         hashes, owners, required = hashes[order], owners[order], required[order]
@@ -68,7 +68,10 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _match_files(self, hashes: Column, sizes: Column) -> int:
-        """Store the sizes of files that objects name, and report the other files. Return the number of files."""
+        """Set the `sizes` of the stored files with these `hashes`, and return the number of all files.
+
+        A file without a media object is a finding, unless it is new.
+        """
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -122,7 +125,7 @@ class MediaFiles:
 
 
 async def repair_media(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Repair the files and media of these findings. The repair depends on their current state."""
+    """Repair the files and media of these findings, each according to its current state."""
     await network.media.remove([finding.file for finding in findings if finding.file])
     ids = list(dict.fromkeys(finding.media for finding in findings if finding.media))
     for start in range(0, len(ids), _AT_ONCE):

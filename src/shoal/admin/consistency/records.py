@@ -57,7 +57,7 @@ _OF = {atype.history: atype.number for atype in (FOLLOWS, FOLLOWED_BY)} | {
 
 
 class FollowHistories:
-    """The follow histories in all tombstones. Each takes 56 bytes of memory."""
+    """The times at which follows began and ended, as stored in tombstones. Each history takes 56 bytes of memory."""
 
     def __init__(self, network: AnyNetwork) -> None:
         self._network = network
@@ -74,7 +74,7 @@ class FollowHistories:
                     array_of.append(value)
 
     def compared(self, links: Links) -> Found:
-        """Return the follow histories whose last time contradicts the follow, and those that differ between the two members."""
+        """Return the follow histories that contradict the follow or differ between the two members."""
         rows = _Histories.merged(*map(column, self._rows))
         findings = [*_unended(rows, links, FOLLOWS), *_unended(rows, links, FOLLOWED_BY)]
         kept = now_ms() - int(self._network.reads.history_days * DAY_MS) + _SLACK_MS
@@ -97,7 +97,10 @@ class _Histories(NamedTuple):
 
     @classmethod
     def merged(cls, id1: Column, atype: Column, id2: Column, *values: Column) -> _Histories:
-        """Merge the two parts of a history: the tombstone of the follow, and that of its history type (`AssocType.history`)."""
+        """Merge the rows of each history, which may be stored in two tombstones.
+
+        One has the type of the follow, and the other the type that `AssocType.history` names.
+        """
         order = np.lexsort((id2, atype, id1))
         id1, atype, id2 = id1[order], atype[order], id2[order]
         first = np.ones(len(order), np.bool_)
@@ -119,7 +122,7 @@ class _Histories(NamedTuple):
 
 
 def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Finding]:
-    """Yield follow histories that lack the end of an ended follow, and those that have an end although the follow exists."""
+    """Yield follow histories without an end although the follow has ended, and with an end although it exists."""
     histories, alive = rows.only(rows.atype == atype.number), links.of(atype.number)
     matched = match(histories.pairs, (alive.id1, alive.id2))
     name = atype.name.replace("_", " ")
@@ -133,7 +136,10 @@ def _unended(rows: _Histories, links: Links, atype: AssocType) -> Iterator[Findi
 
 
 def _disagreeing(rows: _Histories, kept: int) -> Iterator[Finding]:
-    """Yield follow histories that differ between the two members. Differences by age or number of entries are ignored."""
+    """Yield follow histories that differ between the two members.
+
+    Differences are ignored if they may be due to the limits on the age and the number of entries.
+    """
     here, there = (rows.only(rows.atype == atype.number) for atype in (FOLLOWS, FOLLOWED_BY))
     matched = match(here.pairs, (there.id2, there.id1))
     for words, histories, alone in (
@@ -184,7 +190,7 @@ async def _merge_history(network: AnyNetwork, id1: int, atype: int, id2: int) ->
     if last > 0 and not goes_on:
         last = -last - 1
         moments.add(last)
-    # A tombstone with this time does not replace a later follow, which only gets the history.
+    # The tombstone gets the time of the last end: it does not replace a follow that began later, but adds the history to it.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
         op = AssocOp(end, kind.number, other, at, alive=False, data=data, plain=True, silent=True)
@@ -206,12 +212,12 @@ Ticketed = App | AccountDeletion | IpBlock | Media | Poll | EmailToken | Schedul
 
 
 class FreshIds:
-    """Collects the tickets of objects, and the ids of poll options and emoji. Each takes 16 bytes of memory."""
+    """Collects ids that no two objects may share: tickets, poll options and emoji. An id takes 16 bytes of memory."""
 
     def __init__(self) -> None:
-        # Both arrays contain owners and ids alternately.
+        # Both arrays alternate between the id of an object and the id of its ticket or poll option.
         self._tickets, self._options = array("q"), array("q")
-        # This array has, for each ticket, 1 if another check would find that the schedule lacks the ticket, otherwise 0.
+        # For each ticket: 1 if another check reports its absence from the schedule, otherwise 0.
         self._seen_to = array("b")
 
     def take(self, page: Sequence[AnyNode]) -> None:
@@ -224,7 +230,7 @@ class FreshIds:
                     self._options.extend((node.id, option.id))
 
     def tickets(self, links: Links) -> Found:
-        """Return the objects whose ticket is not in the schedule, or belongs to another object."""
+        """Return the objects whose ticket is missing from the schedule or belongs to another object there."""
         owners, tickets = _pairs(self._tickets)
         due = links.of(DUE_ON.number)
         # `due.mark` is the hash of the association's data, and the data is the id of the due object.
@@ -327,7 +333,7 @@ class UnusedApps:
                 self._used.append(node.app_id)
 
     def compared(self, links: Links) -> Found:
-        """Return the apps that are unused and not in the schedule."""
+        """Return the unused apps whose deletion is not in the schedule."""
         ids = column(self._apps)
         used = found_in(ids, np.unique(column(self._used)))
         planned = found_in(column(self._tickets), np.unique(links.of(DUE_ON.number).id1))

@@ -130,7 +130,7 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        # The data of such a tombstone would be read as the history of a follow.
+        # If the type has a history, the data of a tombstone would be read as this history, so leave it empty.
         data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
         op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
@@ -164,7 +164,7 @@ async def _stored(network: AnyNetwork, triple: Triple) -> AssocRow | None:
 
 
 def _past(op: AssocOp, *stored: AssocRow | None) -> AssocOp:
-    """Return an operation that wins over the stored rows. If necessary, it gets a later time or greater data."""
+    """Return `op` with a greater time than every stored row or, if its type has a fixed time, with greater data."""
     last = max(((row.time, row.data) for row in stored if row is not None), default=(-1, b""))
     if (op.time, op.data) > last:
         return op
@@ -195,7 +195,10 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 
 
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
-    """Recount a list, again and again until it did not change during a recount. Raises `Conflict` after some attempts."""
+    """Recount a list (or, with `of_posts`, the author's total) until it does not change during a recount.
+
+    Raises `Conflict` after some attempts.
+    """
     count = _sum if of_posts else _length
     counted = await count(network, id1, atype)
     for _ in range(_TRIES):

@@ -139,7 +139,7 @@ class Links(NamedTuple):
         return Links(*(values[chosen] for values in columns))
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Return the associations of a type; tombstones are included if `alive` is false."""
+        """Return the associations of a type, without tombstones or, if `alive` is false, with them."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:
@@ -147,7 +147,7 @@ class Links(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Counts other than 0 in columns, sorted by `id1` and `atype`."""
+    """The stored counts of lists, as columns sorted by `id1` and `atype`. Counts of 0 are left out."""
 
     id1: Column
     atype: Column
@@ -155,7 +155,7 @@ class Counts(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Rank index blocks in columns. A block counts the entries of a section of a list."""
+    """Blocks of the rank indexes of lists, in columns. A block stores how many live entries a section of the list has."""
 
     id1: Column
     atype: Column
@@ -165,7 +165,7 @@ class Blocks(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """All ids of objects in order, the authors of posts, and the associations that the objects imply, by type."""
+    """The sorted ids of all objects, the authors of posts, and, by type, the associations that these objects require."""
 
     ids: Column
     members: Column
@@ -303,7 +303,7 @@ async def read_objects(
 async def _pages(
     scan: Callable[[Any, int], Awaitable[list[RowT]]], first: tuple[int, ...], progress: Progress, phase: str
 ) -> AsyncGenerator[list[RowT], None]:
-    """Yield the rows of a table in pages. A row begins with its key. A page begins after the last key of the previous page."""
+    """Yield the rows of a table in pages. `scan` returns the page after a key. A row begins with its key."""
     read, after = 0, first
     while page := await scan(after, ROWS_AT_ONCE):
         yield page

@@ -46,7 +46,7 @@ class TagSpellings:
         self._findings: list[Finding] = []
 
     def take(self, page: Iterable[AnyNode]) -> None:
-        """Check the tags of the posts and of the feedback ("more like this", "less like this") on a page of objects."""
+        """Find posts and feedback ("more like this", "less like this") whose tags are not in canonical form."""
         for node in page:
             self._checked += isinstance(node, Post | FeedPreferences)
             if is_outdated(node):
@@ -54,7 +54,7 @@ class TagSpellings:
                 self._add(f"{what} of {{0}} is stored under a former spelling", node.id)
 
     async def watch(self, page: Sequence[AssocRow]) -> None:
-        """Check the followed and the featured tags on a page of associations."""
+        """Find followed and featured tags that are not in canonical form."""
         for row in page:
             if row.alive and row.atype in _LISTS:
                 self._checked += 1
@@ -62,7 +62,7 @@ class TagSpellings:
                     self._add("a followed or featured tag of {0} is stored under a former spelling", row.id1)
 
     async def compared(self, cloud: CloudStore | None) -> Found:
-        """Return all findings. They include findings in the admins' tag rules."""
+        """Return the findings: tags that are not in canonical form, including those in the admins' tag rules."""
         rules = await cloud.rules() if cloud else {}
         self._checked += len(rules)
         if rules != ruling.folded(rules):
@@ -82,7 +82,7 @@ def is_outdated(node: AnyNode) -> bool:
 
 
 async def repair_spellings(network: AnyNetwork, findings: Iterable[Finding]) -> None:
-    """If a finding requires it, store all tags in canonical form and wait until they are counted."""
+    """If a finding is a tag not in canonical form (`fold`), store all tags in that form, and wait until they are counted."""
     if any(finding.fold for finding in findings):
         await fold_all(network.store, network.writes, network.tag_store)
         await network.settle(_PATIENCE_SECONDS)
@@ -134,9 +134,10 @@ async def _fold(writes: Writes, node: AnyNode) -> None:
 
 
 async def _fold_post(writes: Writes, post_id: int) -> bool:
-    """Store the canonical tags of a post's text, or as many changes as fit into one commit. Return whether a tag changed.
+    """Store the canonical tags of a post's text. Return whether a tag changed.
 
-    This is no edit: there is no revision and no notification.
+    One commit changes a limited number of tags, so call this until it returns False. This is no edit: there is no
+    revision and no notification.
     """
     post = (await writes.graph.obj_get((post_id,))).get(post_id)
     if not isinstance(post, Post) or not is_outdated(post):
@@ -146,7 +147,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
     posts.change(batch, post, after, writes.new_id(batch.shard))
     added = {*map(tag_id, after.tags)} - {*map(tag_id, post.tags)}
     if added and post.visibility is Visibility.PUBLIC:
-        # Like an imported post, the post enters the timelines of the followers of these tags without a notification.
+        # Like an imported post, the post enters the timelines of followers of its new tags without a notification.
         # Followers of its author already have the post.
         batch.emit(PostImported(post_id=post.id, author_id=0, visibility=post.visibility, tag_ids=tuple(added)))
     await writes.graph.commit(batch)
@@ -154,7 +155,7 @@ async def _fold_post(writes: Writes, post_id: int) -> bool:
 
 
 def _next_tags(post: Post) -> tuple[str, ...]:
-    """Return the tags of a post after the next commit: those of its text, or as many changes as fit into one commit."""
+    """Return the tags of a post after the next commit. It adds at most `FOLDED_AT_ONCE` tags and removes at most as many."""
     tags = tags_named(post.text)
     go, come = ([tag for tag in some if tag not in others] for some, others in ((post.tags, tags), (tags, post.tags)))
     if max(len(go), len(come)) <= FOLDED_AT_ONCE:

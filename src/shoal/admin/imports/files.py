@@ -92,7 +92,7 @@ class RecordSpool(Generic[R]):
         self._decoder: msgspec.msgpack.Decoder[list[R]] = msgspec.msgpack.Decoder(list[record])  # type: ignore[valid-type]
 
     def fill(self, records: Iterable[R]) -> None:
-        """Write all records. Call this only once."""
+        """Write all records to the file. Call this only once."""
         waiting = iter(records)
         with self._path.open("wb") as file:
             while block := list(islice(waiting, _AT_ONCE)):

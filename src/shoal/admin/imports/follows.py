@@ -127,7 +127,7 @@ def _block(
     *,
     summary: Summary,
 ) -> FollowBlock:
-    """Return these follows with their times. Follows with an invalid date are rejected."""
+    """Return the follows in these columns with their times. Follows with an invalid date are rejected."""
     if dates is None:
         return FollowBlock(followers, followees, (np.asarray(row_numbers, np.int64) + 1) * TICKS)
     latest = now_ms()
@@ -206,8 +206,7 @@ def references(path: Path, named: Mapping[str, str]) -> Iterator[str]:
 def distinct_times(moments: Column) -> Column:
     """Return the times of a follower's follows, given in file order, with at least a tick between any two.
 
-    Follows within one millisecond stay in file order. Their ticks do not determine the order, because ticks start again
-    after 1,024 rows.
+    Follows within one millisecond are sorted by row number, because ticks repeat after 1,024 rows.
     """
     order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
@@ -267,10 +266,7 @@ Rows = NDArray[np.void]
 
 
 class Prepared(NamedTuple):
-    """List entries that are ready to be stored, with counts.
-
-    The counts are those of the entries in their file, of duplicates, and of rejected follows.
-    """
+    """List entries that are ready to be stored, the numbers of entries and of duplicates, and the rejected follows."""
 
     part: LoadPart
     entries: int
@@ -355,7 +351,7 @@ class ImportedFollows:
     async def load(
         self, network: AnyNetwork, store: Loading, summary: Summary, progress: Progress, patience: float
     ) -> None:
-        """Write missing lists directly into the store. An unavailable store is retried for `patience` seconds."""
+        """Write missing follows directly into the store. An unavailable store is retried for `patience` seconds."""
         paths = await asyncio.to_thread(self._partitioned)
         total, seen = int(self.following.sum()), 0
         for path in paths:
@@ -365,7 +361,7 @@ class ImportedFollows:
             await _store(network, store, prepared.part, summary, patience)
             summary["follows"].there += prepared.twice
             path.unlink()
-            # Each follow is an entry of two lists.
+            # Each follow is counted twice: it is an entry of two lists.
             seen += prepared.entries
             progress("follows", seen // 2, total)
 
@@ -428,7 +424,7 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _with_distinct_times(rows: Rows) -> Rows:
-    """Give the follows of each follower distinct times. The rows contain all follows of their followers, in file order."""
+    """Give the follows of each follower distinct times. `rows` contains all follows of a follower, in file order."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     order = np.lexsort((first, once[:, 0]))
@@ -440,7 +436,10 @@ def _with_distinct_times(rows: Rows) -> Rows:
 
 
 def _partition(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
-    """Distribute rows over one file for each part, in their order. `parts` is the part of each member in the column `by`."""
+    """Write the rows of `blocks`, in their order, to one file per part; its path begins with `start`.
+
+    `parts` maps the member in the column `by` to a part.
+    """
     paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in paths]
@@ -463,13 +462,13 @@ def _read_blocks(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:
 def _parts(entries: NDArray[np.int64]) -> NDArray[np.int64]:
     """Divide members, by position, into parts with similar numbers of list entries. Return the part of each member.
 
-    Members whose ids have the same millisecond are in one part, because the order of their ids is not that of their
-    positions.
+    A part covers a range of ids, so members whose ids have the same millisecond are in one part: within a millisecond,
+    ids are not in the order of positions.
     """
     groups = np.add.reduceat(entries, np.arange(0, len(entries), PER_MS)) if len(entries) else entries
     most = max(ENTRIES, int(entries.sum()) // _MOST_PARTS + 1)
     ends = (np.cumsum(groups) - 1) // most
-    # A list that is longer than a part would leave a gap in the numbers, so number the parts consecutively.
+    # A group with more than `most` entries leaves a gap in the numbers in `ends`, so renumber the parts consecutively.
     _, numbered = np.unique(ends, return_inverse=True)
     return np.repeat(numbered.astype(np.int64), PER_MS)[: len(entries)]
 
@@ -506,7 +505,7 @@ async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: S
 
 
 async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
-    """Divide lists into those that the store lacks and those that it contains incompletely."""
+    """Return the follow lists of `part` that the store lacks, and those of which it has only some entries."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
     lengths = np.array([stored[ASSOC_TYPES[atype]].get(id1, 0) for id1, atype in part.counts[:, :2].tolist()], np.int64)
@@ -519,7 +518,7 @@ async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, Loa
 
 
 async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
-    """Complete lists that lack some of their entries. Adding an entry is idempotent, so all entries are added."""
+    """Complete follow lists that the store has in part. Adding is idempotent, so all their entries are added."""
 
     async def add(batch: Batch) -> None:
         await network.store.commit(batch)

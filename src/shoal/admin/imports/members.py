@@ -65,7 +65,7 @@ Positions = NDArray[np.int64]
 
 
 class _Index(NamedTuple):
-    """Sorted hashes of references, each with the position of its member."""
+    """Sorted hashes of ids or names, each with the position of the member in the file."""
 
     hashes: NDArray[np.int64]
     positions: NDArray[np.int32]
@@ -175,7 +175,7 @@ class ImportedMembers:
             yield record
 
     async def find_existing(self, network: AnyNetwork, names: Iterable[str]) -> None:
-        """Use members of the network, for an import without a file of members. `names` are their user names."""
+        """Find the members of the network with these user names, for an import without a file of members."""
         keys = list(dict.fromkeys(user_name_key(as_name(name)) for name in names))
         owners = await bulk_keys(network, keys)
         existing = [key for key in keys if key in owners]
@@ -214,7 +214,7 @@ class ImportedMembers:
     async def _missing(
         self, network: AnyNetwork, records: Sequence[MemberRecord], start: int, origin: str, summary: Summary
     ) -> list[_Job]:
-        """Return the records whose members do not exist. `start` is the position of the first record."""
+        """Return the records, from number `start` of the file `origin`, whose members do not exist."""
         self.names += [record.name for record in records]
         jobs = [
             _Job(at, record, f"member:{origin}/{record.id}")
@@ -248,7 +248,7 @@ class ImportedMembers:
                 record=job.name,
             )
         except Unavailable:
-            # This record did not cause the error. The import ends here, and the next run continues.
+            # The error is not due to this record, so abort the import. The next run resumes it.
             raise
         except ShoalError as error:
             self._refuse(job.at, record.name, str(error), summary)
@@ -318,8 +318,7 @@ class ImportedMembers:
             except Occupied:
                 known = await self._existing(network, missing, summary)
                 if not known:
-                    # The file contains two records with one id, or a member has the id already because they joined
-                    # concurrently.
+                    # Two records in the file have the same id, or a member who joined concurrently has the id of a record.
                     for at, (member, _, name) in missing.items():
                         record = MemberRecord("", member.name, member.display_name, member.note, member.dated)
                         await self._create(network, _Job(at, record, name), summary)

@@ -57,7 +57,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 
 
 class CachingDecoder(Decoder):
-    """A decoder that caches its results for one run, within bounded memory."""
+    """A media decoder that caches its results for one import, within bounded memory."""
 
     def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
@@ -150,7 +150,7 @@ async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Sum
     try:
         await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
-        # This record did not cause the error. The import ends here, and the next run continues.
+        # The error is not due to this record, so abort the import. The next run resumes it.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
@@ -202,7 +202,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 
 @asynccontextmanager
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
-    """Yield the network's write resources. Media are decoded by one process per core."""
+    """Yield the network's `Writes` with a media decoder of the import's own, which has one process per core."""
     async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
         yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
 
@@ -221,9 +221,9 @@ class ImportedPosts:
         self._authors: dict[str, int] = {}
 
     def read(self, lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> None:
-        self._spool.fill(self._noted(post_records(lines, named, summary)))
+        self._spool.fill(self._indexed(post_records(lines, named, summary)))
 
-    def _noted(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
+    def _indexed(self, records: Iterable[PostRecord]) -> Iterator[PostRecord]:
         for record in records:
             self._ids.append(record.id)
             self._moments.append(record.created_at)
@@ -231,7 +231,10 @@ class ImportedPosts:
             yield record
 
     def authors(self, sources: Sources, people: ImportedMembers, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return, for each post, the position of its author among the members; -1 if the author is unknown."""
+        """Return, for each post, the position of its author among the members; -1 if the author is unknown.
+
+        `degrees` has the number of follows of and by each member, for `BEST_CONNECTED`.
+        """
         if not self._ids:
             return np.empty(0, np.int64)
         names = list(self._authors)
@@ -316,7 +319,7 @@ class _Plan(NamedTuple):
     pictures: Mapping[int, tuple[Path, int]]
 
     def jobs(self, records: Sequence[PostRecord], start: int, origin: str) -> Iterator[PostJob]:
-        """Yield the posts to create from these records. `start` is the position of the first record."""
+        """Yield the posts to create from these records of the file `origin`, beginning with record number `start`."""
         for at, record in enumerate(records, start):
             photo, photo_id = self.pictures.get(at, (None, 0))
             author, id_ = int(self.members[at]), int(self.post_ids[at])

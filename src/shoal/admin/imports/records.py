@@ -183,7 +183,7 @@ def moment_of(value: Any) -> int:
             moment = datetime.fromisoformat(value.upper())
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         number = float(value)
-        # A number below 1e11 is in seconds, until the year 5138. A greater number is in milliseconds. A number that is
+        # A number below 1e11 is in seconds (before the year 5138), and a greater one in milliseconds. A number that is
         # not finite cannot be rounded.
         return round(number * 1000 if abs(number) < 1e11 else number)
     except (TypeError, ValueError, OverflowError):
@@ -336,19 +336,20 @@ class OrderedIds:
         self._shard = shard
         self._last = -1
         self._newer = False
-        # `_older`: the ids for times before the epoch, as ticks (`ticks_of`), ascending. Ids for the first ten days after the
-        # epoch must differ from them. `_behind`: the number of entries of `_older` up to the last id.
+        # `_older`: the ids that were given to times before the epoch, in ticks and ascending. `ticks_of` maps these
+        # times into the ten days after the epoch, so ids for times in these days must differ from the ids in `_older`.
+        # `_behind`: the number of ids in `_older` up to `_last`.
         self._older = array("q")
         self._behind = 0
 
     def take(self, moment: int) -> int:
-        """Return an id for a time that is not before the previous one."""
+        """Return an id for `moment`, which must not be earlier than in the previous call."""
         if moment >= EPOCH_MS and not self._newer:
             self._newer, self._last = True, -1
         return self._next(max(ticks_of(moment), self._last + 1))
 
     def after(self) -> int:
-        """Return the id after the previous id, for a photo or a further part of the same post."""
+        """Return an id directly after the id returned last, for a photo of the same post, or a comment with more photos."""
         return self._next(self._last + 1)
 
     def _next(self, ticks: int) -> int:
@@ -387,7 +388,10 @@ _PIECES = re.compile(r"\s+|\S+")
 
 
 class Wording(NamedTuple):
-    """The text of a post, its rejected tags, the number of accepted tags, and whether the text was shortened or cleaned."""
+    """The text of an imported post, its rejected tags, and the number of accepted ones.
+
+    `cut` is true if the text was too long, and `cleaned` if `as_text` removed characters.
+    """
 
     text: str
     refused_tags: list[tuple[str, str]]
@@ -397,10 +401,7 @@ class Wording(NamedTuple):
 
 
 def worded(record: PostRecord, limit: int) -> Wording:
-    """Return the text of a record followed by its tags, within `limit` characters as the length of a post is counted.
-
-    If that is too long, the text is shortened; the tags are not.
-    """
+    """Return the text of a record followed by its tags. If they exceed `limit` (a post's length), shorten the text."""
     typed = "\n\n".join(part for part in (record.title.strip(), record.text.strip()) if part)
     ended = with_line_ends(typed)
     body = as_text(ended)

@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 3_600.0
 
 
 async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) -> Loading | None:
-    """Return the store if the import can run in bulk, otherwise None. The summary says which, and why.
+    """Return the store if the import can run in bulk, otherwise None. The summary explains the choice.
 
     Raises `InvalidInput` if the options of the import require a bulk import that is impossible, and if another bulk
     import is unfinished.
@@ -53,7 +53,7 @@ async def bulk_store(network: AnyNetwork, sources: Sources, summary: Summary) ->
                 "or use an empty store"
             )
         if sources.bulk is False:
-            raise InvalidInput("this import began in bulk: resume it in bulk")
+            raise InvalidInput("this import began in bulk: omit --one-by-one to resume it")
         summary.way = f"{IN_BULK}, resumed"
         return store
     against = await _against(network, sources)
@@ -127,7 +127,8 @@ class _Import:
                 )
         with summary.timed("consequences"):
             await network.settle(_PATIENCE_SECONDS)
-            # Timelines that were read during the import lack the new follows (see `admin/imports/follows.py`).
+            # Discard cached followers and timelines: those read during the import lack the new follows (see
+            # `admin/imports/follows.py`).
             await network.effects.followers.changed(EVERYBODY)
             await network.timelines.clear()
         if begun:
@@ -147,7 +148,7 @@ class _Import:
         return names
 
     def _read(self) -> ImportedFollows:
-        """Read all files in a thread, because they may be long and the process may be a server."""
+        """Read the files of members, follows and posts. Run this in a thread: they may be long, and this may be a server."""
         sources, summary = self._sources, self._summary
         if sources.members:
             self._people.read(read_lines(sources.members), sources.columns, summary)

@@ -117,7 +117,7 @@ class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
-    """Compare the first posts that members see under two recipes. `authors` must contain the author of every post.
+    """Compare the top posts of members' ranked feeds under two recipes. `authors` must contain the author of every post.
 
     Members who see no posts under either recipe are skipped. If no member is left, the overlaps are 1 and all other figures 0.
     """
@@ -242,7 +242,8 @@ def _buckets(changed: Sequence[AuthorChange]) -> tuple[ExposureBucket, ...]:
 
 
 def _bins(overlaps: Iterable[float]) -> tuple[int, ...]:
-    # Add a tolerance for rounding errors: an overlap of 3 / 10, times the number of bins, must not fall below 3.
+    # Add a tolerance for rounding errors. For example, an overlap of 3 / 10 belongs to bin 3 of 10, although its product with 10
+    # may be just below 3.
     counted = Counter(min(int(share_ * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for share_ in overlaps)
     return tuple(counted[at] for at in range(OVERLAP_BINS))
 

@@ -36,7 +36,7 @@ _HALF_TAGS = 1.0
 
 
 class PeopleWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """Weights of the reasons to suggest a member. The first two weights were measured, the others were chosen."""
+    """Weights of the reasons to suggest a member. The first two were fitted to measurements, the others were chosen."""
 
     friends: float = 6.0
     followers: float = 0.6
@@ -91,7 +91,7 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members followed by a member's followees, in columns of equal length, strongest bonds first; 18 bytes per row."""
+    """Members followed by a member's followees, in columns of equal length, in descending order of `bonds`; 18 bytes per row."""
 
     ids: Ids
     friends: npt.NDArray[np.uint16]
@@ -105,14 +105,17 @@ class FriendsOfFriends(NamedTuple):
 
     @property
     def first(self) -> Ids:
-        """The two followees with the fewest follows who follow each member. Shape (ids, 2); 0 for a missing followee."""
+        """For each member, the ids of two followees who follow that member: the two who follow the fewest members.
+
+        Shape (ids, 2); 0 if there is none.
+        """
         found: Ids = self.asked[self.named]
         return found
 
     def of(self, ids: Ids) -> FriendsOfFriends:
-        """Return the rows of these distinct members; a row of zeros for a member whom no followee follows."""
+        """Return the rows of these distinct members. A member whom no followee follows has 0 `friends` and `bonds`."""
         _, matched, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
-        # Ids that are not found refer to the empty row, which is appended last.
+        # Ids that are not found get the index of the empty row, which is appended as the last row.
         at = np.full(len(ids), len(self.ids))
         at[matched] = here
         empty_row = np.full((1, 2), len(self.asked) - 1, np.uint16)
@@ -126,7 +129,7 @@ class FriendsOfFriends(NamedTuple):
 
 
 def asked(followees: Sequence[int], follows: Mapping[int, int]) -> list[int]:
-    """Return the followees whose own follows are read: the 200 who follow the fewest, which is the strongest evidence."""
+    """Return the followees whose own follows are read: the 200 who follow the fewest members, as their follows mean the most."""
     return sorted(followees, key=lambda id_: follows.get(id_, 0))[:ASKED]
 
 
@@ -145,7 +148,8 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
     )
     ids, first, at, counts = np.unique(found, return_index=True, return_inverse=True, return_counts=True)
     bonds = np.bincount(at, np.repeat(degrees**-0.5, lengths), len(ids))
-    # Remove the first occurrence of each id. Then its first remaining occurrence belongs to the second followee.
+    # Remove the first occurrence of each id, which belongs to the closest followee. The next occurrence belongs to the second
+    # closest.
     rest = np.delete(np.arange(len(found)), first)
     again, second = np.unique(found[rest], return_index=True)
     named = np.full((len(ids), 2), len(closest), np.uint16)
@@ -162,7 +166,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
 
 
 class PeopleFacts(NamedTuple):
-    """Facts about candidates as float64 columns of equal length: one column per reason, in the order of the reasons."""
+    """Facts about candidates for suggestions, as float64 columns of equal length: one column per reason to suggest a member."""
 
     bonds: Column
     """Sum of 1 / sqrt(follows) over the followees who follow the candidate."""
@@ -197,9 +201,10 @@ def contributions(found: npt.NDArray[np.floating], weights: PeopleWeights = WEIG
 
 
 def words_of(name: str, number: float, named: Sequence[str] = ()) -> str:
-    """Describe a reason in English. `number` is the number of followees, followers, liked posts or tags, or the distance in km.
+    """Describe a reason to suggest a member in English.
 
-    `named` has the user names of some of these followees, the tags, or the town where the viewer lives.
+    `number` is the number of followees, followers, liked posts or tags, or the distance in km. `named` has the
+    user names of some of these followees, the tags, or the town where the viewer lives.
     """
     match name:
         case "friends":

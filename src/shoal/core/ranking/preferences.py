@@ -39,7 +39,7 @@ FOLLOWED_STRENGTH = 2.0
 
 
 class Interests(NamedTuple):
-    """A member's relationships and affinities, derived from their actions."""
+    """A member's follows, followers, and affinities to tags and authors, derived from the member's actions."""
 
     followees: tuple[int, ...]
     """Ids of the followed members, newest follow first; at most 5,000."""
@@ -70,7 +70,7 @@ class Interests(NamedTuple):
 
 
 class PackedInterests(NamedTuple):
-    """Interests in cached form: a few kilobytes, a tenth of the size of sets and dictionaries."""
+    """Interests as they are cached: packed into a few kilobytes, a tenth of the size of `Interests`."""
 
     data: bytes
     near: FriendsOfFriends
@@ -97,7 +97,7 @@ def pack(interests: Interests) -> PackedInterests:
     followees = frozenset(interests.followees)
     usual = author_affinity(FOLLOWED_STRENGTH)
     explicit = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
-    # The numbers are in the order of the tags, whose names are not repeated.
+    # Store only the values of `liked_tags`, in the order of `interests.tags`, which has the names of the tags.
     liked = tuple(interests.liked_tags.get(tag, 0) for tag in interests.tags)
     *others, near = interests._replace(authors=explicit, liked_tags=liked)  # type: ignore[arg-type]  # as `_Unpacked`
     return PackedInterests(_encoder.encode(others), near)
@@ -140,7 +140,7 @@ def author_affinity(strength: float) -> float:
 
 
 def tag_affinity(strength: float, uses: int) -> float:
-    """Return the affinity to a tag that `uses` posts have. The more common the tag, the less each action counts."""
+    """Return the affinity to a tag that `uses` posts have. Actions count less for common tags."""
     return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
 
 
@@ -167,7 +167,7 @@ K = TypeVar("K", int, str)
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's explicit feedback on interests. A tap is a click on "more like this" (1) or "less like this" (-1)."""
+    """Explicit feedback on what a member wants to see. A tap is a click on "more like this" (1) or "less like this" (-1)."""
 
     picked: tuple[str, ...] = ()
     """Tags, in canonical form, that the member selected as interests."""
@@ -181,9 +181,9 @@ NO_FEEDBACK = Feedback()
 
 
 def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
-    """Return the sums of taps after one more tap on `key`.
+    """Return the sums of taps by key after one more tap on `key`.
 
-    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's taps.
+    `step` is 1 for "more like this", -1 for "less"; 0 removes the key's sum.
     """
     count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
     others = {other: number for other, number in taps.items() if other != key}
@@ -196,11 +196,11 @@ def check_picked(picked: tuple[str, ...]) -> None:
     if len(picked) > MOST_PICKED:
         raise InvalidInput(f"tags: at most {MOST_PICKED} tags", field="tags")
     if len(encode_feedback(Feedback(picked=picked))) > _MOST_PICKED_BYTES:
-        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
+        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes for all tags together", field="tags")
 
 
 def fitting(feedback: Feedback) -> Feedback:
-    """Return the feedback without its least recent taps, as far as necessary for it to fit into 8,192 bytes."""
+    """Return the feedback, without its oldest taps if its encoding would exceed 8,192 bytes."""
     while len(encode_feedback(feedback)) > MOST_BYTES and (feedback.authors or feedback.tags):
         authors, tags = dict(feedback.authors), dict(feedback.tags)
         longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
@@ -307,7 +307,7 @@ def add_seen(data: bytes, ids: Iterable[int]) -> bytes:
 
 
 def times_seen(data: bytes, ids: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Return the recorded number of views of each post: shape (ids,)."""
+    """Return how often each post was seen, according to a record of seen posts: shape (ids,)."""
     if not data or not ids:
         return np.zeros(len(ids))
     packed = np.frombuffer(data, "<u4")

@@ -95,9 +95,9 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
 
 
 def _allowed(complaint: str) -> str:
-    """Return the names of the known fields if the error message is about an unknown field.
+    """Return the names of the known fields if the validation error is about an unknown field, otherwise "".
 
-    Other messages name the allowed values.
+    The other error messages name the allowed values themselves.
     """
     if "unknown field" not in complaint:
         return ""

@@ -62,7 +62,10 @@ PHOTOS, AUTHOR, TAG, SOURCE, EXPLORATION = "photos", "author", "tag", "source", 
 
 
 class Part(IntEnum):
-    """The group of a post. All posts of a group precede the posts of later groups, except for the opening and exploration slots."""
+    """The group of a candidate post in a ranked feed.
+
+    Posts of a group precede those of later groups, except in the opening (see `OPENING`) and the exploration slots of a feed.
+    """
 
     RANKED = 0
     EXPLORING = 1
@@ -96,9 +99,9 @@ class Diversified(NamedTuple):
 def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float) -> list[Diversified]:
     """Diversify posts, which are given best first, and return the new order; each post appears once.
 
-    The first positions go to posts of `Part.RANKED` with photos (see `OPENING`). `exploration` is the fraction of the
-    others, 0 to 0.5, that go to posts of `Part.EXPLORING` as long as there are any. Otherwise the posts of `Part.RANKED` come
-    first, then the remaining exploring posts, and last the posts of `Part.REST`.
+    The first positions go to posts of `Part.RANKED` with photos (see `OPENING`). Of the other positions, the fraction
+    `exploration` (0 to 0.5) goes to posts of `Part.EXPLORING` as long as there are any. The rest go first to the posts of
+    `Part.RANKED`, then to the remaining exploring posts, and last to the posts of `Part.REST`.
     """
     order = _Order(ranked, author_most)
     parts = [[row for row, candidate in enumerate(ranked) if candidate.part is part] for part in Part]
@@ -123,7 +126,7 @@ class _Order:
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.result: list[Diversified] = []
         self._author_most = author_most
-        # Use lists of small integers for speed: a page fills hundreds of positions, and each examines a dozen posts.
+        # Use lists of small integers for speed: a page fills hundreds of positions, and about a dozen posts are examined for each.
         self._author, self._authors = _numbered([candidate.author for candidate in ranked])
         self._tag, self._tags = _numbered([candidate.tag for candidate in ranked])
         self._source, self._sources = _numbered([candidate.source for candidate in ranked])
@@ -142,9 +145,10 @@ class _Order:
         return sorted(found.values(), key=_head)
 
     def open_with(self, rows: Sequence[int], usual: Sequence[int]) -> Collection[int]:
-        """Append the first of these rows that break no author or tag rule, at most `OPENING`, and return them.
+        """Append the first of `rows` that break no author or tag rule, at most `OPENING` rows, and return them.
 
-        The source rule cannot be broken in so few positions. The `usual` rows that lose a position get the rule `PHOTOS`.
+        The source rule needs no check, because it cannot be broken by `OPENING` rows. The rows of `usual` that move back because of
+        the appended rows are recorded with the rule `PHOTOS`.
         """
         left = list(reversed(rows))
         others = set(usual).difference(rows)
@@ -186,7 +190,7 @@ class _Order:
         """Return the best row in the queues that breaks no author or tag rule, with its queue; None if there is none."""
         best: tuple[int, list[int]] | None = None
         for queue in queues:
-            # All rows in this queue and in the following ones are worse than the first row of this queue.
+            # All rows in this queue and in the following queues rank below the first row of this queue.
             if best is not None and queue[-1] > best[0]:
                 break
             found = self._first(queue)
@@ -223,9 +227,9 @@ class _Order:
 
 
 def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
-    """Return a number for each value, equal for equal values, and a list of counts by number, all 0.
+    """Return a number for each value, the same for equal values, and a list of initial counts, indexed by these numbers.
 
-    The count for the value None is negative instead, so that it never reaches a limit.
+    Each count is 0, except the count for the value None: it is negative, so that it never reaches a limit.
     """
     numbers: dict[Hashable | None, int] = {None: 0}
     found = [numbers.setdefault(value, len(numbers)) for value in values]
@@ -260,7 +264,10 @@ class Chosen(NamedTuple):
 
 
 def chosen(authors: Sequence[Hashable], quiet: Collection[Hashable], limit: int) -> Chosen:
-    """Select at most `limit` posts, given the author of each post, best post first. `quiet` are the friends who rarely post."""
+    """Select at most `limit` posts from a list with the best post first.
+
+    `authors` has the author of each post of the list, and `quiet` the friends who rarely post.
+    """
     counts: Counter[Hashable] = Counter()
     found = Chosen([], [])
     for row, author in enumerate(authors):

@@ -115,7 +115,7 @@ TERMS = (
     ),
     Term(
         "nearby",
-        "the member's own place",
+        "posted at the member's own place",
         "1 / (1 + (distance / scale)^2); 0 where a place is not known",
         "the Cauchy kernel: one half at the scale, with a long tail like the distances between friends (Liben-Nowell 2005)",
     ),
@@ -202,7 +202,7 @@ def scores(contributed: Matrix) -> Column:
 
 
 def best_first(scored: Column, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """Return the row indices by score, highest first. Of equal scores, the newer id is first."""
+    """Return the row indices in order of score, highest first. Rows with equal scores are in order of id, newest first."""
     return np.lexsort((-ids, -scored))
 
 
@@ -236,7 +236,7 @@ TITLES: Mapping[str, str] = {
     "common": "People in common",
     "seen": "Already seen",
     "freshness": "New",
-    "quality": "Descriptions and text",
+    "quality": "Picture descriptions and text",
 }
 """Titles of the terms, for display. They are headings, and make no statement about a post."""
 
@@ -259,7 +259,7 @@ def counted(one: str, many: str, n: int, **names: str) -> ReasonWords:
 
 
 class ReasonFacts(NamedTuple):
-    """The data for describing why a post is ranked where it is, apart from the values of its terms."""
+    """The data that explain, together with the values of the terms, why a post is ranked where it is."""
 
     recipe: Recipe
     reactions: int = 0
@@ -291,7 +291,7 @@ class ReasonFacts(NamedTuple):
 
 
 def words_of(name: str, value: float, facts: ReasonFacts) -> str:
-    """Describe in English why a term has this value for a post; "" if there is nothing to say."""
+    """Describe in English why a term has this value for a post; "" for a value without a reason to show."""
     reason = reason_of(name, value, facts)
     if reason is None:
         return ""
@@ -301,7 +301,10 @@ def words_of(name: str, value: float, facts: ReasonFacts) -> str:
 
 
 def reason_of(name: str, value: float, facts: ReasonFacts) -> ReasonWords | None:
-    """Return the reason to show for a term's value; None for a value of 0, or if the post was edited and the reason is gone."""
+    """Return the reason to show for a term's value.
+
+    None for a value of 0, or if the reason no longer exists because the post was edited.
+    """
     return _REASONS[name](value, facts) if value else None
 
 
@@ -369,7 +372,7 @@ def _friends(value: float, facts: ReasonFacts) -> ReasonWords:
             facts.friends_following,
             name=facts.author,
         )
-    # The value is less than 1/2 only if a single followee follows the author and none likes the post.
+    # The value of the term is below 1/2 only if exactly one followee follows the author, and no followee likes the post.
     if value < 0.5:
         return ReasonWords("someone you follow follows the post's author")
     return ReasonWords("people you follow like the post or follow its author")
@@ -401,7 +404,7 @@ def _seen(value: float, _facts: ReasonFacts) -> ReasonWords:
 def _freshness(value: float, facts: ReasonFacts) -> ReasonWords:
     hours = max(0.0, -facts.recipe.half_life_hours * math.log2(value))
     if hours < 1:
-        return ReasonWords("posted within the hour")
+        return ReasonWords("posted in the last hour")
     if hours < 48:
         return counted("posted one hour ago", "posted %(n)s hours ago", round(hours))
     return counted("posted one day ago", "posted %(n)s days ago", round(hours / 24))

@@ -109,7 +109,7 @@ class ShieldedTasks:
 
 
 async def _resolve(work: Coroutine[Any, Any, T], result: asyncio.Future[T]) -> None:
-    """Set the future to the result or error of the coroutine, unless its waiter was cancelled.
+    """Run the coroutine, and set the future to its result or error, unless the future was cancelled.
 
     This is faster than `asyncio.shield` or awaiting the task: those deliver the result one or two iterations of the event loop
     later.
@@ -139,12 +139,12 @@ ListRange = tuple[int, AssocType, Cursor]
 class CachedGraph:
     """A store behind caches of objects, associations, list prefixes and counts.
 
-    The caches hold about `objects` kilobytes of objects, four times as many associations in short lists and as many in list
-    prefixes (250 bytes each), and the counts of twice as many objects (300 bytes each; 40 if they are new and alike). Intersections
-    of lists take about as much memory as the counts, if they are queried.
+    `objects` is the capacity for objects, in kilobytes. The caches also hold `4 * objects` associations in short lists, as many
+    in list prefixes (250 bytes each), and the counts of `2 * objects` objects (300 bytes each; 40 if they are new and alike).
+    Intersections of lists take about as much memory as the counts, if they are queried.
 
-    - With `versions`, other processes may write to this store, and a query takes a network round trip. So longer lists are cached
-      whole than otherwise, and a read of a list prefix reads as many entries as are ever cached.
+    - With `versions`, other processes may write to this store, and a query takes a network round trip. So lists of up to 2,048
+      entries are cached whole, instead of 256, and a list prefix is always read up to its maximum length (`HEAD`).
     - With a shared `log`, this process either writes its changes to the log, or follows the log and changes nothing.
 
     Every read is recorded in the read set of the response in progress, if there is one.
@@ -159,8 +159,8 @@ class CachedGraph:
         log: ChangeLog | None = None,
     ) -> None:
         self._store = store
-        # These results are never cached, because no change invalidates them. Responses that are computed from them are not cached
-        # either.
+        # These results are never cached, because the cache cannot tell when they change. Responses that are computed from them are
+        # not cached either.
         self.assoc_ranks = untracked(store.assoc_ranks)
         self.assoc_ended = untracked(store.assoc_ended)
         self.assoc_ended_range = untracked(store.assoc_ended_range)
@@ -261,7 +261,8 @@ class CachedGraph:
                     if n := lengths[number]:
                         counts[id1] = n
             except KeyError:
-                # Some counts of the object are cached, but counts of requested types may be missing.
+                # The object's dictionary of counts lacks a requested type. `count_in` returns whether its count is 0 or
+                # unknown.
                 for number, counts in numbered:
                     count = count_in(lengths, number)
                     if count is None:
@@ -303,8 +304,8 @@ class CachedGraph:
             # If the lists cannot be cached, or caching them is hardly worth it, read only the requested associations.
             return await self._store.assoc_get(id1, atypes, id2s)
         if (self._head or self._joining) and len(id2s) <= FEW and self._lacks_counts(id1, atypes):
-            # The counts determine which lists to read whole the next time. They are read concurrently, because waiting for them
-            # first would cost a command a round trip.
+            # The counts determine which lists the next read caches. Read them together with the associations: a separate read
+            # before would add a round trip to the request.
             _, found = await asyncio.gather(
                 self._counts_of((id1,), atypes, ticket), self._look_up(id1, atypes, id2s, ticket)
             )
@@ -348,11 +349,11 @@ class CachedGraph:
         id2s: Sequence[int],
         answer: dict[AssocType, dict[int, Assoc]],
     ) -> tuple[list[AssocType], list[AssocType]]:
-        """Fill `answer` with associations that earlier look-ups have cached.
+        """Fill `answer` with associations that were cached when they were looked up earlier.
 
-        Returns the types that are still unanswered: first those whose short lists are to be read whole, then those whose
-        associations are to be looked up. If no later request can use a list, a few look-ups cost less than reading the whole list,
-        because they join other point reads.
+        Returns two lists of types that are not in the cache: the types of `short` whose lists are to be read whole, and the types
+        of which only the associations with `id2s` are to be read. If no later request can use a list, a few such look-ups cost
+        less than reading the whole list, because they join other point reads.
         """
         lists = self._lists.get(id1) or {}
         reads_whole = self._lists_last or len(id2s) > _FEW_LOOK_UPS
@@ -367,7 +368,7 @@ class CachedGraph:
         return whole, looked_up
 
     def _is_one_of_many(self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]) -> bool:
-        """Return whether a single association is requested, from a list that is not cached and may have entries."""
+        """Return whether a single association is requested, and its list is neither cached nor known to be empty."""
         if len(atypes) > 1 or len(id2s) > 1:
             return False
         (atype,) = atypes
@@ -382,7 +383,7 @@ class CachedGraph:
     ) -> Mapping[int, Mapping[int, Assoc]]:
         """Read lists completely, and return them by type number.
 
-        This costs hardly more than reading a few of their entries.
+        The lists are short, so this costs hardly more than reading a few of their entries.
         """
         known = dict(self._lists.get(id1) or {})  # a copy: a concurrent commit may remove lists
         missing = [atype for atype in atypes if atype.number not in known]
@@ -410,7 +411,7 @@ class CachedGraph:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
                 page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
-                # Return the page, unless it may also include entries that are older than the cached prefix.
+                # Return the page if it is complete. If not, entries that are older than the cached prefix may belong to it.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
         if limit <= self._short or at != Cursor(limit=limit):
@@ -482,7 +483,8 @@ class CachedGraph:
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if (read := current_read_set()) is not None:
             await self._note(read, id1s, (atype,))
-        # Do not use the cache for a remote store, where reading the tokens of many lists costs as much as reading the lists.
+        # Do not use the cache if `_head` is set, because other processes write to the store then: reading the tokens of many lists
+        # would cost as much as reading the lists.
         if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
             return await self._store.assoc_ranges(id1s, atype, at)
         ticket = await self._guard.enter(id1s)
@@ -536,9 +538,9 @@ class CachedGraph:
         return cached
 
     async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
-        """Intersect a list with a set of ids.
+        """Return the ids of a list that are also in `those`.
 
-        The shorter of the two is read: the whole list, or the list's associations with the ids.
+        The shorter of the two is read: the whole list, or only its associations with `those` ids.
         """
         ticket = await self._guard.enter((id1,))
         n = (await self._counts_of((id1,), (atype,), ticket))[atype].get(id1, 0)
@@ -563,8 +565,8 @@ class CachedGraph:
         names = name_marks([op.key for op in batch.keys]) if batch.keys else []
         changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects], names)
         stored = False
-        # The cached lists from before the commit and the changes that the store reports give the lists after it, without another
-        # read.
+        # The lists after the commit are computed without another read: from the lists cached before it, and the changes that
+        # the store reports.
         batch.list_changes, before = ListChanges(), self._entries.snapshot(lists)
 
         def settle(exclusive: Collection[int]) -> None:
@@ -595,7 +597,7 @@ class CachedGraph:
 
     async def load(self, part: LoadPart) -> None:
         if not isinstance(self._store, Loading):
-            raise TypeError("this store does not support partial writes")
+            raise TypeError("this store does not support bulk imports")
         changed = part.changed()
         forget = partial(self._entries.forget_many, changed)
         await self._shielded.run(self._write(changed, forget, partial(self._store.load, part), self.changes.forget_all))
@@ -616,7 +618,10 @@ class CachedGraph:
         write: Callable[[], Awaitable[None]],
         log: Callable[[], None],
     ) -> None:
-        """Run `write`, which changes the store without a batch, and invalidate the cached data of `changed` before and after it."""
+        """Run `write`, which changes the store without a batch.
+
+        The cached data of `changed` is invalidated before and after it.
+        """
         async with self._guard.change(changed, lambda _exclusive: forget()) as marked:
             try:
                 if marked is not None:
@@ -666,9 +671,9 @@ class CachedGraph:
     ) -> tuple[T] | None:
         """Run a query while the version tokens of `ids` are read, and return its result in a tuple.
 
-        The ids include `id1`. Returns None if there is no token to wait for, or if the list of `id1` was not in the cache during
-        the whole query; then the caller runs the query. After a result, `assoc_common` uses the list as of the query, if it is
-        called before the next `await`.
+        The ids include `id1`. Returns None if this request has read all the tokens already, or if the list of `id1` was not in
+        the cache during the whole query; then the caller has to run the query. After a result, `assoc_common` uses the list as it
+        was during the query, if it is called before the next `await`.
         """
         guard = self._token_guard
         if guard is None or not guard.waits(ids) or not guard.has_seen(id1) or not self._has_set(id1, atype):
@@ -682,7 +687,10 @@ class CachedGraph:
 
 
 def author_to_ask_about(graph: Reader, viewer: int, atypes: Sequence[AssocType], post_id: int) -> int:
-    """Return the author of a cached post if the viewer's associations can be read while tokens are read; otherwise 0."""
+    """Return the author of a post, if the viewer's associations with that author can be read along with the version tokens.
+
+    Returns 0 if they cannot, or if the post is not cached.
+    """
     if isinstance(graph, CachedGraph) and graph.prefetches_links(viewer, atypes):
         return graph.cached_author(post_id)
     return 0

@@ -35,10 +35,10 @@ def list_marks(id1s: Iterable[int], atypes: Iterable[AssocType]) -> list[int]:
 
 
 def name_marks(keys: Iterable[Key]) -> list[int]:
-    """Return the number under which a change log records each user name among these keys.
+    """Return the numbers (marks) under which a change log records changes of the user names among these keys.
 
-    Such a mark is an id on the shard of its key, so that it can have a version token. If two names have one mark, the only effect
-    is an unnecessary invalidation. Keys other than user names have no marks: some of them expire, and the log does not record that.
+    A mark is an id on the shard of its key, so that it can have a version token. If two names have the same mark, the only effect
+    is an unnecessary invalidation. Other keys have no marks: some of them expire, and the log does not record when.
     """
     return [named(key.space, key.name) for key in keys if key.space == USER_NAME]
 
@@ -133,14 +133,14 @@ class SharedLog(ChangeLog):
             return None
         start, stop = first % self._size, end % self._size
         found = ring[start:stop].tolist() if start <= stop else ring[start:].tolist() + ring[:stop].tolist()
-        # The owner may have overwritten these entries while they were copied.
+        # Return nothing if the owner may have overwritten these entries while they were copied.
         return found if self.position - first < self._size else None
 
 
 class OwnersLog(SharedLog):
     """The shared change log, as the owner of the store writes it.
 
-    The owner writes entries first, and then the position that includes them.
+    The owner writes entries first, and only then advances the position past them.
     """
 
     def __init__(self, memory: LogMemory, at: int, barrier: Callable[[], None]) -> None:
@@ -167,7 +167,10 @@ class OwnersLog(SharedLog):
 
 
 class FollowedLog(SharedLog):
-    """The shared change log, as a reader process follows it. `alive` reports whether the owner is known to be writing it."""
+    """The shared change log, as read by a process that does not own the store.
+
+    `alive` reports whether the owner still writes it.
+    """
 
     def __init__(self, memory: LogMemory, at: int, alive: Callable[[], bool]) -> None:
         super().__init__(memory, at)

@@ -77,8 +77,8 @@ class VersionTokens(Protocol):
     async def end(self, ids: Sequence[int], begun: MarkedChange | None, *, changed: bool = True) -> dict[int, Renewal]:
         """Replace the change marks of objects by new tokens. Never fails: a failed call is retried in the background.
 
-        If `changed` is false, the previous tokens are restored. `begun` is None if `begin` failed. Returns the tokens of the
-        objects that no other process has been changing since `begin`. The tokens of all other objects are invalid.
+        If `changed` is false, the previous tokens are restored. `begun` is None if `begin` failed. Returns the old and new tokens
+        of the objects that no other process was changing at the same time. Cached data of the other objects is invalid.
         """
         ...
 
@@ -127,8 +127,8 @@ class _RequestTokens(dict[int, bytes]):
 class _ForeseenChange:
     """A likely change, by this request, of the objects `ids`, of the object `of`, and of the owner of `of`.
 
-    Once a `guard` has begun to mark these objects as changing, `marking` is the result (None if the tokens are unavailable),
-    and `give_up` removes the change marks.
+    Once a `guard` has begun to set change marks on these objects, `marking` is the future of the change marks (its result is None
+    if the tokens are unavailable), and `give_up` removes them.
     """
 
     ids: set[int]
@@ -149,10 +149,10 @@ def foresee(*ids: int) -> None:
 
 @contextmanager
 def foreseen_change(*ids: int, of: int = 0) -> Iterator[None]:
-    """Declare that the block will most likely change these objects, the object `of` and its owner, in one commit.
+    """Declare that the `with` block will most likely change the objects `ids`, the object `of` and the owner of `of` in one commit.
 
-    If the owner is cached, the request's next query for tokens also marks these objects as changing, which saves a round trip.
-    If the change is not made, their previous tokens are restored.
+    If the owner is cached, the request's next query for version tokens also sets change marks on all these objects, which saves
+    a round trip. If the block does not make the change, the previous tokens are restored.
     """
     verified = _VERIFIED.get()
     if verified is None or verified.foreseen_change is not None:
@@ -188,14 +188,14 @@ class Guard(Protocol):
         ...
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Awaitable[object] | None]:
-        """Return a context manager for a block that commits changes to these objects.
+        """Return a context manager for a block that commits changes to these objects, and call `settle` at its end.
 
-        The value of the context is None or an awaitable, which must be awaited before anything is stored.
+        If the value of the context is an awaitable, the block must await it before it stores anything.
         """
         ...
 
     async def close(self) -> None:
-        """Wait until the background tasks have ended the changes begun so far."""
+        """Wait for the background tasks that give the objects of committed changes new tokens."""
         ...
 
 
@@ -228,12 +228,15 @@ def another_request() -> AbstractContextManager[None]:
 
 
 class SoleGuard:
-    """The guard of a process that makes every change itself. The ticket that `enter` returns is the number of commits so far."""
+    """Decides what a process that makes every change itself may cache.
+
+    The ticket that `enter` returns is the number of commits so far.
+    """
 
     def __init__(self) -> None:
         self._commits = 0
-        # Number of commits in progress by object. Data read during a commit is not cached, because it may be older than an event
-        # that the commit has already published.
+        # Number of commits in progress by object. Data read during a commit is not cached, because it may be the state before
+        # the commit.
         self._changing: dict[int, int] = {}
         # Objects that several overlapping commits are changing.
         self._mixed: set[int] = set()
@@ -251,7 +254,7 @@ class SoleGuard:
         pass
 
     def renew(self) -> None:
-        """Do not cache the results of any read or commit in progress."""
+        """Exclude the results of all reads and commits in progress from the cache."""
         self._commits += 1
         self._mixed.update(self._changing)
 
@@ -293,7 +296,9 @@ class _Change:
 
 
 class LogGuard:
-    """The guard of a reader process. The ticket that `enter` returns is a position in the change log of the store's owner.
+    """Decides when a reader process may use its cached objects, by the change log of the store's owner.
+
+    The ticket that `enter` returns is a position in this log.
 
     `forget` invalidates one object, `clear` everything.
     """
@@ -316,7 +321,7 @@ class LogGuard:
         return ticket == self._log.position and self._log.alive
 
     def change(self, ids: Collection[int], settle: Settle) -> AbstractAsyncContextManager[Any]:  # noqa: ARG002
-        raise Unavailable("this process only reads the store")
+        raise Unavailable("this process cannot change the store: it only reads")
 
     async def close(self) -> None:
         pass
@@ -381,7 +386,7 @@ class VersionTokenGuard:
         # Number of changes by this process, and for each object the number of its last change.
         self._changes = 0
         self._changed: Recent[int, int] = Recent(size)
-        # Committed changes whose new tokens are being written.
+        # For each object, the task that writes its new token after a commit.
         self._ending: dict[int, asyncio.Task[dict[int, Renewal]]] = {}
 
     async def enter(self, ids: Collection[int]) -> _Ticket:
@@ -390,7 +395,7 @@ class VersionTokenGuard:
             return _Ticket(await self._verify(list(ids)), self._changes)
         change = verified.foreseen_change
         if change is not None and change.marking is not None and not change.marking.done():
-            # Another query of this request is setting change marks, and may read the requested tokens as well.
+            # Another query of this request is setting change marks, and its result may include the requested tokens. Wait for it.
             await asyncio.wait((change.marking,))
         asked = [id_ for id_ in ids if id_ not in verified]
         if asked:
@@ -413,7 +418,7 @@ class VersionTokenGuard:
         return verified is not None and any(id_ not in verified for id_ in ids)
 
     def has_seen(self, id_: int) -> bool:
-        """Return whether this process knows a token of the object, current or not, that other requests may read too."""
+        """Return whether this process knows a token of the object, current or not. Always false with `UnsharedTokens`."""
         return self.shared and self._seen.get(id_) not in {None, _OWN}
 
     async def enter_with(self, ids: Sequence[int], query: Awaitable[T]) -> tuple[T, _Ticket]:
@@ -431,7 +436,10 @@ class VersionTokenGuard:
     def _mark_in_advance(
         self, verified: _RequestTokens, change: _ForeseenChange
     ) -> asyncio.Future[MarkedChange | None] | None:
-        """Start to set change marks on the objects of a likely change; return None if the owner of `change.of` is not cached."""
+        """Start to set change marks on the objects of a likely change.
+
+        Returns None if the owner of the object `change.of` is not cached.
+        """
         if change.of:
             whose = self._prefetch_hints((change.of,))
             if len(whose) != 1:
@@ -503,8 +511,8 @@ class VersionTokenGuard:
         read = asyncio.ensure_future(reading)
         await asyncio.gather(read, *ends)
         versions = read.result()
-        # Read missing tokens again instead of using the result of our change: the change may have ended in the storage long before
-        # this process learned it, and another process may have set a change mark in between.
+        # If a token is missing, read it again instead of using the new token from this process's own change: another process may
+        # have set a change mark after that change, before this process received the response.
         if hidden := {id_ for end in ends for id_ in end.result() if id_ not in versions}.intersection(ids):
             versions.update(await self._versions.read(list(hidden)))
         return versions
@@ -520,7 +528,7 @@ class VersionTokenGuard:
     @asynccontextmanager
     async def change(self, ids: Collection[int], settle: Settle) -> AsyncIterator[Awaitable[object]]:
         changed = list(ids)
-        # The tokens under which unaffected data is cached.
+        # The tokens under which this process had cached data of these objects before the change.
         known = [self._seen.get(id_) for id_ in changed]
         marking = self._advance_mark(changed) or asyncio.ensure_future(self._mark(changed))
         try:
@@ -532,19 +540,19 @@ class VersionTokenGuard:
             ending = asyncio.ensure_future(self._end(changed, begun))
             self._ending.update(dict.fromkeys(changed, ending))
             if begun is None:
-                # If the change marks could not be set, wait until the tokens are replaced: other processes may use outdated cached
-                # data until then.
+                # The change marks could not be set, so other processes may still use outdated cached data. Wait until the tokens
+                # are replaced.
                 await ending
 
     def _advance_mark(self, changed: Sequence[int]) -> asyncio.Future[MarkedChange | None] | None:
-        """Return the change marks that the request set in advance, if they are on exactly these objects; otherwise None."""
+        """Return the change marks that the request set in advance; None if they are not on exactly the `changed` objects."""
         verified = _VERIFIED.get()
         change = verified.foreseen_change if verified is not None else None
         if verified is None or change is None or change.guard is not self or change.ids != set(changed):
             return None
         marking = change.marking
         if marking is None or not marking.done() or marking.exception() is not None or marking.result() is None:
-            # `foreseen_change` removes these change marks at the end of its block.
+            # These change marks cannot be used. `foreseen_change` removes them at the end of its block.
             return None
         verified.foreseen_change = None
         return marking
@@ -559,7 +567,7 @@ class VersionTokenGuard:
     def _keep_valid(
         self, changed: Sequence[int], known: Sequence[bytes | None], before: Mapping[int, bytes]
     ) -> set[int]:
-        """Let data that was cached under the tokens from before our change stay valid; return the objects with such data.
+        """Keep data that was cached under the tokens from before this process's change; return the objects with such data.
 
         A new object, which has no token yet, is cached under `_OWN` until it has one.
         """
@@ -571,8 +579,8 @@ class VersionTokenGuard:
             version = before.get(id_)
             seen = self._seen.get(id_)
             if version and version == seen:
-                # `token` is the version token that was known before this change, `version` the one that was valid when the change
-                # was marked. If they differ, data cached under `token` may be older than `version` and is invalidated.
+                # `token` is the version token that was known before this change, and `version` the one that was valid when the
+                # change marks were set. If they differ, data cached under `token` may be older than `version` and is invalidated.
                 if token == version:
                     exclusive.add(id_)
             else:

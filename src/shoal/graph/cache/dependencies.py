@@ -49,9 +49,9 @@ class ReadSet:
         self.marks.update(list_marks(id1s, atypes))
 
     def note_versions(self, ids: Iterable[int], versions: Mapping[int, bytes]) -> None:
-        """Record reads of objects or their lists, under these tokens.
+        """Record that the response depends on objects or their lists as of these version tokens.
 
-        The response is not cached if one of the objects is being changed.
+        The response is not cached if one of the objects has no token, because it is being changed.
         """
         for id_ in ids:
             version = versions.get(id_)
@@ -101,7 +101,7 @@ async def compared(ask: Callable[[], Awaitable[T]]) -> T:
     try:
         answer = await ask()
     except BaseException:
-        # Do not cache the response, because it may show a substitute for the failed query.
+        # Do not cache the response: if the caller handles this error, the response lacks the result of the query.
         read.whole = False
         raise
     finally:

@@ -39,11 +39,11 @@ class KnownCounts(Recent[int, dict[int, int]]):
         return count_in(counts, atype) if (counts := self.get(id1)) else None
 
     def begin(self, id1: int, lengths: Mapping[int, int], unknown: Iterable[int]) -> None:
-        """Add a new object with these list lengths. Its other lengths are 0, or unknown for the types in `unknown`."""
+        """Cache the list lengths of a new object. Missing lengths are 0, or unknown for the types in `unknown`."""
         self.put(id1, _new_counts(tuple(sorted(lengths.items())), tuple(sorted(unknown))))
 
     def keep(self, id1: int, lengths: Iterable[tuple[int, int]]) -> None:
-        """Add lengths of an object, and mark the object as recently used."""
+        """Add list lengths of an object to the cache, and mark the object as recently used."""
         counts = self._own(id1, self.get(id1) or {})
         counts.update(lengths)
         self.put(id1, counts)
@@ -63,9 +63,9 @@ class KnownCounts(Recent[int, dict[int, int]]):
                 counts[~atype] = 0
 
     def _own(self, id1: int, counts: dict[int, int]) -> dict[int, int]:
-        """Return a separate copy of the counts of an object, which may be modified."""
+        """Return counts of an object that may be modified: a copy, if `counts` is shared with other objects."""
         if isinstance(counts, _Shared):
-            # Leave out the zeros that were added when other objects were looked up.
+            # Leave out the zeros that `count_in` added for other objects with the same counts.
             counts = {atype: n for atype, n in counts.items() if n or atype <= _ABSENT_IS_ZERO}
             self.put(id1, counts)
         return counts
@@ -91,7 +91,7 @@ HEAD = 64
 
 
 class ListPrefix(NamedTuple):
-    """The newest entries of a list, in order. `whole` means that the list has no other entries."""
+    """The newest entries of a list, newest first. `whole` means that the list has no other entries."""
 
     assocs: list[Assoc]
     whole: bool
@@ -104,16 +104,14 @@ class ListPrefix(NamedTuple):
         return len(self.assocs)
 
     def changed(self, by_id2: Mapping[int, tuple[int, bytes] | None]) -> ListPrefix | None:
-        """Apply changes of entries and return the new prefix; None if it can no longer be known.
+        """Return this prefix with some entries changed; None if the newest entries of the list are no longer known.
 
-        In `by_id2`, a deleted entry is None.
-
-        The existing list is modified, because a new list for each change would soon be examined by the garbage collector, with all
-        its entries.
+        `by_id2` has the new time and data of each changed entry; None for a deleted entry. The existing list of entries is
+        modified, because a new list for each change would cost time in the garbage collector.
         """
         assocs, whole = self
         most = max(len(assocs), HEAD)
-        # Insert nothing below the cached prefix of the list, because the entries there are unknown.
+        # Insert no entry older than the cached prefix, because the entries between it and the prefix are unknown.
         floor = (0, 0) if whole else _position(assocs[-1])
         for at in [at for at, assoc in enumerate(assocs) if assoc.id2 in by_id2][::-1]:
             del assocs[at]
@@ -145,7 +143,10 @@ class KnownLinks(NamedTuple):
         return len(self.entries)
 
     def with_found(self, asked: Iterable[int], found: Mapping[int, Assoc]) -> KnownLinks:
-        """Return these entries and the result of another look-up; only that result if `MOST_LINKS` entries are cached already."""
+        """Return a copy with the entries `found` added, and with None for each other id in `asked`.
+
+        If there are `MOST_LINKS` entries already, the copy has only the added ones.
+        """
         known = self.entries if len(self.entries) < MOST_LINKS else {}
         return KnownLinks({**known, **{id2: found.get(id2) for id2 in asked}})
 
@@ -169,7 +170,7 @@ class NewestSets:
         self._versions = itertools.count(1)
 
     def of(self, id1: int, number: int, ids: frozenset[int]) -> ListSet:
-        """Return the versioned id set of a list that was just read from the store."""
+        """Return the ids, just read from the list, with a version. The version is new if the ids have changed."""
         cached = self._newest.get((id1, number))
         if cached is None or cached.ids != ids:
             cached = ListSet(next(self._versions), ids)
@@ -194,7 +195,7 @@ _NEW_LIST = CachedList(0, None, None)
 
 
 class CacheEntries:
-    """The entries of a cache for about `objects` kilobytes of objects; see `CachedGraph` for their limits.
+    """The entries of a `CachedGraph`, which describes their limits. `objects` is the capacity for objects, in kilobytes.
 
     With a `remote` store, a list is cached as soon as its first entry is added, even if no read has requested it.
     """
@@ -246,9 +247,9 @@ class CacheEntries:
         }
 
     def update(self, batch: Batch, exclusive: Collection[int], before: Mapping[tuple[int, int], CachedList]) -> None:
-        """Cache the data that a commit stored, which is usually read next, for objects that no other commit changed concurrently.
+        """Cache the stored objects and lists of a commit, except those of objects that another commit changed concurrently.
 
-        `before` is the cached state of the changed lists before the commit (see `snapshot`).
+        Requests usually read them next. `before` is the cached state of the changed lists before the commit (see `snapshot`).
         """
         for op in batch.objects:
             if op.node is not None and op.id in exclusive:
@@ -257,7 +258,7 @@ class CacheEntries:
             return
         if batch.new_id in exclusive:
             lengths = {atype: by for (id1, atype), by in batch.list_changes.counts.items() if id1 == batch.new_id}
-            # Lists that the batch may have changed, although the store did not report a change.
+            # Lists of the new object that the batch may have changed, although the store reported no new length.
             unknown = {atype for id1, atype in before if id1 == batch.new_id} - lengths.keys()
             self.counts.begin(batch.new_id, lengths, unknown)
         for (id1, atype), by in batch.list_changes.counts.items():
@@ -273,7 +274,7 @@ class CacheEntries:
         if before.length is not None:
             self.counts.change(id1, atype, before.length + by)
         if before.entries is not None:
-            # Modify the entries in place, which is safe because readers have copies.
+            # Modify the cached entries in place. Readers are not affected, because they have copies.
             for id2, entry in changed.items():
                 if entry is None:
                     before.entries.pop(id2, None)
@@ -292,7 +293,7 @@ class CacheEntries:
             cache.forget(id_)
 
     def forget_many(self, ids: Collection[int]) -> None:
-        """Invalidate everything about many objects. An empty cache costs nothing, as in an import into an empty network."""
+        """Invalidate everything about many objects. Empty caches are skipped, for speed in an import into an empty network."""
         for cache in self._all:
             if len(cache):
                 for id_ in ids:

@@ -13,7 +13,7 @@ _PARTS = 8
 
 
 class Weighed(Protocol):
-    """A value that takes the place of `size` entries in a cache."""
+    """A value that counts as `size` entries of a cache."""
 
     @property
     def size(self) -> int: ...
@@ -47,7 +47,7 @@ class Recent(Generic[K, V]):
         Finding the first entry of a dictionary takes time proportional to the number of entries deleted before it, so many are
         deleted for one search.
         """
-        # Weights of the entries that count for more than 1.
+        # Weights of the entries with a weight above 1.
         self._weights: dict[K, int] = {}
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Recent(Generic[K, V]):
         return found
 
     def count(self, asked: int, missed: int) -> None:
-        """Add to the counters for a bulk read that was done with `get`."""
+        """Add a bulk read that was done with `get` to the statistics: of `asked` keys, `missed` were not cached."""
         self.asked += asked
         self.missed += missed
 

@@ -65,7 +65,7 @@ def parse(url: str) -> TableLocation:
         raise InvalidInput("expected dynamodb://table?region=...&endpoint=...&spread=...&cafile=...")
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
-        raise InvalidInput(f"spread must be a number from 1 to {_LARGEST_SPREAD}")
+        raise InvalidInput(f"the URL option spread must be a number from 1 to {_LARGEST_SPREAD}")
     # Use `netloc` below: `hostname` is in lower case, but table names are case-sensitive.
     cafile = options.get("cafile")
     if cafile is not None:
@@ -162,7 +162,7 @@ class Capacity:
 
 
 class Backoff:
-    """Exponential backoff with full jitter that gives up after `seconds` in total."""
+    """Exponential backoff with full jitter. It gives up after `seconds`, all waits and attempts together."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
@@ -185,7 +185,7 @@ class Backoff:
 
 @functools.cache
 def _session() -> AioSession:
-    """Return the session. It is created once, because loading the service description is slow."""
+    """Return the botocore session. It is created once, because loading the description of the service is slow."""
     return get_session()
 
 
@@ -259,7 +259,8 @@ class Service:
     async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Return the items that exist at these addresses, by consistent reads, in no particular order.
 
-        The items have all attributes, or only the keys and the named attributes. Concurrent reads of all attributes are joined.
+        If `attributes` are given, the items have only these and the keys. Otherwise they have all attributes, and concurrent reads
+        are joined.
         """
         if not attributes:
             return await self._point_reads.get(addresses)
@@ -303,7 +304,7 @@ class Service:
         return sum(answer["Count"] for answer in answers)
 
     async def _query(self, limit: int | None, **parameters: Any) -> list[dict[str, Any]]:
-        """Query several pages, because the service may end a page before the limit, at 1 MB."""
+        """Query page after page, because the service ends a page at 1 MB even if it has fewer than `limit` items."""
         answers: list[dict[str, Any]] = []
         while limit is None or limit > 0:
             if limit is not None:
@@ -354,7 +355,7 @@ def _between(partition: str, value: str, sort: str, low: str, high: str) -> dict
 
 
 def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
-    """Return whether the failed request may have been executed. Without a connection, it was not."""
+    """Return whether the failed request may have been executed: it was sent, and the service did not reject it."""
     if isinstance(error, ClientError):
         return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
     if isinstance(error, EndpointConnectionError):
@@ -368,7 +369,10 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """Return the name of a retryable error. Raise any other error, translated if possible."""
+    """Return the error code or class name of a retryable error, for the log.
+
+    Raise any other error, as a Shoal error if there is one.
+    """
     if is_lasting(error):
         raise MisconfiguredEngine("the store is misconfigured") from UnreachableEngine(why(error))
     if isinstance(error, HTTPClientError | CutOff):

@@ -168,15 +168,15 @@ LINK_KINDS = ("link", "dead", "past")
 
 
 def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
-    """Return the index keys of an association.
-
-    `kind` names its index partitions, which for a tombstone depend on the sweep that deletes it.
-    """
+    """Return the index partition of an association, one of this `kind` (see `LINK_KINDS`), and its sort key there."""
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
 def triple_text(triple: tuple[int, int, int]) -> str:
-    """Format a triple `(id1, atype, id2)` as text in scan order. The index key of an association is this text and the time."""
+    """Format a triple `(id1, atype, id2)` as text that sorts in scan order.
+
+    This text and the time are the index key of an association.
+    """
     id1, atype, id2 = triple
     if atype < 0:
         return digits(id1)
@@ -211,7 +211,7 @@ def time_in_index(item: Item) -> int:
 
 
 def ended_entry_of(item: Item) -> ItemKey | None:
-    """Return the key of a tombstone's entry in the list of tombstones; None if associations of its type have no such list.
+    """Return the key of the entry of a tombstone in the list of tombstones; None if its association type has no such list.
 
     `item` is the tombstone's item in the index.
     """
@@ -278,7 +278,7 @@ def counts_in(item: Item) -> Iterator[tuple[Pair, int]]:
 
 @lru_cache(maxsize=1_024)
 def counted_with(atypes: tuple[AssocType, ...]) -> tuple[AssocType, ...]:
-    """Return these types, and all other types whose counts are stored in the items that have the counts of these types."""
+    """Return these types and the types whose counts are stored in the same DynamoDB items."""
     groups = {_GROUP_OF.get(atype.number) for atype in atypes}
     grouped = [atype for group, several in COUNT_GROUPS.items() if group in groups for atype in several]
     return tuple(dict.fromkeys((*atypes, *grouped)))
@@ -292,7 +292,7 @@ def key_at(name: KeyName) -> ItemKey:
 
 
 def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
-    """Return the item of a unique key. If the key expires, the item is in the index, ordered by expiry."""
+    """Return the item of a unique key. A key with an expiry time (`until` is not 0) is also in the index, ordered by this time."""
     address = key_at(name)
     digest = md5(address.id.encode(), usedforsecurity=False).hexdigest()
     spot = Spot(f"until#{int(digest, 16) % spread}", f"{digits(until)}#{digest}") if until > 0 else None
@@ -327,7 +327,7 @@ def new_spot(seq: int, spread: int) -> Spot:
 
 
 def out_spot(seq: int, due: int, spread: int) -> Spot:
-    """Return the index keys of an event that cannot be claimed before `due` (Unix ms): it is claimed or was put back."""
+    """Return the index keys of an event that is claimed or was put back, and cannot be claimed before `due` (Unix ms)."""
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 

@@ -57,7 +57,8 @@ class DynamoOutbox:
         # Unclaimed events that this process committed (`_new`) or put back (`_back`), with their index keys.
         self._new: dict[int, Spot] = {}
         self._back: dict[int, Spot] = {}
-        # Events that this process claimed or put back, with their index keys. They are released when the outbox is closed.
+        # Events that this process claimed, or put back with a delay, with their index keys. Closing the outbox makes them
+        # claimable.
         self._held: dict[int, Spot] = {}
         self._wake: WakeUp | None = None
 
@@ -74,7 +75,7 @@ class DynamoOutbox:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Claim first the jobs whose lease or delay has expired, then new jobs; in both groups the oldest first."""
+        """Claim jobs whose lease or delay has expired, then new jobs; within both groups the oldest first."""
         waiting = await self._candidates(limit)
         jobs: list[Job] = []
         while waiting and len(jobs) < limit:
@@ -92,7 +93,7 @@ class DynamoOutbox:
         found = {
             number_of(item["sort"]["S"]): Spot(item["part"]["S"], item["place"]["S"]) for page in pages for item in page
         }
-        # Prefer what this process remembers, because it is newer than the index.
+        # Prefer the index keys that this process remembers, because the index may be outdated.
         found |= dict(islice(self._new.items(), limit))
         found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
         return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))

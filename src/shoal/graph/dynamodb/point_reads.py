@@ -67,13 +67,13 @@ class PointReads:
         return request
 
     def _wait(self, request: _Request, keys: Sequence[ItemKey]) -> asyncio.Future[Found]:
-        # Each caller has a future of its own, so that its cancellation does not affect the others.
+        # Each caller has its own future, so that its cancellation does not affect the others.
         future: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         request.callers.append((keys, future, recording()))
         return future
 
     def _pass(self) -> None:
-        """Wait one more iteration of the event loop for further reads to join, or send the requests if none has come lately."""
+        """Send the waiting requests if no read joined them in the last event loop iterations. Otherwise check again later."""
         self._quiet += 1
         self._iterations += 1
         if self._quiet <= _QUIET_ITERATIONS and self._iterations < _MOST_ITERATIONS:
@@ -104,7 +104,7 @@ class PointReads:
             self._fail(request, error)
             return
         except BaseException as error:
-            # The process or this task ends: pass the error on, or the callers would wait forever.
+            # The process or this task is ending. Pass the error to the callers, which would otherwise wait forever.
             for _, future, _ in request.callers:
                 if not future.done():
                     future.set_exception(error)
@@ -118,7 +118,10 @@ class PointReads:
                 future.set_result({key: found[key] for key in keys if key in found})
 
     def _fail(self, request: _Request, error: Exception) -> None:
-        """Raise an error for the callers of a request, or repeat it for each caller alone if a single key may be the cause."""
+        """Raise the error for the callers of a request.
+
+        If the keys of one caller may be the cause, send a request for each caller instead.
+        """
         callers = [caller for caller in request.callers if not caller[1].done()]
         for caller in callers:
             if len(callers) == 1:

@@ -55,7 +55,8 @@ class DynamoScans:
         return [row_of(item) for item in items]
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
-        # Begin with the first item of the object in `after`, and read so many items that no object of the page lacks any.
+        # The page may begin and end in the middle of an object's items. Begin with the first item of the object in `after`, and
+        # read enough items for `limit` counts without the last object, whose items may be incomplete.
         size = limit + 2 * len(ASSOC_TYPES)
         items = await self._page(["count"], digits(after[0] - 1), size, lambda item: digits(int(item["ID"]["S"])))
         if len(items) == size:
@@ -67,8 +68,7 @@ class DynamoScans:
     async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
         """Return `limit` items after a key, or all that are left. Items deleted since the index was read are skipped."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
-        # An association that was just deleted or added again may be in two partitions of the index for a moment, so use its key
-        # once.
+        # An association that was just deleted or added again may be in two partitions of the index. Return it only once.
         page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             needed = limit - len(page)
@@ -83,7 +83,7 @@ class DynamoScans:
     async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
         """Return the first `limit` index entries after `after` over all of these partitions: their sort keys and item keys.
 
-        Fewer are returned only at the end.
+        Fewer are returned only if there are no more.
         """
         share = limit // len(parts) + _SPARE
         found: list[tuple[str, ItemKey]] = []
@@ -99,7 +99,7 @@ class DynamoScans:
                 else:
                     read[part] = page[-1]["place"]["S"] + END
             found.sort()
-            # Skip a partition that was read beyond the last position of the page: its further positions are not in the page.
+            # Skip a partition that was read beyond the last item of the page, because its remaining items come after the page.
             asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
         return found[:limit]
 
@@ -142,8 +142,8 @@ class DynamoScans:
             return False
         address = address_of(item)
         if item["part"]["S"].startswith("past#") and (entry := ended_entry_of(item)):
-            # Delete the entry in the list of tombstones first. If the process dies in between, the next sweep still finds the
-            # tombstone in the index, and with it this entry.
+            # The tombstone is also an entry of the list of tombstones. Delete this entry first: if the process dies before it
+            # deletes the tombstone, the next sweep finds the tombstone in the index, and repeats both deletions.
             await self._service.write("delete_item", Key=entry.item())
         try:
             await self._service.write("delete_item", Key=address.item(), **condition.parameters())
@@ -153,9 +153,9 @@ class DynamoScans:
 
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
-    """Return the condition for deleting a tombstone found in the index; None if it is too young to delete.
+    """Return the condition for deleting a tombstone that was found in the index; None if it is too young to delete.
 
-    The condition excludes a newer state of the association, because the index may be outdated.
+    The index may be outdated, so the condition is false if the association has changed since.
     """
     time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None

@@ -177,7 +177,7 @@ class DynamoGraph:
         return dict(zip(distinct, found, strict=True))
 
     async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
-        """Count the entries newer than each time.
+        """Return for each time the number of newer entries.
 
         The service has no order statistics, so the entries between adjacent times are counted, and the counts are summed.
         """
@@ -205,7 +205,8 @@ class DynamoGraph:
     async def _decided(self, batch: Batch) -> PendingInverses:
         """Read the items, evaluate the batch and write the result; repeat this while concurrent changes interfere."""
         touched = Touched([batch], self._owns)
-        # Check the limit on items before reading: each of these objects, keys and associations takes at least one item.
+        # Check the limit on the items of a transaction before reading: each of these objects, keys and associations takes at
+        # least one.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
         patience, unknown = Backoff(self._service.patience), False
         async with self._locks.of(_contested(batch, touched)):
@@ -219,7 +220,7 @@ class DynamoGraph:
                 except Conflict as conflict:
                     if not unknown:
                         raise
-                    # The cause of this conflict may be an earlier attempt of this commit that was stored.
+                    # An earlier attempt of this commit may have been stored, and may itself be the cause of this conflict.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
     async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
@@ -280,7 +281,10 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """Yield names for the objects, keys and counts of a batch, which no two batches may change concurrently."""
+    """Yield lock names for the objects, keys and counts of a batch.
+
+    Two batches with a common name must not be committed concurrently.
+    """
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (" ".join(count_at(Pair(id1, atype))) for id1, atype, _ in touched.triples)

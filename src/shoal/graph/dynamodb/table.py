@@ -37,9 +37,10 @@ _AT_ONCE = 100
 async def upgrade(service: Service, spread: int, version: int) -> None:
     """Upgrade a table of the layout `version`.
 
-    In layout 2, tombstones of `WITH_HISTORY` types are swept separately, and those of some types are listed. In layout 3, counts
-    that are read together share an item. The upgrade may be interrupted and repeated, and several processes may run it
-    concurrently. From its beginning, the table has the new version, so that code of an earlier layout does not open it.
+    Since layout 2, tombstones of `WITH_HISTORY` types have index partitions of their own, and some types have a list of their
+    tombstones. Since layout 3, counts that are read together share an item. The upgrade may be interrupted and repeated, and
+    several processes may run it concurrently. It begins by storing the new version, so that code of an earlier layout does not
+    open the table.
     """
     layout = {"version": LAYOUT_VERSION, "spread": spread}
     with suppress(ConditionFailed):
@@ -57,7 +58,7 @@ async def upgrade(service: Service, spread: int, version: int) -> None:
 
 
 async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable[None]]) -> None:
-    """Call `move` for all items in a partition of the index, concurrently except for items of one object."""
+    """Call `move` with the key of every item in an index partition: in sequence for items of one object, otherwise concurrently."""
 
     async def in_turn(addresses: Iterable[ItemKey]) -> None:
         for address in addresses:
@@ -73,7 +74,7 @@ async def _each(service: Service, part: str, move: Callable[[ItemKey], Awaitable
 
 
 async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a count into the item that it shares with its group. Does nothing if the count has no group or was moved before."""
+    """Move a count into the item for its group of counts. Does nothing if the count has no group or was moved before."""
     patience = Backoff(service.patience)
     while True:
         stored = await service.get([address])
@@ -95,9 +96,9 @@ async def _move_count(service: Service, spread: int, address: ItemKey) -> None:
 
 
 async def _move_tombstone(service: Service, spread: int, address: ItemKey) -> None:
-    """Move a tombstone to the index partition of layout 2, by writing it with new index keys.
+    """Move a tombstone to the index partition that version 2 of the table layout uses, by writing it with new index keys.
 
-    Does nothing if it is no longer in an index partition of layout 1, because it was changed or moved concurrently.
+    Does nothing if it is no longer in its partition of layout 1, because it was changed or moved concurrently.
     """
     if triple_in(address.item())[1] not in WITH_HISTORY:
         return
@@ -151,7 +152,9 @@ async def _layout(service: Service, spread: int) -> int:
     if begun < LAYOUT_VERSION and version <= LAYOUT_VERSION:
         await upgrade(service, typed(item, "spread"), begun)
     elif oldest > LAYOUT_VERSION:
-        raise Unavailable(f"the table {service.table} has another layout version; this Shoal requires {LAYOUT_VERSION}")
+        raise Unavailable(
+            f"a newer Shoal has written the table {service.table}: this Shoal reads layout versions up to {LAYOUT_VERSION}"
+        )
     stored: int = typed(item, "spread")
     return stored
 

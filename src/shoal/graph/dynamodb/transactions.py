@@ -138,7 +138,7 @@ class Transaction:
         self._link(triple, link, link)
 
     def count(self, changes: Mapping[Pair, int]) -> None:
-        """Add to counts; counts in one item are changed by one write."""
+        """Add `changes` to the stored counts, with one write for each item: an item may have several counts."""
         by_item: dict[ItemKey, dict[str, int]] = {}
         for pair, by in changes.items():
             by_item.setdefault(count_at(pair), {})[count_name(pair)] = by

@@ -44,7 +44,7 @@ def talk_of(assoc: Assoc) -> Talk:
 
 
 def knows(conversation: Assoc, post: Post) -> bool:
-    """Return whether the stored record of a conversation includes this post, or is full of newer posts."""
+    """Return whether the stored record of a conversation includes this post, or has its maximum number of posts, all newer."""
     known = talk_of(conversation).post_ids
     return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
 
@@ -52,7 +52,8 @@ def knows(conversation: Assoc, post: Post) -> bool:
 def went_on(member: int, post: Post, conversation: Assoc | None) -> AssocOp:
     before = talk_of(conversation) if conversation else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
-    # Add the parent too, although it was usually added before. It may be outside the conversation, which readers check.
+    # Add the parent too, which is usually in `before.post_ids` already. Code that reads `post_ids` checks that the parent
+    # belongs to the conversation.
     posts = {*before.post_ids, post.id, *filter(None, (post.parent_id,))}
     talk = Talk(
         root_of(post),
@@ -67,7 +68,7 @@ def read_or_not(member: int, conversation: Assoc, *, unread: bool) -> AssocOp:
 
 
 def ended_talk(member: int, conversation: Assoc) -> AssocOp:
-    """Return the operation that removes the conversation from the member's list until its next post."""
+    """Return the operation that removes a conversation from the member's list; the next post of the conversation adds it again."""
     return _op(member, talk_of(conversation), conversation.time + 1, alive=False)
 
 

@@ -85,9 +85,9 @@ def encode_moments(moments: Collection[int]) -> bytes:
 
 
 def in_order(moments: Iterable[int]) -> list[int]:
-    """Sort the times at which a follow began and, as negative numbers, ended.
+    """Sort begin times (positive) and end times (negative) of a follow by their absolute values.
 
-    If a begin and an end have equal times, the end comes last, as it does for the association.
+    If a begin and an end have equal times, the end comes last.
     """
     return sorted(moments, key=lambda moment: (abs(moment), moment < 0))
 
@@ -98,28 +98,30 @@ def moments_of(data: bytes) -> frozenset[int]:
 
 
 def moments_until(time: int, data: bytes) -> frozenset[int]:
-    """Decode the times at which a follow began and, as negative numbers, ended, from its tombstone.
+    """Decode the begin times and, as negative numbers, the end times of a follow from the time and data of its tombstone.
 
-    `time` is the time of the tombstone. A tombstone from before histories were stored has no data: then the result has only
-    `time`, as an end.
+    Earlier versions wrote tombstones without data: then the result has only `time`, as an end.
     """
     return moments_of(data) if data else frozenset((-time,))
 
 
 def beginning(time: int, data: bytes) -> int:
-    """Return when a live follow began. If its options were changed, that is earlier than the association's time."""
+    """Return when a live follow began. This is earlier than the association's time if the follow's options were changed since."""
     terms = _terms(data)
     return terms.began(time) if terms is not None else time
 
 
 def restarted(data: bytes) -> bytes:
-    """Return the data of a follow, modified so that the follow begins at the time of its association."""
+    """Return the data of a follow, modified so that the follow begins at the association's own time, not earlier."""
     terms = _terms(data)
     return encode(structs.replace(terms, since=0)) if terms is not None else data
 
 
 def _terms(data: bytes) -> FollowTerms | None:
-    """Decode the options of a follow; None for data from a newer version, because a commit must not fail for that."""
+    """Decode the options of a follow.
+
+    None if they cannot be decoded, as if a newer version wrote them: a commit must not fail for that.
+    """
     try:
         return follow_terms(data)
     except msgspec.MsgspecError:
@@ -127,10 +129,11 @@ def _terms(data: bytes) -> FollowTerms | None:
 
 
 def periods(moments: Iterable[int], alive_since: int = 0) -> list[FollowSpan]:
-    """Return the periods in which a member followed another, newest first, given its begin times and end times (negative).
+    """Return the periods in which a member followed another, newest first.
 
-    `alive_since` is the begin of a live follow, or 0. Of consecutive begins the first counts, and of consecutive ends the last,
-    because these are concurrent actions of the two sides.
+    `moments` has the times at which the follow began and, as negative numbers, ended. `alive_since` is the begin of the current
+    follow, or 0. Several begins in a row, or several ends, are concurrent actions of the two members: the first begin and the
+    last end count.
     """
     found: list[FollowSpan] = []
     for moment in in_order({*moments, alive_since} - {0}):

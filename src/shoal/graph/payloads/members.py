@@ -89,7 +89,7 @@ MOST_PHOTOS = 1_000
 
 
 class Collected(NamedTuple):
-    """The post of a photo in an album, and the photo's position. Photos are ordered by position, then by time."""
+    """An entry of an album: the post with the photo, and the photo's position. Photos are ordered by position, then by time."""
 
     post_id: int
     position: int
@@ -115,7 +115,7 @@ _audit_decoder: msgspec.msgpack.Decoder[AuditEntry] = msgspec.msgpack.Decoder(Au
 
 
 def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
-    """Add an audit entry to a batch. If the entry has a holder, the IP `address` is stored in the holder's own list of entries.
+    """Add an audit entry to a batch. If it has a `holder_id`, that member's own list of entries stores the IP `address`.
 
     The commit fails with `IdTaken` if another entry has the id.
     """
@@ -126,7 +126,7 @@ def put_entry(batch: Batch, id_: int, entry: AuditEntry, address: str) -> None:
 
 
 def take_entry(batch: Batch, assoc: Assoc, now: int) -> None:
-    """Add to a batch the deletion of an old audit entry, and of the IP address in its holder's own list."""
+    """Add to a batch the deletion of an old audit entry and, if it has a `holder_id`, of the IP address in that member's list."""
     batch.assoc_del(public_list(batch.shard), AUDITED, assoc.id2, now)
     if holder := decode_entry(assoc).holder_id:
         batch.assoc_del(holder, AUDITED, assoc.id2, now)

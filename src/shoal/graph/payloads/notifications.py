@@ -90,9 +90,9 @@ def notice_of(assoc: Assoc) -> Notice | None:
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
     """Return the operation that notifies a member of an action at `time` or, if `atype` is `HELD`, holds the notification back."""
-    # Without an emoji, use the encoding from before reactions existed, so that an action has only one encoding. Of two operations
-    # at one time, the store keeps that with the greater bytes: a second, greater encoding would restore a notification that was
-    # deleted with the first.
+    # Without an emoji, use the encoding from before reactions existed, so that every version encodes an action in the same way.
+    # Of two operations with one time, the store keeps the one with the greater bytes: another encoding with greater bytes would
+    # restore a deleted notification.
     data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
     return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 

@@ -76,7 +76,10 @@ def active_at(post_id: int, reaction: int) -> int:
 
 
 def oldest_active(now: int) -> int:
-    """Return a time that is older than every list entry with a reaction that still counts; `now` is in Unix milliseconds."""
+    """Return a time older than the entries of all posts whose last reaction is recent enough to count.
+
+    `now` is in Unix milliseconds.
+    """
     return floor_at(now - WINDOW_MS - _MINUTE_MS)
 
 
@@ -84,7 +87,7 @@ _Listing = tuple[int, AssocType, int]
 
 
 def listings(entry: Post | Share) -> Iterator[_Listing]:
-    """Yield the associations that list a post or share as a comment on its parent, or as a restricted entry of its author."""
+    """Yield the associations that list a comment under its parent, and a restricted post or share under its author."""
     if isinstance(entry, Post) and entry.parent_id:
         yield entry.id, COMMENTS_ON if entry.open else RESTRICTED_COMMENTS_ON, entry.parent_id
     if isinstance(entry, Post) and (entry.hidden or entry.visibility is Visibility.DIRECT):
@@ -107,14 +110,14 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
         )
         batch.assoc_add(id1, atype, id2, after.id if after else now, author)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
-        # Networks created by older versions have every comment in this list.
+        # Older versions listed every comment under its parent, even one that is not `open`, so delete that entry too.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
 
 
 def authors_of(comments: Iterable[Assoc]) -> list[int]:
-    """Return the authors of the comments in a list of comments, as far as the entries have them.
+    """Return the authors of the comments in a list, for the entries that contain the author.
 
-    Use them only to prefetch: entries that earlier versions wrote have no author, and a repair may change this data.
+    Use them only to prefetch: entries written by earlier versions have no author, and a repair may change this data.
     """
     return [int.from_bytes(entry.data) for entry in comments if len(entry.data) == _AUTHOR_BYTES]
 
@@ -122,9 +125,9 @@ def authors_of(comments: Iterable[Assoc]) -> list[int]:
 def unlist(batch: Batch, post: Post, now: int) -> None:
     """Delete the entries of a post in the public lists of its data source. `now` is an id of the current time.
 
-    A list in another store does not raise the time of an operation above that of its entry, and the process that created the post
-    may have a clock that is ahead. So the time of the deletion is later than the post in any case. An entry in the list of active
-    posts that is later than `now` stays until it expires; readers ignore it.
+    A deletion needs a later time than the entry that it deletes, and the clock of the process that created the post may be ahead.
+    So the time of the deletion is always later than that of the post. An entry in the list of active posts that is even later
+    stays until it expires; readers ignore it.
     """
     if post.published:
         batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, max(now, post.id + 1))
@@ -248,7 +251,7 @@ def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | No
 
 
 def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
-    """Return the post with new reasons for being hidden (0: none, so visible), and the batch that stores it."""
+    """Return the post with its reasons for being hidden replaced by `hidden` (0: visible), and the batch that stores it."""
     after = replace(post, hidden=hidden, version=post.version + 1)
     batch = Batch(shard_of(post.author_id))
     batch.obj_set(after)
@@ -283,7 +286,7 @@ def chosen_of(assoc: Assoc | None) -> tuple[EmojiPosition, ...]:
 
 
 def encode_position(number: int, emoji: str) -> bytes:
-    """Encode the data of the association between a post and an emoji: the number of the emoji's key (one byte), and the emoji."""
+    """Encode the data of the association from a post to an emoji: the number of the emoji's key (one byte), and the emoji."""
     return bytes((number,)) + emoji.encode()
 
 
@@ -335,7 +338,7 @@ def vote_keys(voter_id: int, poll_id: int, options: int) -> list[Key]:
 
 
 def unvote_batch(voter_id: int, poll_id: int, option_ids: Iterable[int], votes: Mapping[Key, int], now: int) -> Batch:
-    """Return the batch that deletes a member's votes in a poll; `votes` are the existing votes, by `vote_keys`."""
+    """Return the batch that deletes a member's votes in a poll; `votes` has the stored keys of `vote_keys` with their owners."""
     batch = Batch(shard_of(voter_id))
     batch.assoc_del(voter_id, VOTES, poll_id, now)
     for option in option_ids:

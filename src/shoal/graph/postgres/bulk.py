@@ -47,7 +47,7 @@ KEYS_PUT = """
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::integer[])
     ON CONFLICT (space, name) DO UPDATE
     SET id = excluded.id, until = excluded.until, revision = excluded.revision"""
-# A replaced row gets a new revision, so that commits that have read the old row are refused.
+# Give a replaced row a new revision, so that a commit that has read the old row is refused.
 _PUT = (
     """
     INSERT INTO shoal.object (id, version, revision, data)
@@ -125,7 +125,8 @@ def _revision() -> int:
     return random.randrange(1, _FIRST_REVISION)  # noqa: S311  # it guards nothing
 
 
-# Reading both tables also locks them against changes until the end of the transaction.
+# Reading the two tables also locks them: a move of data, or another process that opens the store, waits for the end of the
+# transaction.
 _ALLOWED = """
     SELECT EXISTS (SELECT FROM shoal.owner WHERE id = $1), EXISTS (SELECT FROM shoal.moving)"""
 
@@ -149,14 +150,14 @@ async def load(pool: ConnectionPool, owned_by: int, part: LoadPart) -> None:
             owned, moving = await connection.fetchrow(_ALLOWED, owned_by)
             if moving or not owned:
                 raise Unavailable(
-                    "data sources are being moved or other processes have the store open: import when that is done"
+                    "data sources are being moved (wait for the end) or other processes have the store open (stop them)"
                 )
             await _copy(connection, part)
 
     try:
         await pool.use(write, patience=LONG_PATIENCE)
     except asyncpg.UniqueViolationError as error:
-        raise Occupied("the row already exists") from error
+        raise Occupied("the store already has a row of the import") from error
 
 
 async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
@@ -208,7 +209,7 @@ _SETTINGS = {
 _HOLDING = {
     "application_name": "shoal backup",
     "lock_timeout": f"{HOLD_SECONDS * 1_000:.0f}",
-    # Long enough to open the snapshots of all stores. If this process is suspended, it delays commits for no longer than this.
+    # Long enough to open the snapshots of all stores. If this process is suspended, it is the longest delay of commits.
     "idle_in_transaction_session_timeout": "3s",
 }
 _PAGES: Mapping[SnapshotTable, str] = {
@@ -230,7 +231,7 @@ class PostgresSnapshot:
 
     @classmethod
     async def connect(cls, url: str) -> PostgresSnapshot:
-        """Connect, or raise `Unavailable` for a database that cannot be reached or whose tables are of another version."""
+        """Connect to the database. Raises `Unavailable` if it cannot be reached or if its tables are of another version."""
         reading = await connect(url, _SETTINGS)
         try:
             await _do(reading, check_own_version)
@@ -284,7 +285,7 @@ class PostgresSnapshot:
             await _do(self._reading, lambda connection: connection.execute("ROLLBACK"))
 
     async def note(self, row: KeyRow) -> None:
-        """Store the backup key in a separate transaction, and record the key in the journal if its shard is being moved."""
+        """In a separate transaction, store the key that records a backup; also in the journal if its shard is being moved."""
         values = (*row, 1)
 
         async def put(connection: asyncpg.Connection) -> None:

@@ -37,8 +37,8 @@ _LOST_ANSWER = "lost the connection to the store: the change may or may not have
 _FULL = "the store's disk is full: nothing was stored; free disk space and try again"
 _BUSY = "the store is busy: try again in a moment"
 
-# Every query is a few index lookups, planned once: outdated statistics of a table that has just grown must not lead to a full
-# scan.
+# Every query is a few index lookups. Force such plans, because outdated statistics of a table that has just grown could lead to
+# a full scan.
 SESSION_SETTINGS = {
     "application_name": "shoal",
     "default_transaction_isolation": "read committed",
@@ -234,7 +234,7 @@ class ConnectionPool:
             raise refused from error
         else:
             if self._finder.is_stale(connection):
-                # A former primary answered. The new primary lacks anything that the former one stored now.
+                # The statement was run by a former primary: if it wrote anything, the new primary does not have it.
                 connection.terminate()
                 raise _lost(reads=reads)
             return answer
@@ -294,7 +294,7 @@ async def _fetch(connection: asyncpg.Connection, statement: str, values: Sequenc
 
 
 def _local_settings(settings: Mapping[str, str]) -> str:
-    # Remove the prefix, because `SET LOCAL default_...` would only affect the next transaction.
+    # Set `transaction_read_only` instead of `default_transaction_read_only`, which only affects later transactions.
     return "; ".join(
         f"SET LOCAL {name.removeprefix('default_')} = '{value}'"
         for name, value in settings.items()

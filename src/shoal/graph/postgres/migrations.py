@@ -68,7 +68,8 @@ async def migrate(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH)
 async def check_version(connection: asyncpg.Connection, ledger: VersionLedger = GRAPH) -> None:
     """Raise `Unavailable` unless the code of this process can use the store's schema version.
 
-    The check waits for a running upgrade to end. An upgrade that starts later sees this session and takes its version into account.
+    The check waits for the end of a running upgrade. A later upgrade sees this session, and is refused if
+    this code cannot use the new version.
     """
     async with connection.transaction():
         await connection.execute(sql.AWAIT_MIGRATION)
@@ -85,7 +86,7 @@ async def check_own_version(connection: asyncpg.Connection) -> None:
 
 
 async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> None:
-    """Apply the versions after `found`, in the open transaction."""
+    """Apply the migrations after schema version `found`, in the open transaction."""
     await _check_sessions(connection, ledger)
     for number, migration in enumerate(ledger.migrations[found:], found + 1):
         for part in migration.parts:
@@ -97,7 +98,7 @@ async def apply(connection: asyncpg.Connection, ledger: VersionLedger, found: in
                 raise TypeError(
                     "row-by-row migrations are for SQLite: PostgreSQL migrations must be SQL statements or indexes"
                 )
-        # The first version of the graph creates the schema that this table is in.
+        # This table is in the schema `shoal`, which the first migration of the graph creates.
         await connection.execute(sql.VERSIONS.format(ledger.table))
         if await connection.fetchval(sql.LACKS_READABLE_FROM, f"shoal.{ledger.table}"):
             await connection.execute(sql.ADD_READABLE_FROM.format(ledger.table))
@@ -145,7 +146,7 @@ async def applied(connection: asyncpg.Connection, ledger: VersionLedger) -> int:
 
 
 async def unmade(connection: asyncpg.Connection, ledger: VersionLedger, found: int) -> list[TableIndex]:
-    """Return the indexes of the versions after `found` that are missing on existing tables.
+    """Return the indexes that migrations after schema version `found` create on existing tables, and that do not exist yet.
 
     An invalid index, whose build was interrupted, counts as missing.
     """
@@ -203,7 +204,10 @@ class PostgresUpgrade:
             await goodbye(connection)
 
     async def upgrade(self, progress: Progress) -> None:
-        """Apply missing versions while processes read and write. Only one upgrade can run at a time. Raises `Unavailable`."""
+        """Apply missing schema versions while processes read and write. Only one upgrade can run at a time.
+
+        Raises `Unavailable`.
+        """
         working, looking = await connect(self._url, _PATIENT), await connect(self._url, _PATIENT)
         try:
             with lost_if_closed(working, looking):
@@ -259,7 +263,7 @@ async def _build_concurrently(
             if row is not None:
                 progress(f"{part.what}, {row['phase']}", row["done"], row["total"])
     except BaseException:
-        # Cancel the build on the server instead of waiting for it.
+        # Cancel the index build on the server instead of waiting for its end.
         await cancel(task)
         raise
     await task

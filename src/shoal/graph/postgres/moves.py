@@ -28,12 +28,12 @@ from shoal.graph.shard_map import Digest, LogEnd, RowKind, RowNames, ShardMap, S
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
-# A heartbeat is repeated a moment later, so it need not wait for the disk.
+# A lost heartbeat does no harm, because the next one follows shortly: do not wait for the disk.
 _MAP_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
 
 
 class PostgresPost:
-    """The copy of the shard map in a store, on a separate connection, so that heartbeats do not wait for a busy pool."""
+    """Reads and writes the shard map in a store, over a separate connection: a busy pool would delay heartbeats."""
 
     def __init__(self, url: str, histories: Histories | None = None) -> None:
         self._connections = ConnectionPool(url, 1, _MAP_SETTINGS, _MAP_PATIENCE, histories=histories)
@@ -132,7 +132,7 @@ class PostgresSide:
     async def forget_recorded(self, shards: Sequence[int]) -> None:
         await self._connections.ask(sql.JOURNAL_CLEAR, shards, patience=_BULK_PATIENCE)
 
-    async def noted(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
+    async def recorded_changes(self, shards: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         rows = await self._connections.ask(sql.JOURNAL_NEXT, shards, limit)
         return [row[0] for row in rows], RowNames.of(row[1:] for row in rows)
 
@@ -320,6 +320,6 @@ class _Stream:
             self._broken = True
             raise
         finally:
-            # The reading side may be waiting for space in the queue.
+            # Empty the queue: the task that reads from the source may be waiting for space in it.
             while not self._queue.empty():
                 self._queue.get_nowait()

@@ -83,7 +83,7 @@ _BEAT = """
 
 MIGRATION = _TABLES + _WATCH + _BEAT
 
-# A shard is in the bits 10 to 22 of an id. Keys of names are on the shard of their name (`bulk.NAMED_BY_PLACE`).
+# Bits 10 to 22 of an id are its shard. The shard of a user name or e-mail address is computed from its text.
 BY_SHARD = """
     CREATE FUNCTION shoal.shard_of(id bigint) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
         'SELECT ((id >> 10) & 8191)::smallint';
@@ -119,7 +119,7 @@ BY_SHARD = """
 BEAT = "SELECT version, map::text, peers FROM shoal.beat($1, $2, $3)"
 LEAVE = "DELETE FROM shoal.process WHERE id = $1"
 OFFER = "INSERT INTO shoal.shard_map VALUES ($1, $2::jsonb) ON CONFLICT DO NOTHING"
-# Requires the newest map that the store knows: an older map might open a shard that has moved to another store since.
+# Does nothing unless the caller's map is the newest in this store: an older one may list a shard that has moved away since.
 ADMIT = """
     UPDATE shoal.moving SET until = clock_timestamp() + make_interval(secs => $3)
     WHERE shard = ANY ($1::smallint[]) AND state = 'away' AND until IS NULL
@@ -129,7 +129,7 @@ LAGGARDS = """
     SELECT count(*) FROM shoal.process
     WHERE map_version < $1 AND seen_at > clock_timestamp() - make_interval(secs => $2)"""
 
-# The inner query is a string, because a statement that names a missing table fails as a whole.
+# The inner query is a string, which PostgreSQL parses only if the table exists: naming a missing table would be an error.
 VERSION_OF = """
     SELECT CASE WHEN to_regclass('shoal.version') IS NOT NULL THEN
         (xpath('//n/text()', query_to_xml('SELECT max(applied) AS n FROM shoal.version', true, true, '')))[1]::text END"""

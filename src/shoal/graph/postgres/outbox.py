@@ -40,12 +40,12 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
-        # Numbers of the jobs that are claimed but not settled, and whether more jobs may have been claimed by a statement whose
-        # reply was lost.
+        # Numbers of the claimed jobs that were neither acknowledged nor put back, and whether more jobs may have been claimed by
+        # a statement whose reply was lost.
         self._claimed: set[int] = set()
         self._astray = False
         self._history = lazy.history
-        # One statement at a time: jobs that are being settled must not be claimed concurrently.
+        # One statement at a time, so that no claim reads jobs whose acknowledgment or progress is being written.
         self._lock = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -136,7 +136,7 @@ class PostgresOutbox:
             await self._settling(sql.SETTLE)
 
     async def _settling(self, statement: str, *more: Any) -> list[Any]:
-        """Run a statement that also writes the collected acknowledgments and returned jobs."""
+        """Run a statement that also writes the collected acknowledgments and jobs to retry. Return its rows."""
         async with self._lock:
             done, back = list(self._done), dict(self._back)
             rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
@@ -161,7 +161,7 @@ class PostgresOutbox:
             try:
                 await self._flush()
             except ShoalError:
-                # The store is unavailable. The batched jobs are written later.
+                # The store is unavailable. The next attempt writes the same acknowledgments and jobs.
                 pause = _RETRY_SECONDS
 
 

@@ -50,7 +50,7 @@ class Owner:
         self._refusal: str | None = _WAITING
         self._watch: asyncio.Task[None] | None = None
         self._closing = False
-        # Set when the watch task must not wait any longer.
+        # Set to end a pause of the task `_watch` early.
         self._stirred = asyncio.Event()
 
     async def open(self) -> None:
@@ -72,7 +72,7 @@ class Owner:
         if self._watch is not None:
             await self._watch
         if self._connection is not None:
-            # Unlock explicitly: the server would notice the end of the connection a little later.
+            # Unlock explicitly, because the server may notice the end of the connection late.
             with contextlib.suppress(*LOST, asyncpg.PostgresError, AttributeError):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)
@@ -153,7 +153,7 @@ class Owner:
             await self._back_off(_BEAT_SECONDS)
             return
         connection.terminate()
-        # Termination listeners run only in a later iteration of the event loop.
+        # Call `_lost` at once: asyncpg calls termination listeners only in a later iteration of the event loop.
         self._lost(connection)
 
     async def _answers(self, connection: PrimaryConnection) -> bool:

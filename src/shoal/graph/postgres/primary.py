@@ -159,7 +159,7 @@ class NotThePrimary(ConnectionError):
 
 
 class PrimaryFinder:
-    """Opens connections to the store at `url`. `name` is the URL by which `histories` identifies the store."""
+    """Opens connections to the store at `url`. `name` is the key of the store in `histories`, by default `url`."""
 
     def __init__(self, url: str, histories: Histories, name: str = "", *, pooled: bool = False) -> None:
         self._hosts = each_host(url)
@@ -176,7 +176,8 @@ class PrimaryFinder:
     async def connect(self, settings: Mapping[str, str], patience: float) -> PrimaryConnection:
         """Open a connection to the primary.
 
-        Raises `MisconfiguredEngine` if all hosts refuse the connection or are not trusted, and `Unavailable` for any other failure.
+        Raises `MisconfiguredEngine` if every host rejects the credentials or the database name, or TLS fails with it; otherwise
+        `Unavailable`.
         """
         errors: dict[str, Exception] = {}
         opened = await self._ask(settings, min(_CONNECT_SECONDS, patience), errors)
@@ -184,7 +185,7 @@ class PrimaryFinder:
             raise self._refused(errors)
         host, connection = opened
         if not self._histories.note(self._name, connection.history, self._address):
-            # Another task has found a newer server since.
+            # While this task was connecting, another task found a newer primary.
             connection.terminate()
             raise Unavailable(UNREACHABLE)
         self._last, _last_logged[self._address] = host, ""
@@ -233,7 +234,7 @@ class PrimaryFinder:
             )
         try:
             with ended_after(connection, deadline - loop.time()):
-                # One transaction keeps both statements in one session behind a pooler. On cancellation, do not wait for its end.
+                # BEGIN keeps a pooler in one session. On cancellation, the connection is terminated without a rollback.
                 await connection.execute("BEGIN")
                 look = await connection.fetchrow(_LOOK)
                 await connection.execute("COMMIT")
@@ -257,10 +258,10 @@ class PrimaryFinder:
         return "the server accepts no writes (default_transaction_read_only)" if frozen else ""
 
     def _refused(self, errors: Mapping[str, Exception]) -> Unavailable:
-        """Return the error to raise if no host can be used, with the reasons.
+        """Return the error to raise if no host can be used. Its cause names the reason of each host.
 
-        The cause of the error has the details, which the caller shows when the store is first opened. Afterwards, a lasting
-        failure or a server that answers and is not the primary is logged, once for each reason.
+        Logs the reasons if all are permanent, or if a server answers but is not the primary. Reasons that were logged last are
+        not repeated.
         """
         reasons = {host: why(error) for host, error in errors.items()}
         details = (

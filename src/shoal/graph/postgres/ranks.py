@@ -109,7 +109,7 @@ MIGRATION = f"""
         RETURN cardinality(times) > at_once;
     END $$;
 """
-# All types with ranks are `covered`, so this condition excludes no row; with it, PostgreSQL can use the index of covered types.
+# All `ranked` types are `covered`, so this condition excludes no row. It lets PostgreSQL use the index of covered types.
 DIVIDE_BY_LISTED = (
     MIGRATION[MIGRATION.index("CREATE FUNCTION shoal.divide") :]
     .replace("CREATE", "CREATE OR REPLACE", 1)

@@ -109,11 +109,12 @@ _TABLES = """
 # is not returned, and a replacement whose old row was deleted keeps its negative revision. Rows that were only read are locked last
 # and without waiting: sessions that hold their locks may be waiting for us.
 #
-# Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table is
-# done, no commit that had not seen it is still running.
+# Reading `moving` or `owner` locks that table against changes until the end of the transaction. So when a change of the table has
+# been committed, every running commit has read the changed table.
 #
 # A promoted standby may lack the last numbers of the outbox sequence and use them again. A worker that holds a lost event
-# would then settle the new event with its number. So the high bits of an event number are the server's WAL timeline (`history`).
+# would then acknowledge the new event with its number. Therefore the high bits of an event number are the server's WAL timeline
+# (`history`).
 _HISTORY_OF_EVENTS = """
     CREATE FUNCTION shoal.history() RETURNS bigint LANGUAGE sql VOLATILE AS
         $$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::bigint $$;
@@ -246,7 +247,7 @@ _COMMIT = """
     END $$;
 """
 
-# The shard of a key is computed (`shoal.key_shard`), so its row does not have it.
+# The row of a key does not contain its shard, because `shoal.key_shard` computes the shard.
 _COMMIT_BY_SHARD = (
     _COMMIT.replace("revision, source)", "revision)")
     .replace("key_revisions, key_sources)", "key_revisions)")
@@ -272,7 +273,7 @@ _COMMIT_LOGGED = (
     )
 )
 
-# Acknowledged and returned jobs are settled first, so that they are not claimed again.
+# Store the acknowledgments, and the progress of jobs to retry, before the claim: otherwise it could return the same jobs.
 _CLAIM = """
     CREATE FUNCTION shoal.settle(
         done bigint[], seqs bigint[], steps integer[], marks bigint[], attempts integer[], delays double precision[],
@@ -309,8 +310,8 @@ _CLAIM = """
     END $$;
 """
 
-# Types with a history keep their tombstones longer. They have a separate index, so that sweeps of the other types do not read past
-# them.
+# Tombstones of types with a history are kept longer. They have a separate index, so that sweeps of the other types do not
+# read them.
 _HISTORY = Migration(
     (
         TableIndex("association_past", f"shoal.association (time) WHERE NOT alive AND atype IN {HISTORY_TYPES}"),
@@ -329,7 +330,7 @@ _HISTORY = Migration(
     )
 )
 
-# Tombstones of `positional` types (`AssocType`) are kept permanently. This index leaves them out: every sweep would read past them.
+# Tombstones of `positional` types (`AssocType`) are kept permanently. The index omits them, so that sweeps do not read them.
 _SWEEPABLE = Migration(
     (
         TableIndex(
@@ -342,8 +343,8 @@ _SWEEPABLE = Migration(
 )
 
 # Entries of a list that were written at different times are on different pages of the table, but next to each other in its index.
-# The index suffices for pages that are known to be visible to all transactions: let vacuum mark them before a fifth of the table is
-# new.
+# PostgreSQL reads only the index for pages that vacuum has marked as visible to all transactions. By default, vacuum would run
+# only when a fifth of the table is new.
 _COVERED = Migration(
     (
         TableIndex(

@@ -20,7 +20,8 @@ STATE = """
         current_setting('server_encoding') AS encoding"""
 IS_THERE = "SELECT to_regclass($1) IS NOT NULL"
 VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.{} (applied integer PRIMARY KEY, readable_from integer)"
-# Tables of the first releases lack the column. `ADD COLUMN IF NOT EXISTS` would wait for every transaction that has read the table.
+# Tables of the first releases lack `readable_from`. Look for it first: `ADD COLUMN IF NOT EXISTS` waits for every transaction that
+# has read the table, even if the column exists.
 LACKS_READABLE_FROM = """
     SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'readable_from')"""
 ADD_READABLE_FROM = "ALTER TABLE shoal.{} ADD COLUMN readable_from integer"
@@ -68,7 +69,7 @@ ASSOC_GET = """
     SELECT atype, id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
 ASSOC_ENDED = ASSOC_GET.replace("AND alive", "AND NOT alive")
-# A statement names the types of the index that it uses: the planner does not compare a parameter with the condition of an index.
+# Statements list the types of the partial index to use. From the parameter $2 alone, the planner cannot see that the index applies.
 OF_INDEX = {True: f"IN {COVERED_TYPES}", False: f"NOT IN {COVERED_TYPES}"}
 _RANGE = """
     SELECT id2, time, data FROM shoal.association
@@ -88,7 +89,7 @@ _RANGES = """
         WHERE id1 = w.id1 AND atype = $2 AND atype {} AND alive AND time < $3 AND time > $4
         ORDER BY time DESC, id2 DESC LIMIT $5
     ) AS a"""
-# Keys: whether the type is `covered`, and whether the oldest entries come first.
+# A statement for each pair: whether the type is `covered`, and whether the oldest entries come first.
 ASSOC_RANGE, ASSOC_RANGES = (
     {
         (covered, oldest_first): statement.format(types).replace("DESC", "ASC" if oldest_first else "DESC")
@@ -107,7 +108,7 @@ COUNT_SCAN = """
     SELECT id1, atype, n FROM shoal.count
     WHERE (id1, atype) > ($1::bigint, $2::bigint) ORDER BY id1, atype LIMIT $3"""
 
-# Loads all rows that a group of batches touches in one result, with columns that the three kinds of rows share.
+# Loads all rows that the batches of a group commit read or write, in one result with the same columns for three kinds of rows.
 LOAD = """
     SELECT 1 AS kind, o.revision, o.id, o.version::bigint, 0::bigint, 0::bigint, false, ''::bytea, '', ''
     FROM shoal.object AS o WHERE o.id = ANY ($1::bigint[])
@@ -132,8 +133,8 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 KEY_WATCH = "SELECT shoal.watch('{}', '{}', '{}', '{}', '{}', '{}', $1::text[], $2::text[], $3::smallint[])"
-# Rows of shards that are being moved are skipped: the target store sweeps them. A page starts at the time at which the
-# previous one ended, past the dead index entries of the rows that were just deleted.
+# Rows of shards that are being moved are skipped: the target store deletes them. A page starts at the time at which the
+# previous one ended, so that it does not read the dead index entries of the rows that were just deleted.
 _SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association

@@ -81,7 +81,7 @@ class PostgresGraph:
         """Open the store in this database, or create it. Raises `Unavailable`.
 
         Args:
-            sole: Exclude all other writers; refused if there are any.
+            sole: Exclude all other writers. Raises `Unavailable` if there are any.
             readers: Number of connections for reading.
             patience: Seconds that a request waits for the server.
             logs: Turn the event log on or off, for all processes, unless this is None or the store is opened read-only.
@@ -303,8 +303,8 @@ class PostgresGraph:
 def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
     """Return, for each list, the ranks of the requested times.
 
-    Each row has a list, the position of a time (from 1), the number of entries after a block, and how many of these are not newer
-    than the time.
+    `rows` are the result of `ranks.RANKS` or `ranks.WALKED`. Each has the id of a list, the position of a time in the request
+    (from 1), and two counts of entries, whose difference is the rank.
     """
     found = {id1: [0] * times for id1 in id1s}
     for id1, rank, behind, within in rows:

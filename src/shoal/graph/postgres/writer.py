@@ -44,7 +44,7 @@ _FIRST_REVISION = 1 << 30
 
 
 class Loaded:
-    """The stored state of the rows that a group of batches touches, and the revision of each existing row."""
+    """The stored state of the rows that the batches of a group commit read or write, and the revision of each existing row."""
 
     def __init__(self, rows: Iterable[Any]) -> None:
         self.known = Known()
@@ -77,7 +77,7 @@ def load_values(touched: Touched) -> Columns:
 def commit_values(
     changes: Resolution, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
 ) -> Columns:
-    """Return the arguments of the SQL statement that commits a group of batches.
+    """Return the arguments of the SQL statement of a group commit.
 
     `touched` are the rows that the accepted `batches` read; `delays` are seconds, one for each event.
     """
@@ -116,7 +116,7 @@ def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -
 
 
 def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
-    """Return the keys that the group reads but does not change in effect, with the revisions that they must still have."""
+    """Return the keys that the group reads and leaves unchanged, with the revisions that they must still have at the commit."""
     seen = [
         name
         for name in touched.keys
@@ -147,7 +147,7 @@ _OUTSIDE = "SHOUT"
 
 
 class _Overtaken(Exception):
-    """Nothing was stored, because rows on which the group was evaluated have changed."""
+    """Nothing was stored, because rows that the group had read were changed concurrently."""
 
 
 class _Outside(Exception):
@@ -175,7 +175,7 @@ class _Task:
         self._triples = touched.links
         self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
-        # Replacing or deleting an object means that the object exists, so such a batch is not presumed new.
+        # A batch that replaces or deletes an object has existing rows, so do not presume that its rows are new.
         self.presumed_new = batch.presumed_new and not any(op.expected or op.node is None for op in batch.objects)
 
     def shards(self) -> set[int]:
@@ -204,14 +204,14 @@ class Writer:
         self.overtaken = 0
 
     def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[PendingInverses]:
-        """Commit a batch; the result is its pending inverses for other stores."""
+        """Commit a batch. The result is its pending inverses for other stores. `settles`: the caller will apply them."""
         future: asyncio.Future[PendingInverses] = asyncio.get_running_loop().create_future()
         if self._closing:
             future.set_exception(Unavailable("the store is closing"))
             return future
         self._tasks.append(_Task(batch, self._owns, future, settles=settles))
         if not self._starting and len(self._groups) < GROUPS:
-            # Deferred, so that other batches of this iteration of the event loop join the group.
+            # Start the group after this iteration of the event loop, so that other batches of the iteration join the group.
             self._starting = True
             asyncio.get_running_loop().call_soon(self._start)
         return future
@@ -230,7 +230,7 @@ class Writer:
             self._groups.add(group)
 
     def _take(self) -> list[_Task]:
-        """Remove and return the next group of batches to commit, oldest first.
+        """Remove and return the batches of the next group commit, oldest first.
 
         Batches that share a row with a running group wait, and so do later batches that share rows with waiting ones.
         """
@@ -255,16 +255,17 @@ class Writer:
         answers = await self._answers(tasks)
         for task in tasks:
             self._busy -= task.written
-        # Remove this group first, so that it does not count when the next one is started.
+        # Remove this group from the running ones before `_start`, which limits their number.
         self._groups.difference_update({asyncio.current_task()})
         self._start()
         for task, result in zip(tasks, answers, strict=True):
             answer(task.future, result)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """Return each batch's result or error.
+        """Commit batches as a group. Return the result or error of each batch.
 
-        If a group fails, its batches are retried alone, so that one cannot fail the others.
+        If the group fails although the store is available, its batches are retried one by one, so that one cannot fail the
+        others.
         """
         try:
             return await self._patiently(tasks)
@@ -299,8 +300,8 @@ class Writer:
                 return await self._commit(tasks, presuming=attempt == 0)
             except _Overtaken:
                 if attempt == 0 and any(task.presumed_new for task in tasks):
-                    # Most likely a row that was presumed new exists already. Nothing was stored, so load the rows and retry at
-                    # once.
+                    # Most likely a row that was presumed new, and therefore not loaded, exists. Nothing was stored: load all rows
+                    # and retry at once.
                     continue
                 self.overtaken += 1
                 await asyncio.sleep(_jitter(attempt))

@@ -82,7 +82,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """The result of one call of a script. `at` has the indexes of its keys among all keys of the request."""
+    """The result of a script on one server. `at` has the indexes of the keys of this call among all keys of the request."""
 
     at: NDArray[np.intp]
     result: Any
@@ -119,7 +119,7 @@ class _Server:
 
 
 class Nodes:
-    """The servers of a URL, connected on demand.
+    """The Redis servers of a URL, connected on demand.
 
     The URL is `redis://host:port/db`, with several `host:port` if a primary has replicas, or `redis+cluster://host:port,host:port`
     for a Redis Cluster. `rediss` uses TLS.
@@ -142,7 +142,7 @@ class Nodes:
     async def open(cls, url: str) -> Nodes:
         """Connect to the servers. An unreachable server is no error, because it may come back later.
 
-        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if servers refuse us or are not trusted.
+        Raises `ValueError` for an invalid URL, and `MisconfiguredEngine` if the credentials are rejected or TLS fails.
         """
         nodes = cls(url)
         # Do not log the reason of a refusal during the opening, because the caller reports it.
@@ -219,7 +219,7 @@ class Nodes:
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
     ) -> tuple[PartialAnswer, NDArray[np.intp]]:
-        """Make one call; return its result, and the indexes of keys that the server refused because another server has them."""
+        """Run a script on one server. Return its result, and the indexes of the keys that belong to another server."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
             if server.failed_at > queued:
@@ -251,7 +251,7 @@ class Nodes:
                         raise
                     return await client.execute_command("EVAL", script.text, 0, *arguments)
         except OutOfMemoryError as error:
-            raise StorageFull("the cache is full") from error
+            raise StorageFull("Redis is out of memory") from error
         except (RedisError, OSError, TimeoutError) as error:
             if isinstance(error, ResponseError) and not any(word in _words(error) for word in _TRY_AGAIN):
                 raise
@@ -266,9 +266,9 @@ class Nodes:
         topology: Topology,
         parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
-        """Run the script for keys of a slot that Redis is migrating.
+        """Run the script for the keys at `left`, whose slots are migrating, on the target servers. Return the indexes that failed.
 
-        Keys that have left the server, or do not exist, are on the target server.
+        The keys at `left` have already moved to the target server, or do not exist.
         """
         failed = [np.empty(0, np.intp)]
         for shard in np.unique(shards[left]).tolist():
@@ -291,7 +291,7 @@ class Nodes:
         return np.concatenate(failed)
 
     async def _destination(self, address: ServerAddress, shard: int) -> ServerAddress | None:
-        """Return the server to which a migrating shard moves; None if this server has the shard itself."""
+        """Return the server to which a shard moves from the server at `address`; None if the latter still has the shard."""
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
                 await self._server(address).client.execute_command("EXISTS", f"{{{shard:04x}}}")
@@ -311,7 +311,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """Ask the servers for the cluster topology, which concurrent callers share. `seen` is the outdated topology."""
+        """Return a newer topology than `seen`. Concurrent callers share one request to the servers."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:
@@ -336,7 +336,7 @@ class Nodes:
         refused = await refusal(failures, tls=self._url.tls)
         message = str(refused.__cause__) if isinstance(refused, MisconfiguredEngine) else ""
         if message and message != self._last_refusal and not self._opening:
-            _log.error("the cache is misconfigured: %s", message)
+            _log.error("Redis is misconfigured: %s", message)
         self._last_refusal = message
         raise refused
 
@@ -422,7 +422,7 @@ def _answered(at: NDArray[np.intp], reply: Any) -> tuple[PartialAnswer, NDArray[
 
 
 def _unreachable() -> Unavailable:
-    return Unavailable("the cache is unreachable", retry_after=1.0)
+    return Unavailable("Redis is unreachable", retry_after=1.0)
 
 
 def _words(error: Exception) -> str:
@@ -430,7 +430,7 @@ def _words(error: Exception) -> str:
 
 
 class ShardConnection:
-    """A connection to the server that has a shard, opened on first use and again after each failure.
+    """A connection to the Redis server that has a shard, opened on first use and again after each failure.
 
     It runs one command at a time, which may block for `seconds`.
     """
@@ -442,15 +442,15 @@ class ShardConnection:
         self._client: Client | None = None
 
     async def ask(self, *words: bytes | str | int) -> Any:
-        """Run a command. Raises `Unavailable`, also for an error of the server, which may no longer have the shard."""
+        """Run a command. Any error becomes `Unavailable`, even an error reply: the server may no longer have the shard."""
         if self._client is None:
             self._client = await self._nodes.apart(self._shard, self._seconds)
         try:
             answer = await self._client.execute_command(*words)
         except (RedisError, OSError, TimeoutError) as error:
             await self.close()
-            raise Unavailable("the cache is unreachable", retry_after=1.0) from error
-        # The client sends under `asyncio.wait_for`, which loses a cancellation that arrives as it ends (before Python 3.12).
+            raise Unavailable("Redis is unreachable", retry_after=1.0) from error
+        # The client calls `asyncio.wait_for`, which before Python 3.12 ignores a cancellation that arrives when it returns.
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         return answer
@@ -478,7 +478,7 @@ class Batching(Generic[Item, Answer]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def ask(self, item: Item) -> Answer:
-        """Return the result for one item. The call is completed even if the caller is cancelled."""
+        """Return the result of `act` for this item. The batch is completed even if the caller is cancelled."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)

@@ -39,7 +39,7 @@ _PORT = 6379
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """The options of a URL over TLS, as redis-py names them."""
 _SLOTS = 16_384
-# The slot of the hash tag of each shard: Redis uses CRC-16/XMODEM.
+# The Redis Cluster slot of each shard: the CRC-16/XMODEM of the hash tag that the keys of the shard contain.
 _SLOT_OF = np.array([crc_hqx(b"%04x" % shard, 0) % _SLOTS for shard in range(SHARDS)])
 
 
@@ -196,15 +196,15 @@ async def refusal(failures: Sequence[tuple[ServerAddress, Exception]], *, tls: b
         is_lasting(error) or isinstance(error, AuthenticationError | NoPermissionError) for _, error in failures
     )
     other = any(reason in {_WANTS_TLS, _WANTS_NONE} for _, reason in reasons)
-    unavailable = Unavailable("the cache is unreachable", retry_after=1.0)
+    unavailable = Unavailable("Redis is unreachable", retry_after=1.0)
     if lasts or other:
-        unavailable = MisconfiguredEngine("the cache is misconfigured", retry_after=1.0)
+        unavailable = MisconfiguredEngine("Redis is misconfigured", retry_after=1.0)
     unavailable.__cause__ = UnreachableEngine(message or "no server is a primary")
     return unavailable
 
 
 async def _reason(address: ServerAddress, error: Exception, *, tls: bool) -> str:
-    # A server that expects TLS closes the connection without a reply in plain text.
+    # A server that expects TLS closes an unencrypted connection without a reply.
     cut_off = isinstance(error, NotConnected | InvalidResponse) and not isinstance(error, AuthenticationError)
     never_there = any(isinstance(cause, ConnectionRefusedError | TimeoutError) for cause in chain(error))
     if cut_off and not never_there and not tls and await speaks_tls(*address):

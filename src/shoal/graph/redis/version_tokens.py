@@ -169,7 +169,7 @@ class _Change(NamedTuple):
 class RedisVersionTokens:
     """Version tokens that expire after a day, and change marks that expire after 30 seconds: a commit must not take longer.
 
-    After a server is restarted or replaced, its new tokens are valid from `settling_seconds` on.
+    Tokens of a server that was restarted or replaced are not used before `settling_seconds` have passed.
     """
 
     def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
@@ -182,8 +182,8 @@ class RedisVersionTokens:
         self._reading = Batching("versions.read", self._read)
         self._beginning = Batching("versions.begin", self._begin)
         self._ending = Batching("versions.end", self._end)
-        # Changes whose end could not be reported: by object, and beyond `_PENDING_OBJECTS` by shard, each with the token of the
-        # last change.
+        # The objects whose change is committed but could not be reported, with the token of the last change. Beyond
+        # `_PENDING_OBJECTS` objects, only their shards are stored.
         self._pending: dict[int, bytes] = {}
         self._pending_shards: dict[int, bytes] = {}
         self._reporting: asyncio.Task[None] | None = None
@@ -282,7 +282,7 @@ class RedisVersionTokens:
         results: list[bytes | None] = [None] * len(every)
         for part in await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH):
             for at, answer in zip(part.at.tolist(), part.result, strict=True):
-                # Another server has this key, and its response is in another element of the replies.
+                # None means that another server has this key: the response of that server is in another element.
                 if answer is not None:
                     results[at] = answer
         answers = iter(results)
@@ -295,7 +295,9 @@ class RedisVersionTokens:
             else:
                 self._pending_shards[shard_of(id_)] = change.token
         if self._reporting is None:
-            _log.warning("the version tokens are unreachable: changes are reported after reconnecting")
+            _log.warning(
+                "Redis is unreachable: this process will replace the version tokens of changed objects after reconnecting"
+            )
             self._reporting = asyncio.ensure_future(self._retry())
 
     async def _retry(self) -> None:
@@ -304,10 +306,10 @@ class RedisVersionTokens:
             with contextlib.suppress(Unavailable):
                 await self._report_pending()
         self._reporting = None
-        _log.info("the version tokens are reachable again: all changes made in the meantime are now reported")
+        _log.info("Redis is reachable again: the version tokens of all changed objects are replaced")
 
     async def _report_pending(self) -> None:
-        """Report to each reachable server the changes that could not be reported earlier.
+        """Report to each reachable Redis server the changes of objects that could not be reported earlier.
 
         Raises `Unavailable` if no server is known.
         """
@@ -320,10 +322,7 @@ class RedisVersionTokens:
                 raise outcome
 
     async def _report_objects(self, ids: list[int]) -> None:
-        """Report the changes of objects on one server, a page at a time.
-
-        A page is prepared only after the previous one was sent, so a server that does not answer costs no more work.
-        """
+        """Report changes of objects on one Redis server, in batches. Raises `Unavailable` if the server does not answer."""
         for first in range(0, len(ids), _REPORT_PAGE):
             page = {id_: self._pending[id_] for id_ in ids[first : first + _REPORT_PAGE]}
             changes = [_Change((id_,), token) for id_, token in page.items()]
@@ -348,7 +347,7 @@ class RedisVersionTokens:
 
 
 def _forget(unsent: dict[int, bytes], sent: Mapping[int, bytes]) -> None:
-    """Remove from `unsent` the changes that were reported, except those recorded again since."""
+    """Remove the reported changes (`sent`) from `unsent`, except changes that were recorded again during the report."""
     for key, token in sent.items():
         if unsent.get(key) is token:
             del unsent[key]

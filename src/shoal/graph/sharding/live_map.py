@@ -48,7 +48,7 @@ class MapNews(NamedTuple):
 
 
 class MapKeeper(Protocol):
-    """The copy of the shard map in one store, and the list of processes that use it."""
+    """The copy of the shard map in one store, with a list of the processes that use the store."""
 
     async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Report the map version that this process uses, and return any newer map. Raises `Unavailable`."""
@@ -57,17 +57,17 @@ class MapKeeper(Protocol):
         """Store the map, if it is newer than the stored one."""
 
     async def admit(self, shards: list[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
-        """Allow writes to the shards that this map assigns to the store, after at most `seconds` (see `shard_map.Side`)."""
+        """After `seconds`, accept writes to these shards again (see `shard_map.Side`)."""
 
     async def marks(self) -> dict[int, ShardState]:
         """Return the states of shards that are moving or have moved, according to the store."""
 
     async def close(self, me: int) -> None:
-        """Report that this process no longer uses a map."""
+        """Remove the process `me` from the list of processes that use the store."""
 
 
 class _Away:
-    """Placeholder for a store that cannot be opened yet: any use raises `Unavailable`."""
+    """A placeholder for an unreachable store: every operation raises `Unavailable`."""
 
     def on_event(self, wake: WakeUp) -> None:
         """Do nothing: an unopened store has no events."""
@@ -127,7 +127,7 @@ class LiveMap:
         """Set when the map changes and when the process closes; then replaced."""
 
     async def open(self) -> ShardedGraph:
-        """Return the graph with the newest shard map known to any of its stores. Raises `Unavailable` if one cannot be opened."""
+        """Return the graph, with the newest shard map that any store has. Raises `Unavailable` if a store cannot be opened."""
         newest: ShardMap | None = self.map
         while newest is not None:
             self._set(newest)
@@ -203,9 +203,9 @@ class LiveMap:
                     continue
                 self._prepare(reply.joining)
             except ShoalError:
-                _log.debug("%s does not confirm the shard map", shown_url(url))
+                _log.debug("the heartbeat to %s failed", shown_url(url))
             except Exception:  # noqa: BLE001  # without heartbeats the process could not use the store any more
-                _log.exception("following the shard map failed")
+                _log.exception("the heartbeats that check for a newer shard map failed")
                 pause = _RETRY_SECONDS
             self._stir(url)
             await self._pause(pause, changed)
@@ -247,10 +247,10 @@ class LiveMap:
         self.graph.remap(stores, self.map.owners)
 
     async def _admit(self) -> None:
-        """Repeat the last steps of publishing the newest shard map, in case its publisher died."""
+        """Send the newest shard map to all stores and allow writes to moved shards, in case the mover died before it did so."""
         known = self.map
         here_of = grouped({*known.moved, *known.left}, lambda shard: known.stores[known.owners[shard]])
-        # Begin with the stores that still refuse writes to their new shards.
+        # Send the map first to the stores that still refuse writes to their new shards.
         for url in sorted(known.stores, key=lambda url: url not in here_of) if known.version else ():
             here = here_of.get(url)
             try:

@@ -63,7 +63,7 @@ class Watch(Protocol):
         """Return whether the store confirmed the map recently."""
 
     async def renew(self, store: int) -> None:
-        """Wait until the store confirms that the shard map, which may change meanwhile, is current. Raises `Unavailable`."""
+        """Wait until the store confirms that the current shard map is valid. Raises `Unavailable`."""
 
 
 _SWITCH_SECONDS = 4.5
@@ -88,7 +88,7 @@ class ShardedGraph:
         self._first = 0
         self._outage = ThrottledLog(logging.getLogger(__name__))
         self._wake: WakeUp | None = None
-        # Numbers of the stores that reported new events since their last poll. If there are none, all stores are polled.
+        # The stores that reported new events since they were last polled, by index. If there are none, all stores are polled.
         self._woken: set[int] = set()
         self._next_round = 0.0
         self.watch: Watch | None = None
@@ -197,10 +197,10 @@ class ShardedGraph:
                 await self.settle([op for _, op in jobs], batch.expects, new=batch.presumed_new)
                 await store.ack([job for job, _ in jobs])
             except Missing:
-                # The other object was deleted concurrently: the worker that handles the job sees it and deletes the association.
+                # The object at the other end was deleted concurrently: the job of the pending inverse deletes the association.
                 continue
             except Unavailable:
-                # The batch is stored, and the outbox still has its inverses.
+                # The batch is committed on the acting store, and the outbox of that store still has the inverses.
                 self._outage.warning(
                     "%d inverse associations are pending for store %d, which is unreachable",
                     len(jobs),
@@ -225,15 +225,15 @@ class ShardedGraph:
                 if loop.time() > deadline:
                     raise
             except Missing:
-                # A `Missing` may be false if the map changed during the attempt.
+                # If the map changed during the attempt, the object may exist in another store: retry.
                 if version == self._version:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = (), *, new: bool = False) -> None:
-        """Apply inverses unchanged on their stores. If `new`, most likely none of the inverses is stored yet.
+        """Apply inverses on their stores, with their times unchanged. If `new`, most likely none of them is stored yet.
 
-        Raises `Missing` if an inverse belongs to an expected object that does not exist.
+        Raises `Missing` if an inverse starts at one of the `expected` objects, and that object does not exist.
         """
         await self._patiently(lambda: self._settle(ops, expected, new=new))
 
@@ -250,9 +250,9 @@ class ShardedGraph:
         await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
-        """Raise `ValueError` for objects, keys or lists of another store, which would be a bug.
+        """Raise `ValueError` for objects, keys or lists in another store than that of the acting shard, which would be a bug.
 
-        Lists without an inverse may be in another part of the data source, as public lists are.
+        Public lists and other lists whose type has no inverse may be on another shard of the same data source.
         """
         at = self._at(batch.shard)
         objects: list[ObjOp] = batch.objects
@@ -264,12 +264,12 @@ class ShardedGraph:
             if source_of(shard := shard_of(op.id1)) != source or ASSOC_TYPES[op.atype].inverse
         ]
         if any(self._at(shard) != at for shard in shards):
-            raise ValueError("a batch contains an object of another store than its acting shard")
+            raise ValueError("all objects, keys and lists of a batch must be in the store of its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim an equal number of jobs from each store that reported events, and regularly from all stores.
 
-        Events of other processes are not reported. A store that is down does not delay the others.
+        All stores are asked because a store does not report events of other processes. An unreachable store delays no other.
         """
         jobs: list[Job] = []
         self._first = (self._first + 1) % len(self._stores)
@@ -395,7 +395,7 @@ class ShardedGraph:
     ) -> list[R]:
         """Merge scans of all stores until `limit` rows are found. Rows of data sources that a store no longer owns are dropped."""
         merged: list[R] = []
-        # With larger pages, most rows would lie beyond the end of the shortest page and be read again.
+        # Rows that sort after `min(ends)` are dropped, and read again by the next pass of the loop. Small pages limit their number.
         each = max(limit // len(self._stores), min(limit, _LEAST_PAGE))
         while len(merged) < limit:
             pages = await side_by_side(scan(store, after, each) for store in self._stores)
@@ -403,7 +403,7 @@ class ShardedGraph:
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
             ]
-            # Beyond the end of the first full page, another store may have rows that were not read yet.
+            # After `min(ends)`, the store whose full page ends there may have further rows, which were not read yet.
             merged += [row for at, row in sorted(own, key=itemgetter(0)) if not ends or at <= min(ends)]
             if not ends:
                 break
@@ -423,7 +423,7 @@ class ShardedGraph:
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
     async def load(self, part: LoadPart) -> None:
-        """Load one part of an import; each store accepts or refuses its own rows (see `Loading`)."""
+        """Store a chunk of an import. Each store stores either all rows of the chunk that belong to it, or none (see `Loading`)."""
         parts = part.by_store(np.array(self._owners))
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in parts.items()]
         for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
@@ -433,7 +433,7 @@ class ShardedGraph:
         return [(_movable(self._stores[at]), part) for at, part in rows.by_store(self._at).items()]
 
     async def spread(self) -> dict[int, Spread]:
-        """Return the size of each shard in its own store. Raises `InvalidInput` if a store does not know it."""
+        """Return the size of each shard in the store that keeps it. Raises `InvalidInput` if a store cannot report sizes."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("this kind of store does not report its sizes")
         answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

@@ -98,7 +98,7 @@ def load(write: sqlite3.Connection, part: LoadPart) -> None:
         _links(write, part.links)
         write.executemany(sql.NEW_COUNT, part.counts.tolist())
     except sqlite3.IntegrityError as error:
-        raise Occupied("the row already exists") from error
+        raise Occupied("the store already has a row of the import") from error
 
 
 def _links(write: sqlite3.Connection, links: Table) -> None:
@@ -126,7 +126,7 @@ class SqliteSnapshot:
         with ExitStack() as undo:
             self._reading = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             check_own_version(self._reading, path, sql.MIGRATIONS)
-            # This connection blocks writers, and writes one row at the end of the backup.
+            # Blocks writers (`hold`), and writes the row of `backup_key` at the end of the backup (`note`).
             self._holding = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
             self._holding.execute("PRAGMA query_only = OFF")
             undo.pop_all()
@@ -174,7 +174,7 @@ class SqliteSnapshot:
         await asyncio.to_thread(asked, _end, self._reading)
 
     async def note(self, row: KeyRow) -> None:
-        """Store the backup key in a separate transaction, between commits of the server."""
+        """Store the row of the backup key in a separate transaction."""
 
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(_PATIENCE.format(_NOTE_SECONDS * 1_000))

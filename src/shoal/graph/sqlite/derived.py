@@ -49,7 +49,7 @@ class DerivedFile:
         self._reader = ThreadPoolExecutor(1, f"shoal-{self.name}")
 
     def _prepare(self, path: Path, undo: ExitStack) -> None:
-        """Open additional resources of a subclass, and register their cleanup with `undo`."""
+        """Override to open further resources for the file at `path`, and to register their cleanup with `undo`."""
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
@@ -72,7 +72,7 @@ class DerivedFile:
         return await timed("sqlite", self.name, work)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a change in the writer thread, to its end even if the caller is cancelled."""
+        """Run a change in the writer thread. Cancelling the caller does not interrupt it."""
         if self._writing is None:
             raise ShoalError(f"{self.title} was opened read-only")
         work = asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)

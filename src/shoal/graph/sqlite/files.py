@@ -86,7 +86,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def roll_back(connection: sqlite3.Connection) -> None:
-    """Roll back the open transaction, if any. A failure does not replace the original error."""
+    """Roll back the open transaction, if any. Errors of the rollback are ignored."""
     if connection.in_transaction:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")

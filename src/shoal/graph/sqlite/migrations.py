@@ -78,8 +78,8 @@ def migrate(
 ) -> None:
     """Apply missing schema versions. A database of another application, or of a newer version, is not changed.
 
-    Raises `Unavailable` if a newer Shoal has started an upgrade. Without a `progress` callback, also raises it, with nothing
-    changed, if the upgrade would take long.
+    Raises `Unavailable`, with nothing changed, if a newer Shoal has started an upgrade or, without a `progress` callback, if
+    the upgrade would take long.
     """
     at = own_position(connection, path, migrations)
     if at.version >= len(migrations):
@@ -110,7 +110,7 @@ def rows_of(connection: sqlite3.Connection, table: str, limit: int = -1) -> int:
     """Count the rows of a table, up to a limit. A table that an earlier migration will create counts as empty."""
     if not _has(connection, table):
         return 0
-    # Table names are constants.
+    # No SQL injection is possible: table names are constants.
     (rows,) = connection.execute(f"SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT ?)", (limit,)).fetchone()  # noqa: S608
     return int(rows)
 
@@ -153,11 +153,11 @@ class _Upgrading:
         self._migrations = migrations
         self._progress = progress
         self._batch_rows = batch_rows
-        # Counted once in a run: counting the rows of a table reads all of it.
+        # The number of rows in the table of each `Part`, counted only once because a count reads the whole table.
         self._totals: dict[Part, int] = {}
 
     def run_step(self, path: Path) -> bool:
-        """Upgrade in one transaction, at most about a batch of rows, while other processes wait; return whether work is left."""
+        """Process about one batch of rows, in a transaction that blocks other writers. Return whether rows are left."""
         with transaction(self._connection):
             _check_ours(self._connection, path)
             at = own_position(self._connection, path, self._migrations)
@@ -189,7 +189,7 @@ class _Upgrading:
 
     def _total(self, part: Walk | TableIndex, at: UpgradePosition) -> int:
         if part not in self._totals:
-            # The maximum is needed because some walks delete the rows that they have processed.
+            # If a `Walk` deletes the rows that it processes, fewer rows may be left than it has already processed.
             self._totals[part] = max(rows_of(self._connection, part.table), at.done)
         return self._totals[part]
 
@@ -209,11 +209,11 @@ def _behind(part: Walk, after: tuple[int, ...]) -> str:
 def walk(
     connection: sqlite3.Connection, part: Walk, after: tuple[int, ...], limit: int
 ) -> tuple[tuple[int, ...] | None, int]:
-    """Apply the changes of a `Walk` to a batch of rows after a key; return the last key (None at the end), and how many rows."""
+    """Apply the changes of a `Walk` to the next rows after a key. Return the last key (None at the end) and the number of rows."""
     names = ", ".join(part.key)
     placeholders = ", ".join("?" * len(part.key))
     behind = _behind(part, after)
-    # Table and column names are constants.
+    # No SQL injection is possible: table and column names are constants.
     last = connection.execute(
         f"SELECT {names} FROM {part.table} WHERE {behind} ORDER BY {names} LIMIT 1 OFFSET ?",  # noqa: S608
         (*after, limit - 1),
@@ -262,7 +262,7 @@ def _write_down(connection: sqlite3.Connection, at: UpgradePosition, migrations:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script. Triggers contain semicolons, and `executescript` would commit first."""
+    """Split a script into statements, because `executescript` would commit first. Semicolons within a trigger do not count."""
     statement = ""
     for part in script.split(";"):
         statement += part + ";"

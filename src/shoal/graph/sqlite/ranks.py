@@ -30,14 +30,14 @@ _TOP = sql.LEVELS[-1]
 
 
 def _last(level: int, bound: str) -> str:
-    """Return SQL for the end of the last block of a list, among the blocks of a level that end at or before the time `bound`."""
+    """Return SQL for the end of the last block of a level that ends at or before the time `bound`; 0 if there is none."""
     return f"""coalesce((
             SELECT max(upto) FROM block AS b
             WHERE b.id1 = w.value AND b.atype = ?2 AND b.level = {level} AND b.upto <= {bound}), 0)"""
 
 
 def _closed() -> str:
-    """Return SQL for the number of entries in complete blocks: first the large blocks, then the smaller blocks after them."""
+    """Return SQL for the number of entries in blocks: the large blocks, and the smaller ones after the last large one."""
     parts = []
     for level in sql.LEVELS:
         above = f"last{level + 1}" if level < _TOP else "0"
@@ -88,9 +88,10 @@ _PUT = "INSERT INTO block (id1, atype, level, upto, n) VALUES (?, ?, ?, ?, ?)"
 def ranks(
     read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
 ) -> tuple[dict[int, list[int]], set[int]]:
-    """Return the ranks (see `Reader.assoc_ranks`), and the lists of which more than `most` entries remain to be counted one by one.
+    """Return the ranks (see `Reader.assoc_ranks`), and the lists whose ranks are wrong because they need more blocks.
 
-    The ranks of those lists are wrong: divide them into blocks, or call again with a larger `most`.
+    At most `most` entries of a list that are in no block are counted one by one. For a list with more of them, call `divide`
+    first, or call `ranks` again with a larger `most`.
     """
     found = {id1: [0] * len(times) for id1 in id1s}
     overfull: set[int] = set()
@@ -107,9 +108,9 @@ def ranks(
 
 
 def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
-    """Put entries that are in no block into blocks; return whether more such entries remain.
+    """Create blocks of the rank index for entries of a list that are in no block yet. Return whether more of them remain.
 
-    With `afresh`, all blocks of the list are rebuilt if entries with older times have made one too large.
+    With `afresh`, first delete all blocks of the list if insertions into its middle have made one of them too large.
     """
     pair = (id1, atype.number)
     if afresh and write.execute(_OVERFULL, (*pair, OPEN)).fetchone():
@@ -117,7 +118,7 @@ def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: boo
     end = write.execute(_END, (*pair, 0)).fetchone()[0]
     entries = sql.ASSOC_RANGE[atype.number in sql.BY_ID, True]
     times = [row[1] for row in write.execute(entries, (*pair, sql.FOREVER, end, _AT_ONCE + 1))]
-    # The newest entry stays in no block, so that appending does not change blocks.
+    # The newest entry is put into no block, so that appending an entry does not change any block.
     ends = times[BLOCK - 1 : -1 : BLOCK]
     write.executemany(_PUT, [(*pair, 0, upto, BLOCK) for upto in ends])
     for level in sql.LEVELS[1:]:

@@ -205,8 +205,8 @@ MIGRATIONS: tuple[Migration, ...] = (
             ),
         )
     ),
-    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes leave them out: every sweep would read past
-    # them.
+    # Tombstones of `positional` types (`AssocType`) are kept permanently. These indexes omit them, so that sweeps do
+    # not read them.
     Migration(
         (
             TableIndex("association_sweepable", f"association (time) WHERE {_SWEEPABLE}"),
@@ -214,7 +214,7 @@ MIGRATIONS: tuple[Migration, ...] = (
             "DROP INDEX association_ended; DROP INDEX displaced_ended",
         )
     ),
-    # A list is read from its index alone. In the table, the newest entries of a long list are on as many pages.
+    # This index has all columns that are read from a list. In the table, each new entry of a long list is on a different page.
     Migration(
         (
             TableIndex("association_listed", "association (id1, atype, time, id2, data, alive) WHERE alive = 1"),
@@ -253,7 +253,7 @@ OBJ_VERSIONS = f"SELECT id, version FROM object WHERE id IN {_IDS}"
 OBJ_SCAN = "SELECT data FROM object WHERE id > ? ORDER BY id LIMIT ?"
 OBJ_DELETE = f"DELETE FROM object WHERE id IN {_IDS}"
 
-# Two small tables joined in this order, then one index lookup for each pair: a third less time than two IN lists.
+# Combine the two short lists, then look up each pair in the index. This takes a third less time than two IN lists.
 ASSOC_GET = f"""
     SELECT a.atype, a.id2, a.time, a.data
     FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
@@ -267,7 +267,7 @@ ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive =
 
 
 class _Part(NamedTuple):
-    """A table with list entries: the index to use, the value of `alive` in these entries, and the column that orders them."""
+    """A table of list entries: the index to use, the value of `alive` in live entries, and the column that orders entries."""
 
     table: str
     using: str
@@ -282,7 +282,7 @@ class _Part(NamedTuple):
     def ranges(self, *, oldest_first: bool) -> str:
         """Return SQL that reads a range of many lists.
 
-        The first entry beyond the limit bounds the scan of a list, so each list costs an index lookup and a scan.
+        For each list, an index lookup finds the first entry beyond the limit, and a scan reads the entries before it.
         """
         beyond = f"""coalesce((
         SELECT b.{self.place} FROM {self.table} AS b {self.using}
@@ -300,14 +300,14 @@ _BY_TIME = (_Part("association", "INDEXED BY association_listed", 1, "time"),)
 # The entries of these lists are in two tables, which SQLite merges while reading.
 _IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
 
-# Keys: whether the type is in `BY_ID`, and whether the oldest entries come first.
+# A statement for each pair: whether the type is in `BY_ID`, and whether the oldest entries come first.
 ASSOC_RANGE = {
     (by_id, oldest_first): " UNION ALL ".join(part.range() for part in parts)
     + f" ORDER BY place {'ASC' if oldest_first else 'DESC'} LIMIT ?5"
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
     for oldest_first in (False, True)
 }
-# The results are unordered. For lists in two tables, they have up to `limit` entries from each table.
+# These results are unordered. For lists that are stored in two tables, they have up to `limit` entries of each table.
 ASSOC_RANGES = {
     (by_id, oldest_first): " UNION ALL ".join(part.ranges(oldest_first=oldest_first) for part in parts)
     for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
@@ -412,7 +412,7 @@ def for_rows(statement: str, count: int, width: int) -> str:
 
 
 def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """Yield statements and values for all rows. A statement takes a power of two of rows, the largest first."""
+    """Split the rows into parts, and yield a statement with its values for each. The size of a part is a power of two."""
     start = 0
     while start < len(rows):
         count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)

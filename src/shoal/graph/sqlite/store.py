@@ -85,7 +85,7 @@ class SqliteGraph:
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
-        # Numbers of events that were acknowledged before they were claimed, and may still be in the file.
+        # Numbers of acknowledged or parked events that later claims will still read, because they are above `_claimed`.
         self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
@@ -192,7 +192,7 @@ class SqliteGraph:
     async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
         """Divide a list into rank index blocks in several transactions, so that commits can run in between.
 
-        Blocks only hold counts of entries, so a read that creates them is not announced as a change.
+        Blocks hold only counts of entries, so a read that creates them does not `announce` a change.
         """
         afresh = True
         while await self._written(writer, partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
@@ -275,7 +275,7 @@ class SqliteGraph:
         count = int(await self._write(unpark))
         self._early.difference_update(seqs)
         for job in given:
-            # Jobs before the last claim are not read again, unless the store is reopened.
+            # Claims read only jobs with numbers above `_claimed`, so return all other jobs to `_leases`.
             if job.seq <= self._claimed:
                 self._leases.put_back(job._replace(attempt=0), 0.0)
         self._woken()
@@ -315,7 +315,7 @@ class SqliteGraph:
         return await self._sweep(sql.HISTORY_SWEEP, before)
 
     async def _sweep(self, statement: str, bound: int) -> int:
-        """Delete old rows with a statement, in transactions of bounded length, so that commits can run in between."""
+        """Delete all rows older than `bound` by repeating `statement`: commits can run between its short transactions."""
 
         def delete(write: sqlite3.Connection) -> int:
             return write.execute(statement, (bound, _SWEEP_ROWS)).rowcount

@@ -126,10 +126,10 @@ def _temporary(path: Path) -> Iterator[Path]:
 def _copy(
     path: Path, source: sqlite3.Connection, connection: sqlite3.Connection, migrations: Sequence[Migration]
 ) -> None:
-    """Copy the tables with a sample of their rows: the last ones, because an interrupted walk may have changed the first ones.
+    """Copy the tables with a sample of their rows.
 
-    If a migration of a table was interrupted, only rows that it has not changed yet are copied. Full-text tables stay empty,
-    because no migration changes their rows.
+    The sample consists of the last rows, and only of rows that an interrupted migration of the table has not changed yet.
+    Full-text tables stay empty, because no migration changes their rows.
     """
     at = progress_of(source)
     made = source.execute(
@@ -144,7 +144,7 @@ def _copy(
             put_position(connection, at._replace(done=0))
             continue
         if kinds.get(name) == "shadow":
-            # A shadow table is created with its full-text table.
+            # SQLite creates the shadow tables of a full-text table itself.
             continue
         connection.execute(statement)
         if kinds.get(name) == "table":

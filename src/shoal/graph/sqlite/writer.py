@@ -89,14 +89,14 @@ class Writer:
         self._connection = connection
         self._owns = owns
         self._wake = wake
-        # Keys of associations that the group touches and that are in the table `displaced`.
+        # Keys of associations that the current group commit reads or writes and that are stored in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._logs = log_of(connection) != 0
         self._tasks: deque[_Task] = deque()
         self._acks: deque[int] = deque()
         self._keeps: deque[tuple[int, int, int, int]] = deque()
-        # How many tasks the last group had.
+        # The number of tasks that were committed in the last group.
         self._last = 0
         self._pending = threading.Event()
         self._closing = False
@@ -132,7 +132,7 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            # Read before the queues, so that everything submitted before `close` is in them.
+            # Read `_closing` before the queues: if it is set, every batch submitted before `close` is already in a queue.
             closing = self._closing
             if not self._tasks and not closing:
                 # If only acknowledgments are pending, wait for a commit in which to write them.
@@ -146,7 +146,7 @@ class Writer:
     def _gather(self) -> None:
         """Wait for more batches if they are likely: committing a single one costs about as much as committing twenty.
 
-        The callers of the last group submit again when they are answered, and the event loop needs a moment for each.
+        The callers of the last group are likely to submit again, but the event loop needs a moment to resume each of them.
         """
         for _ in range(_GATHER_TIMES if self._last >= _GATHERED else 0):
             if len(self._tasks) >= self._last or self._closing:
@@ -163,7 +163,7 @@ class Writer:
         return tasks
 
     def _group(self) -> None:
-        """Commit a group of batches; if the database fails, commit each batch alone, so that one cannot fail the others."""
+        """Commit the next batches as a group; if the database fails, commit each alone, so that one cannot fail the others."""
         tasks = self._take()
         self._last = len(tasks)
         acks, keeps = _drain(self._acks), _drain(self._keeps)
@@ -171,7 +171,7 @@ class Writer:
         try:
             answers = self._commit(tasks, acks, keeps)
         except OutcomeUnknown as error:
-            # Do not retry the batches one by one: a batch could conflict with its own stored changes.
+            # Do not retry the batches one by one: if one was stored, a second attempt could conflict with it.
             answers = [copied(error) for _ in tasks]
             self._acks.extendleft(acks)
             self._keeps.extendleft(reversed(keeps))
@@ -222,7 +222,7 @@ class Writer:
             if _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}:
                 self._seq = seq
                 raise
-            # After a failed sync the log may contain the group, and recovery may restore it.
+            # After a failed sync, the write-ahead log may contain the transaction, and a recovery may restore it.
             raise OutcomeUnknown(_UNKNOWN) from error
         return answers
 
@@ -327,7 +327,7 @@ def reader(path: Path, cache_kib: int, migrations: Sequence[Migration]) -> sqlit
 
 
 def fetched(connection: sqlite3.Connection, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Return all rows of a statement, run on the event loop, and record it in the current request's trace."""
+    """Run a statement on the event loop, return all its rows, and record it in the trace of the current request."""
     record = recording()
     if record is None:
         return connection.execute(statement, values).fetchall()

@@ -134,8 +134,7 @@ async def _account_page(
     if params.email:
         found = Members([], None)
         member = await members.find(context.app.writes, params.email) if "@" in params.email else None
-        # If the caller may not see the address of this member, do not show the member at all: that would reveal who has
-        # the address.
+        # Omit a member whose address the caller may not see: a search result would reveal that the address is theirs.
         seen = member is not None and _sees_address(context, member)
         if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
@@ -158,10 +157,7 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
-    """Return members as moderators see them, with two reads.
-
-    The e-mail address is included only for members whose role is lower than the caller's.
-    """
+    """Return members as moderators see them. E-mail addresses of members whose role is not below the caller's are omitted."""
     members = {member.id: member for member in found}
     known = await profiles(context.app.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await context.app.graph.obj_get([member.login_id for member in found if member.login_id])

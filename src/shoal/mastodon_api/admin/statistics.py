@@ -58,7 +58,7 @@ class DimensionValue(msgspec.Struct, kw_only=True):
 
 
 class Dimension(msgspec.Struct):
-    """A ranking of values, most frequent first."""
+    """A ranking of the values of a dimension, such as languages, most frequent first."""
 
     key: str
     data: list[DimensionValue]
@@ -117,7 +117,7 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         """Return the id of the tag of a measure or dimension. Raises `InvalidInput` if the tag is missing."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfTag):
-            raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
+            raise InvalidInput(f"{key}: the id of a tag is missing: {key}[id]", field=key)
         if subject.id.isascii() and subject.id.isdecimal():
             return -min(int(subject.id), _MAX_ID)
         return tag_id(check_tag(subject.id))
@@ -126,13 +126,15 @@ class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
         """Raise `InvalidInput` unless the request names a server other than this one."""
         subject = self.by_key()[key]
         if not isinstance(subject, OfServer):
-            raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
+            raise InvalidInput(f"{key}: the domain of a server is missing: {key}[domain]", field=key)
         if subject.domain.lower() == app_context.at.netloc.lower():
-            raise InvalidInput(f"{key}: this is the local server; use the other keys", field=key)
+            raise InvalidInput(
+                f"{key}: must be the domain of another server; for this server, use keys without instance_", field=key
+            )
 
 
 class FigureQuestion(NamedTuple):
-    """A request for measures or dimensions, with the data to compute them from."""
+    """The parameters of a request for statistics (measures or dimensions), and the data to compute them from."""
 
     app_context: AppContext
     figures: Figures
@@ -181,7 +183,7 @@ async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
         here = _of_tag(key, await tags.of(tag, period), period)
         before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
-        # The measure is about another server, and there are no remote accounts.
+        # This server has no remote accounts, so every measure about another server is 0.
         subjects.check_elsewhere(key, app_context)
         here, before = _Series([0] * len(period.days), 0), 0
     else:
@@ -233,7 +235,7 @@ def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Se
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])
     if key == "tag_servers":
-        # Tags are used on this server only. It counts as one server if the tag was used.
+        # Tags are used on this server only: the number of servers is 1 if the tag was used, and otherwise 0.
         return _Series([int(day in used) for day in period.days], int(bool(used)))
     authors = Counter(day for day, _ in {(use.day, use.author_id) for use in found})
     return _Series([authors[day] for day in period.days], len({use.author_id for use in found}))
@@ -284,7 +286,7 @@ async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list
             found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
-            # The dimension is about another server, and there are no remote accounts.
+            # This server has no remote accounts, so a dimension about another server has no values.
             subjects.check_elsewhere(key, app_context)
             return []
 
@@ -294,7 +296,7 @@ def _languages(posts: Counter[str]) -> list[DimensionValue]:
 
 
 async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionValue]:
-    """Return a value for each app: its name, and its number of posts. Deleted apps are included."""
+    """Return the number of posts of each app, including deleted apps, from the app ids in `posts`."""
     apps = await app_context.graph.obj_get([id_ for id_ in posts if id_])
 
     def name(id_: int) -> str:
@@ -306,7 +308,7 @@ async def _apps(app_context: AppContext, posts: Counter[int]) -> list[DimensionV
 
 
 def _here(app_context: AppContext, number: int) -> list[DimensionValue]:
-    """Return the values of a dimension by server: this server with the number, or no value if the number is 0."""
+    """Return the counts by server: `number` for this server, which is the only one; no row if it is 0."""
     return [_row(app_context.at.netloc, app_context.at.netloc, str(number))] if number else []
 
 
@@ -393,7 +395,7 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     """Return how many of the members who joined in a day or month posted in that period, and in each later period."""
     period = _period(params)
     if params.frequency == "day" and len(period.days) > _COHORT_DAYS:
-        raise InvalidInput(f"end_at: a period by day has at most {_COHORT_DAYS} days", field="end_at")
+        raise InvalidInput(f"end_at: with frequency=day, a period has at most {_COHORT_DAYS} days", field="end_at")
     if params.frequency == "month":
         period = Period(_month(period.first), _month(_month(period.last) + 31) - 1)
     starts = [day for day in period.days if params.frequency == "day" or day == _month(day)]
@@ -424,7 +426,7 @@ async def _known(app_context: AppContext, period: Period) -> Figures:
     figures = await app_context.ledger.figures()
     if not figures.knows(period):
         since = _EPOCH + timedelta(days=figures.since)
-        raise InvalidInput(f"start_at: statistics begin at {since.isoformat()}", field="start_at")
+        raise InvalidInput(f"start_at: must not be before {since.isoformat()}, when statistics begin", field="start_at")
     return figures
 
 

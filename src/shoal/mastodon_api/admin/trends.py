@@ -40,7 +40,7 @@ class AdminTag(Tag, kw_only=True):
 
 
 class AdminStatus(Status, kw_only=True):
-    """A status, and whether moderators allow it to trend. It may trend without being reviewed first."""
+    """A status, and whether it may trend. It needs no review for this, but a moderator may reject it."""
 
     trendable: bool
     requires_review: bool = False
@@ -116,7 +116,7 @@ async def _review_status(context: Context, id_: int, *, trendable: bool) -> obje
 
 
 async def _status(app_context: AppContext, entry: Entry, *, trendable: bool) -> object:
-    """Return a status as an anonymous caller sees it, with its trend state."""
+    """Return a status as an anonymous caller sees it, with the fields of `AdminStatus`."""
     review = msgspec.json.encode({"trendable": trendable, "requires_review": False})
     return raw((await app_context.present.status(None, entry, LISTED_DATA))[:-1] + b"," + review[1:])
 
@@ -126,7 +126,7 @@ async def _denied(app_context: AppContext) -> list[str]:
 
 
 async def _named(app_context: AppContext, text: str) -> str:
-    """Return the tag with this name or id. An id is a hash of a name, so only listed tags can be found by their id."""
+    """Return the tag with this name or id. An id is a hash, so it is only found among tags that are denied or in the cloud."""
     if not text.isdecimal():
         try:
             return check_tag(text)

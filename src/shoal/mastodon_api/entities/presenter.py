@@ -41,7 +41,7 @@ _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
-    """Return the last JSON fields of a status, which depend on the viewer. Its three counts are placeholders.
+    """Return the last JSON fields of a status, which depend on the viewer, with placeholders for its counts (`_COUNTS`).
 
     `poll` and `filtered` are JSON, or placeholders for JSON. The bits of `flags` are the viewer's actions (`_STATE`),
     whether the post is pinned, and whether the viewer is its author.
@@ -65,10 +65,7 @@ def _weight(made: bytes) -> int:
 
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
-    """Return whether a status includes the post's custom data.
-
-    It does for the author, and otherwise if the data has at most `data` bytes.
-    """
+    """Return whether the status of a post includes its custom data: always for the author, else up to `data` bytes."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
@@ -84,7 +81,7 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
 
 
 def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
-    """Insert the emoji reactions of a post before the end of the last piece of JSON."""
+    """Insert the emoji reactions of a post before the closing brace of its JSON, which is the end of the last piece."""
     if entry.emoji:
         found = _encode([entities.EmojiReaction(counted.emoji, counted.count, counted.me) for counted in entry.emoji])
         pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
@@ -158,7 +155,7 @@ class Presenter:
         return b"[%b]" % b",".join(map(self.account, profiles))
 
     async def _filtered(self, viewer: int | None, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries with the matches of the viewer's filters of all contexts."""
+        """Return the entries, each with the filters of the viewer that match it, whatever their context."""
         return await filtered(self._graph, viewer, entries) if viewer is not None else entries
 
     async def _learn_apps(self, entries: Iterable[Entry]) -> None:
@@ -216,7 +213,7 @@ class Presenter:
     def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
         """Encode the first fields of a status, up to its author.
 
-        The cache key of a status with custom data (`whole`) is the negative id of the post.
+        A status with custom data (`whole`) is cached under the negative id of its post.
         """
         media = entry.media
         shared_by = entry.shared_by if entry.share is None else None
@@ -238,7 +235,7 @@ class Presenter:
     def _telling(
         self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
     ) -> entities.StatusContent:
-        """Add the other sharers of a post and the reasons for its rank. They differ between pages, so they are not cached."""
+        """Add the other sharers of a post and the reasons for its rank, which are not cached because they depend on the feed."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         if shared is not None:
             accounts = [raw(self.account(profile)) for profile in shared.first]

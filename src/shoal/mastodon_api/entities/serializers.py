@@ -48,7 +48,7 @@ from shoal.queries.tags import Featured
 
 
 class Addresses(msgspec.Struct, frozen=True):
-    """URLs below one root."""
+    """The root URL and the domain of this server, and the URLs of its pages, objects and files."""
 
     root: str
     """`https://example.org`, without a trailing slash."""
@@ -66,7 +66,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names by which addresses refer to this server: its domain and `host:port`, in lower case."""
+        """The names of this server in URLs and in addresses such as `@ann@our.domain`: its domain and `host:port`, lower case."""
         return frozenset((self.domain.lower(), self.netloc.lower()))
 
     def account(self, name: str) -> str:
@@ -504,7 +504,7 @@ class FeaturedTag(msgspec.Struct, kw_only=True):
 
 
 class UserList(msgspec.Struct, kw_only=True):
-    """A list of accounts."""
+    """A list that a member made of accounts. The accounts are requested separately."""
 
     id: str
     title: str

@@ -296,7 +296,7 @@ class Place(msgspec.Struct):
 class SharedBy(msgspec.Struct):
     """Other accounts that reblogged a status.
 
-    Their reblogs are omitted, because they would be just above it in a home timeline or list.
+    Their reblogs are omitted from a home timeline or list, because they would be just above this status.
     """
 
     accounts: list[Account]

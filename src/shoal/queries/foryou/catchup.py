@@ -115,9 +115,9 @@ async def _left(reads: Reads, viewer: int, now: int) -> int:
 async def _missed(
     reads: Reads, viewer: int, interests: Interests, after: int, now: int
 ) -> tuple[dict[int, Proposal], frozenset[int]]:
-    """Return the posts that followees posted or shared since an id, and the followees who post rarely.
+    """Return the posts that followees posted or shared after the id `after`, and the followees who post rarely.
 
-    A followee whose own posts were not read is not counted as posting rarely.
+    Only the closest followees, whose own posts are read, can count as posting rarely.
     """
     friends = closest_followees(interests, _FRIENDS)
     at_home, posted = await asyncio.gather(

@@ -163,7 +163,7 @@ async def keep(reads: Reads, id_: int, reading: Reading) -> None:
     try:
         await reads.readings.keep(id_, encode_reading(reading))
     except Unavailable:
-        _outage.warning("saving a feed snapshot failed: its next page will be ranked again")
+        _outage.warning("caching a ranked feed failed; the feed will be ranked again for its next page")
 
 
 async def _page_of(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, limit: int) -> ForYou:

@@ -91,7 +91,7 @@ class LeftOut(StrEnum):
 async def first_entries(
     reads: Reads, viewer: int, recipes: Sequence[Recipe], limit: int, since: int
 ) -> list[list[Entry]] | LeftOut:
-    """Return the first entries of a member's feed for each recipe, as if it were the server's recipe.
+    """Return the first entries that a member's feed would have if the server's recipe were each of the `recipes`.
 
     If the server's recipe does not affect the member, return the reason. Posts from before `since` (Unix ms) are
     excluded. Posts hidden by the member's filters are replaced by the next ones, as in the feed.
@@ -118,7 +118,7 @@ async def first_entries(
 
 
 class Effect(NamedTuple):
-    """How feedback ("more like this", "less like this") on an author or tag changes a term of the score of its posts."""
+    """How feedback ("more like this", "less like this") about an author or tag changes one ranking term of their posts."""
 
     author_id: int
     """The author that the feedback is about; 0 if it is about a tag."""
@@ -143,7 +143,7 @@ class Effect(NamedTuple):
 
 
 async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Feedback, after: Feedback) -> Effect:
-    """Return how changed feedback affects the score of posts with this tag or, if `tag` is "", by the author of the post."""
+    """Return how a change of the viewer's feedback affects the score of posts with `tag` or, if "", by the post's author."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await personalization_of(reads.graph, viewer)).weights
     was, now = [_value(await wished(reads, interests, feedback), post, tag) for feedback in (before, after)]

@@ -31,7 +31,7 @@ _TERMS = ",".join(TERM_NAMES)
 
 
 class Habits(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Facts about the viewer and the tags of the ranked posts that reasons state, as of the ranking."""
+    """Facts about the viewer and about tags at the time of a ranking, for the texts of its explanations."""
 
     tags: dict[str, int] = {}
     """Tags with an affinity above 0, with the number of liked photo posts (`Interests.liked_tags`)."""
@@ -46,7 +46,7 @@ NO_HABITS = Habits()
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A ranked feed as cached: posts after diversification, first position first, as packed little-endian columns."""
+    """A ranked feed as cached: its posts in their final order, as columns of packed little-endian numbers."""
 
     terms: str
     """Names of the terms. A ranking by a version of Shoal with other terms cannot be read."""
@@ -266,8 +266,8 @@ def reading_of(
 ) -> Reading:
     """Encode a ranking: posts in order of position.
 
-    `diversified` has the effect of diversification on each post. The values of the terms, and the facts about the viewer that
-    reasons state, are only stored if explanations are requested.
+    `diversified` has the effect of diversification on each post. The values of the terms, and the `Habits` for
+    explanations, are stored only with `explain`.
     """
     posts = ranked.posts
     proposals = [proposed[post.id] for post in posts]

@@ -252,13 +252,13 @@ async def _neighbors(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
 
 
 def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
-    """Return for each author how many of their followers and followees are in a set of members around the viewer."""
+    """Return for each author how many of their followers and followees (`around`) are also the viewer's (`circle`)."""
     if not around:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
     ids = np.concatenate(list(around.values()))
-    # Most ids are not in the circle. A hash table of the circle excludes most of them, and only the rest is compared
-    # exactly, because that requires sorting.
+    # Few ids are in `circle`. A hash table excludes most of the ids that are not in it, and only the remaining ids need
+    # the slower binary search.
     marked = np.zeros(1 << _MARK_BITS, np.bool_)
     marked[_marks(circle)] = True
     likely = marked[_marks(ids)]
@@ -349,7 +349,7 @@ async def scoring_input(
     *,
     since: int = 0,
 ) -> ScoringInput:
-    """Return the proposed posts that the viewer may see and no rule excludes, with their facts.
+    """Return the proposed posts that the viewer may see and no rule excludes, with the facts needed to score them.
 
     `since`: posts from before this time (Unix ms) are excluded.
     """

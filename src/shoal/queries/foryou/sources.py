@@ -48,7 +48,7 @@ _NEARBY = 60
 
 @dataclass
 class Candidates:
-    """Ids of posts and shares that may enter a ranked feed, by source, before they are read."""
+    """Ids of posts and shares that may enter a ranked feed, each with its `Source` flags. The posts are not read yet."""
 
     location: Location | None = None
     """Where the viewer lives."""
@@ -72,9 +72,9 @@ async def candidates(
 ) -> Candidates:
     """Return the candidates for a member's ranked feed.
 
-    Eight concurrent reads, those of `newest`, and one more if the member's country is known. `near_km` is the distance from the
-    member's place within which a post counts as nearby. Candidates from the member's country include posts just beyond its
-    borders, which `proposals` removes.
+    Takes eight concurrent reads, the reads of `newest`, and one more if the member's country is known. `near_km` is the distance
+    from the member's place within which a post counts as nearby. Candidates from the member's country include posts just
+    beyond its borders, which `proposals` removes.
     """
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
@@ -149,7 +149,7 @@ class Proposal(NamedTuple):
 async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, Proposal]:
     """Read the candidates, and return up to 1,000 posts by id; one read.
 
-    Shares are replaced by the shared post, and a friend's comment by the post that it replies to.
+    Shares are replaced by the shared post, and a followee's comment by the post that it replies to.
     """
     nodes = await reads.graph.obj_get(list(found.sources))
     sources: defaultdict[int, int] = defaultdict(int)

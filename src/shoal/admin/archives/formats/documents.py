@@ -272,8 +272,8 @@ class _List:
         self._name = name
         self._depth = 0
         self._expected = not name
-        # Nesting depth of the items while the parser is inside the list, or inside the single value that replaces the
-        # list; otherwise -1.
+        # Nesting depth of the items while the parser is inside the list `name`; otherwise -1. If the document has a
+        # single value instead of the list, this value is the only item.
         self._level = -1
         self._single = self._first_key = False
         self._builder: ijson.ObjectBuilder | None = None
@@ -285,7 +285,7 @@ class _List:
         if self._builder is None:
             self._begin(event)
         elif self._first_key and event == "map_key" and value.isdecimal():
-            # The document has a map in place of the list, and the values of this map are the items.
+            # The value is a map instead of a list: the values of the map are the items.
             self._builder, self._level, self._single = None, self._depth, False
         self._first_key = self._single and event == "start_map" and self._depth == self._level
         self._expected = self._level < 0 and event == "map_key" and value == self._name
@@ -319,7 +319,7 @@ class _List:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             if self._builder is None:
-                raise TooLarge(f"file: a document may have at most {MAX_DEPTH} levels", field="file")
+                raise TooLarge(f"file: a document may have at most {MAX_DEPTH} levels of nesting", field="file")
             self._too_deep = True
 
 
@@ -368,7 +368,7 @@ _NO_FOLLOWS = FollowList((), 0)
 
 
 def follow_list(entries: Entries, name: str) -> FollowList | SkippedRecord:
-    """Return the accounts of a follow list, or a skipped record if it is damaged or too large.
+    """Return the accounts in the follow list `name`. If the file is damaged or too large, return a skipped record.
 
     A list of an unknown format counts as empty.
     """

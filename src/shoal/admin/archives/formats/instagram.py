@@ -84,8 +84,8 @@ class InstagramArchive:
         if post is None or not (post.media or post.title):
             yield SkippedRecord("posts", "", Omission.MALFORMED)
             return
-        # The caption and date of a post with one photo are at the photo. Those of an album in newer archives are at the
-        # post. Captions of further photos become descriptions, or parts of the text if the archive lacks the photo.
+        # A post with several photos has its own text and date in newer archives. Otherwise, they are those of the first
+        # photo. Captions of further photos become descriptions, or parts of the text if the archive lacks the photo.
         first = post.media[0] if post.media else _File()
         yield from odd_parts(first.uri, dropped)
         text = as_typed(post.title or first.title or "")

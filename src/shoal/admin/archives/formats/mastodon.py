@@ -161,14 +161,14 @@ def _address(given: _Address | list[_Link]) -> str:
 
 
 def _mapped(given: _Content | list[_Content | str] | None) -> tuple[str, str]:
-    """Return the first language, and the text in this language, from a map of texts by language or a list of maps and texts."""
+    """Return the first language and the first text in a map of texts by language, or in a list of maps and texts."""
     parts = given if isinstance(given, list) else [given or {}]
     texts = [item for part in parts for item in ([("", part)] if isinstance(part, str) else part.items())]
     return next((language for language, _ in texts if language), ""), next((text for _, text in texts if text), "")
 
 
 def _visibility(note: _Note) -> Visibility:
-    """Return the visibility of a post that follows from its recipients: public, unlisted, followers, or direct."""
+    """Derive the visibility of a post from its recipients: public, unlisted, followers, or direct."""
     to, cc = ([_address(one) for one in _listed(given)] for given in (note.to, note.cc))
     if _PUBLIC.intersection(to):
         return Visibility.PUBLIC

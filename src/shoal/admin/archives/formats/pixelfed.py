@@ -102,7 +102,7 @@ class PixelfedArchive:
 
     @property
     def is_one(self) -> bool:
-        """Whether the document is a Pixelfed export. It is if its list contains a Pixelfed post."""
+        """Whether the document is a Pixelfed export, which is a list with at least one Pixelfed post."""
         return self._account != _Account()
 
     def records(self) -> Iterator[ArchiveRecord]:

@@ -99,7 +99,7 @@ def _tokens(markup: str) -> Iterator[str | _Tag]:
 
 
 def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
-    """Return the tag that begins at a match, and the position after it. The tag is None if it is not closed."""
+    """Return the tag whose name `opened` matches, and the position after it. If its ">" is missing, the tag is None."""
     attributes: dict[str, str] = {}
     at = opened.end()
     while found := _ATTRIBUTE.match(markup, at):
@@ -112,7 +112,7 @@ def _tag(markup: str, opened: re.Match[str]) -> tuple[_Tag | None, int]:
 
 
 def _end_of(markup: str, name: str, at: int) -> int:
-    """Return the position after the end tag of a hidden element. Without an end tag, it is the end of the text."""
+    """Return the position after the end tag of a hidden element or, without an end tag, the end of the text."""
     found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(markup, at)
     # A regular expression for the whole tag would read to the end of the text at each tag that is not closed.
     return markup.find(">", found.end()) + 1 or len(markup) if found else len(markup)
@@ -153,7 +153,7 @@ class _Writer:
 
     def text(self, data: str) -> None:
         text = data if self._preformatted else _SPACES.sub(" ", data)
-        # Browsers do not show whitespace between two paragraphs.
+        # Omit whitespace between two paragraphs, because browsers do not show it.
         if text.strip() or (self.pieces and not self.pieces[-1].endswith("\n")):
             self.pieces.append(text)
 

@@ -24,25 +24,6 @@ function look(within) {
   for (const element of within.querySelectorAll?.("[data-behavior]") ?? []) start(element);
 }
 
-// Another change or a new window size skips the rest of a view transition. htmx does not handle that rejection, and browsers would
-// report an error.
-// With reduced motion, there are no transitions.
-const glide = document.startViewTransition?.bind(document);
-const isStill = () => document.documentElement.classList.contains("look-still") || matchMedia("(prefers-reduced-motion: reduce)").matches;
-if (glide) {
-  document.startViewTransition = (change) => {
-    if (isStill()) {
-      const done = Promise.resolve(change());
-      return { updateCallbackDone: done, ready: done, finished: done };
-    }
-    const transition = glide(change);
-    transition.ready.catch((error) => {
-      if (!(error instanceof DOMException)) throw error;
-    });
-    return transition;
-  };
-}
-
 // A form is sent once, however often its button is pressed before the response. Likes may be toggled at once.
 document.addEventListener(
   "submit",
