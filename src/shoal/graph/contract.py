@@ -155,13 +155,13 @@ class ObjOp(NamedTuple):
     """An operation on an object: add it, replace it, or delete it.
 
     If `node` is None, the object is deleted if its version is `expected` (0: any version). Otherwise `node` replaces the version
-    `expected`, or is added if `expected` is 0. `gone` is a deleted object as the caller has read it.
+    `expected`, or is added if `expected` is 0. `former` is the replaced or deleted object as the caller has read it.
     """
 
     id: int
     node: Node | None
     expected: int = 0
-    gone: Node | None = None
+    former: Node | None = None
 
 
 class AssocOp(NamedTuple):
@@ -225,9 +225,12 @@ class Batch:
         """Add an object; fail the batch with `IdTaken` if the id exists."""
         self.objects.append(ObjOp(node.id, node))
 
-    def obj_set(self, node: Node) -> None:
-        """Replace version `node.version - 1` of an object; fail the batch with `Conflict` if another version is stored."""
-        self.objects.append(ObjOp(node.id, node, node.version - 1))
+    def obj_set(self, node: Node, former: Node | None = None) -> None:
+        """Replace version `node.version - 1` of an object; fail the batch with `Conflict` if another version is stored.
+
+        `former` is that version. It is required if the visibility changes.
+        """
+        self.objects.append(ObjOp(node.id, node, node.version - 1, former))
 
     def obj_del(self, target: int | Node, expected: int = 0) -> None:
         """Delete an object, if it exists. `target` is its id, or the object itself if the event log records its kind.

@@ -39,6 +39,7 @@ from shoal.core.model import (
     ScheduledPost,
     Share,
     Token,
+    Visibility,
 )
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
@@ -67,11 +68,13 @@ class LogKind(IntEnum):
     POST_CREATED = 21
     """`object` is the post, and `other` the post on which it comments; 0 for none."""
     POST_UPDATED = 22
+    """`other` is the visibility before the change, see `former_visibility`. A moderator's decision changes a post too."""
     POST_DELETED = 23
     SHARE_CREATED = 31
     """`object` is the share, `other` the shared post."""
     SHARE_UPDATED = 32
     SHARE_DELETED = 33
+    """`other` is the visibility of the share."""
     MEDIA_CREATED = 41
     MEDIA_UPDATED = 42
     MEDIA_DELETED = 43
@@ -104,11 +107,16 @@ _CREATED, _UPDATED, _DELETED = 1, 2, 3
 
 
 class LoggedObject(NamedTuple):
-    """How an object is logged: the tens of its kinds, and the fields with `subject` and `other`."""
+    """How an object is logged: the tens of its kinds, and the fields with `subject` and `other`.
+
+    If it has a visibility, entries of updates and deletions have the former visibility as `other`: consumers who knew the object
+    need them, and the object itself is changed or deleted when they are read.
+    """
 
     tens: int
     subject: str
     other: str = ""
+    has_visibility: bool = False
 
 
 class LoggedAssoc(NamedTuple):
@@ -121,8 +129,8 @@ class LoggedAssoc(NamedTuple):
 
 OBJECTS: Mapping[type, LoggedObject] = {
     Member: LoggedObject(10, "id"),
-    Post: LoggedObject(20, "author_id", "parent_id"),
-    Share: LoggedObject(30, "author_id", "post_id"),
+    Post: LoggedObject(20, "author_id", "parent_id", has_visibility=True),
+    Share: LoggedObject(30, "author_id", "post_id", has_visibility=True),
     Media: LoggedObject(40, "owner_id"),
     Report: LoggedObject(50, "reporter_id", "target_id"),
 }
@@ -177,6 +185,8 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
 
 _BY_NUMBER = {atype.number: rule for atype, rule in ASSOCIATIONS.items()}
 _PUBLIC_LISTS = frozenset(schema.PUBLIC_LISTS)
+_VISIBILITIES = (Visibility.PUBLIC, Visibility.UNLISTED, Visibility.FOLLOWERS, Visibility.DIRECT)
+"""The visibilities with the numbers 1 to 4. The numbers are stored."""
 
 
 class Logged(NamedTuple):
@@ -191,16 +201,28 @@ class Logged(NamedTuple):
 
 def of_object(op: ObjOp, stored: int) -> Logged | None:
     """Return the entry of an operation on an object whose stored version is `stored` (0: none), or None."""
-    node: Any = op.gone if op.node is None else op.node
+    node: Any = op.former if op.node is None else op.node
     rule = OBJECTS.get(type(node))
     if rule is None or (op.node is None and not stored):
         return None
-    other = getattr(node, rule.other) if rule.other else 0
     if op.node is None:
         change, version = _DELETED, stored + 1
     else:
         change, version = (_UPDATED if op.expected else _CREATED), node.version
+    if rule.has_visibility and change != _CREATED:
+        former: Any = op.former or node
+        other = _VISIBILITIES.index(former.visibility) + 1
+    else:
+        other = getattr(node, rule.other) if rule.other else 0
     return Logged(rule.tens + change, getattr(node, rule.subject), op.id, other, version)
+
+
+def former_visibility(entry: LogEntry) -> Visibility | None:
+    """Return the visibility that a post or share had before it was changed or deleted; None for any other entry."""
+    tens, change = divmod(entry.kind, 10)
+    if change == _CREATED or not any(rule.has_visibility and rule.tens == 10 * tens for rule in OBJECTS.values()):
+        return None
+    return _VISIBILITIES[entry.other - 1]
 
 
 def of_association(op: AssocOp, *, was_alive: bool) -> Logged | None:
