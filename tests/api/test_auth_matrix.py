@@ -196,6 +196,7 @@ def staff(cast: Cast) -> dict[Role, str]:
 
 def test_public_routes_match_allowlist() -> None:
     assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
+        ("GET", "/api/shoal/v1/events/schemas/{type}"),
         ("GET", "/health"),
         ("GET", "/ready"),
         ("POST", "/api/shoal/v1/come_back"),

@@ -130,6 +130,7 @@ SHARED = (
     "/api/shoal/v1/receipts/",
     # For server keys, which act for no member.
     "/api/shoal/v1/members/",
+    "/api/shoal/v1/events/schemas/",
 )
 """Path prefixes of shared resources and of the caller's relation to them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 
 import httpx
@@ -29,6 +30,7 @@ from shoal.core.placement import place
 from shoal.core.tokens import Origin
 
 PASSWORD = "a long password"
+UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 Shoal = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -328,6 +330,44 @@ def test_cli_read_and_maintenance_commands_succeed_with_and_without_running_serv
     assert "over the data sources" in told(shoal("shards"))
 
 
+def test_cli_events_tail_without_server_prints_stored_events_and_stops(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    lines = asyncio.run(_logged(store))
+    assert told(run(store, "events", "tail", "--after", "start")) == lines
+    assert told(run(store, "events", "tail")) == ""
+    (line,) = told(run(store, "events", "tail", "--after", "start", "--types", "post", "--json")).splitlines()
+    event = json.loads(line)
+    assert (event["type"], event["data"]["text"]) == ("post.created", "hello")
+    assert told(run(store, "events", "tail", "--after", event["position"])) == ""
+    assert "is not one of member.created" in refused(run(store, "events", "tail", "--types", "x"))
+    assert "is not a cursor" in refused(run(store, "events", "tail", "--after", "x"))
+
+
+def test_cli_events_tail_with_server_prints_events_when_they_are_committed(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_logged(store))
+    with served(store):
+        tail = command(store, "events", "tail", "--after", "start", "--types", "member")
+        with subprocess.Popen(tail, stdout=subprocess.PIPE, text=True, env=UNBUFFERED) as process:
+            assert process.stdout is not None
+            try:
+                assert "\tmember.created\tmember/" in process.stdout.readline()
+                told(run(store, "member", "add", "ben", "--password-stdin", typed=PASSWORD))
+                assert "\tmember.created\tmember/" in process.stdout.readline()
+            finally:
+                process.kill()
+
+
+async def _logged(store: Path) -> str:
+    """Create a store with an event log, and return its events as `shoal events tail` prints them."""
+    async with Network.open(f"sqlite:///{store}", event_log="on") as network:
+        ann = await network.register("ann")
+        post = await ann.create("hello")
+        async with aclosing(network.events("start")) as events:
+            times = [(await anext(events)).time for _ in range(2)]
+    return f"{times[0]}\tmember.created\tmember/{ann.id}\n{times[1]}\tpost.created\tpost/{post.id}\n"
+
+
 def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
     shown = json.loads(told(shoal("placement", "study", "--weight", "posts", "--only", "md5", "--json")))
     assert (shown["names"], shown["source"], shown["activity"]) == (
@@ -454,6 +494,8 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
     tried = {
         "member",
         "audit",
+        "events",
+        "key",
         "post",
         "block",
         "export",

@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, external ids and server keys are in the modules of their subjects.
+audit log, events, external ids and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from shoal.admin.audit_log import ExportAudit, ListAudit
 from shoal.admin.blocklists import Blocklists
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
+from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
 from shoal.admin.imports.files import Sources
@@ -459,5 +460,7 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
-AnyOperation = reduce(or_, {ImportArchive, ListAudit, ExportAudit, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()})
+AnyOperation = reduce(
+    or_, {ImportArchive, ListAudit, ExportAudit, ReadEvents, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()}
+)
 """The union of all operations."""

@@ -31,6 +31,7 @@ PURPOSES = {
     },
     "Products": {
         "key": "Create, list, rotate and delete the server keys of other products.",
+        "events": "Follow the event log of the network.",
     },
     "Moderation": {
         "post": "Hide and unhide posts.",

@@ -256,7 +256,11 @@ def _bound_error(info: inspect.Type) -> str:
     return "" if isinstance(info, (*_SELF_BOUNDED, *_COMPOSED)) else "is of a type that has no maximum"
 
 
-_ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
+_ENDLESS = (
+    "/live",
+    "/events/stream",
+    *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")),
+)
 """Ends of the names of routes whose response is unlimited. Only the time until such a response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
 """Added to the response to an authenticated request, unless its handler sets `Cache-Control`."""

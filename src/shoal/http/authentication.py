@@ -65,6 +65,8 @@ SERVER_SCOPES: Mapping[str, str] = {
     "server": "Use all endpoints for server keys, and act for members",
     "server:act": "Act for any member, within the other scopes of the key",
     "server:members": "Create, change and look up members by external ids",
+    "server:events": "Receive events about public data",
+    "server:private": "Receive events about posts that are not public, too",
 }
 """Scopes that only a server key may have, described."""
 KEY_SCOPES = (KNOWN - {"push"}) | SERVER_SCOPES.keys()

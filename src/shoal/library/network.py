@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Literal, TypedDict, Unpack
 
 from shoal import settings as configuration
 from shoal.app.network import Network, open_network
+from shoal.app.paths import base_url
 from shoal.commands import account_deletions, credentials, invitations, members
 from shoal.commands.account_deletions import Farewell
 from shoal.core.errors import NotFound
@@ -20,6 +22,8 @@ from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
+from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
+from shoal.streaming.subscriptions import PRESENCE
 
 
 class Options(TypedDict, total=False):
@@ -281,6 +285,31 @@ class Shoal:
     async def reveal(self, post: AnyPost) -> Post:
         """Undo `hide`. Raises `NotFound`."""
         return await self.moderation.reveal(post)
+
+    async def events(
+        self, after: str | None = None, types: Sequence[str] = (), *, public: bool = False
+    ) -> AsyncGenerator[Event, None]:
+        """Iterate over the events of the network, which needs the setting `event_log`. Events may repeat, with equal ids.
+
+        Args:
+            after: The `position` of the last processed event; "start" for the oldest stored event, and None for now.
+            types: Types such as "post.created", or "post" for all types of posts; empty for all types.
+            public: Leave out what only members or moderators may see.
+
+        Ends when the network closes. Raises `Gone` if events after the position were deleted, `InvalidInput` if the network keeps
+        no event log and for an invalid value, `NotAllowed` for types that are not `public`, and `Unavailable`.
+        """
+        network = self.network
+        reader = EventReader(network.store, base_url(network.settings))
+        access = PUBLIC if public else FULL
+        async with network.hub.connect(0, to=PRESENCE) as connection:
+            pause = partial(connection.lasts, POLL_SECONDS)
+            chosen = types if isinstance(types, str) else ",".join(types)
+            pages = reader.pages(END if after is None else after, chosen, access, MAX_EVENTS, pause)
+            async with aclosing(pages):
+                async for page in pages:
+                    for event in page.positioned():
+                        yield event
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.

@@ -44,6 +44,7 @@ from shoal.media.library import MediaLibrary
 from shoal.observability.requests import Meter, Recorder
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
+from shoal.queries.events import EventReader
 from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import Page
@@ -126,6 +127,7 @@ class AppContext:
     uses: TokenUses
     background: Background
     issuers: Issuers
+    events: EventReader
     recorder: Recorder = field(default_factory=Recorder)
     meter: Meter = field(default_factory=Meter)
     """Request metrics of this process."""
@@ -192,6 +194,7 @@ def app_context_of(app_parts: AppParts) -> AppContext:
         uses=TokenUses(app_parts.writes, app_parts.tell_use),
         background=background,
         issuers=Issuers(settings),
+        events=EventReader(app_parts.store, at.root),
         demo_member=app_parts.demo_member,
         photo_credits=app_parts.photo_credits,
         archives=app_parts.archives,

@@ -17,6 +17,7 @@ from shoal.mastodon_api import (
     albums,
     contacts,
     conversations,
+    events,
     external_ids,
     filters,
     for_you,
@@ -58,6 +59,7 @@ _GROUPS = (
         (oauth.router, registration.router, accounts.credentials_router, sessions.router),
     ),
     ("server keys", "Endpoints for server keys of other products.", (server_keys.router, external_ids.router)),
+    ("events", "The event log, for server keys. Events are CloudEvents 1.0.", (events.router, events.schemas_router)),
     (
         "accounts",
         "Accounts, and the caller's relationships to them.",

@@ -47,6 +47,7 @@ QUERIES = {
     "/api/shoal/v1/timelines/nearby": {"latitude": "54.3", "longitude": "10.1"},
     "/api/v1/search": {"q": "lighthouse"},
     "/api/v2/search": {"q": "lighthouse"},
+    "/api/shoal/v1/events": {"after": "start", "limit": "200"},
     "/.well-known/webfinger": {"resource": "acct:ann@shoal.test"},
 }
 """Query parameters required for a useful response."""
@@ -168,7 +169,9 @@ class Cast:
     def path(self, route: Route) -> str:
         """Return the path of a route with the ids of existing objects."""
         noun = next((noun for words, noun in NOUNS.items() if f"/{words}/{{" in route.path), "account")
-        filled = re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍")
+        filled = (
+            re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍").replace("{type}", "post.created")
+        )
         filled = filled.replace("{receipt}", self.things["receipt"]).replace("{issuer}", "shop")
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
@@ -180,7 +183,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """Return one server for all routes."""
-    with small_network(push_key=new_key(), invitations="members") as shoal:
+    with small_network(push_key=new_key(), invitations="members", event_log="on") as shoal:
         # Some keys are sent over https only.
         shoal.app_parts = replace(shoal.app_parts, base_url="https://shoal.test")
         shoal.show(shoal.app_parts.reads.tags)
