@@ -16,6 +16,7 @@ import json
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -59,15 +60,17 @@ def store(database: Any, page: Any) -> None:
     database.execute("COMMIT")
 
 
-def follow(client: httpx.Client, database: Any) -> None:
-    """Read events until stopped, or until the copy has to be made again."""
+def follow(client: httpx.Client, path: str) -> None:
+    """Read events until stopped, or until the copy has to be made again. Between two pages, other programs can open the file."""
     while True:
-        row = database.execute("SELECT cursor FROM progress").fetchone()
+        with closing(opened(path)) as database:
+            row = database.execute("SELECT cursor FROM progress").fetchone()
         query = {"after": row[0] if row else "start", "wait": 30}
         answer = client.get("/api/shoal/v1/events", params=query)
         if answer.status_code == httpx.codes.GONE:
             sys.exit(f"{answer.json()['error']}. Delete the file to copy the stored events again.")
-        store(database, answer.raise_for_status().json())
+        with closing(opened(path)) as database:
+            store(database, answer.raise_for_status().json())
 
 
 def main() -> None:
@@ -75,7 +78,7 @@ def main() -> None:
     server, path = sys.argv[1:]
     headers = {"Authorization": f"Bearer {os.environ['SHOAL_KEY']}"}
     with httpx.Client(base_url=server, headers=headers, timeout=60.0) as client:
-        follow(client, opened(path))
+        follow(client, path)
 
 
 if __name__ == "__main__":

@@ -258,6 +258,7 @@ def _bound_error(info: inspect.Type) -> str:
 
 _ENDLESS = (
     "/live",
+    "/v1/events",
     "/events/stream",
     *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")),
 )

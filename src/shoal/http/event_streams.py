@@ -191,7 +191,7 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:
-        watching = asyncio.create_task(self._watch(receive))
+        watching = asyncio.create_task(_end_after_disconnect(self._connection, receive))
         try:
             await write(b":)\n")
             await self._tell(write)
@@ -213,10 +213,11 @@ class EventStream(Response):
             async with asyncio.timeout(self._streams.pace.patience):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._connection.end()
+
+async def _end_after_disconnect(connection: Connection, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    connection.end()
 
 
 Pause = Callable[[], Awaitable[bool]]
@@ -254,3 +255,28 @@ class PolledStream(EventStream):
 
 async def _nothing(_received: Received) -> bytes:
     return b""
+
+
+class LongPoll(Response):
+    """A JSON response that begins at once, so that its wait counts as sending, and whose `body` waits for data.
+
+    `body` returns when the connection has ended. `stack` holds the resources of the request, and is closed after the wait.
+    """
+
+    def __init__(self, connection: Connection, stack: AsyncExitStack, body: Callable[[], Awaitable[bytes]]) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"content-type": "application/json"})
+        self._connection = connection
+        self._stack = stack
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._stack:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            watching = asyncio.create_task(_end_after_disconnect(self._connection, receive))
+            try:
+                body = b"" if scope["method"] == "HEAD" else await self._body()
+            finally:
+                await cancel(watching)
+        await send({"type": "http.response.body", "body": body})

@@ -6,7 +6,7 @@ Mastodon has no equivalent. What a key receives depends on its scopes.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -15,8 +15,7 @@ from msgspec import Meta, inspect
 from shoal.core.errors import NotFound, ShoalError
 from shoal.graph.contract import MAX_CURSOR
 from shoal.http.authentication import caller_of, granted
-from shoal.http.event_streams import Pause, PolledStream
-from shoal.http.middleware import outside
+from shoal.http.event_streams import LongPoll, Pause, PolledStream
 from shoal.http.openapi import taken
 from shoal.http.responses import Reply, encode
 from shoal.http.routes import Body, Caller
@@ -72,32 +71,35 @@ async def list_events(context: Context, params: EventsQuery) -> object:
     Status 410 means that events after the cursor were deleted, or that the store was restored: get a new cursor without `after`,
     read the current state, and continue from that cursor.
     """
-    access = access_of(context.caller)
-    page = await context.app.events.read(params.after or END, params.types, access, params.limit)
-    if params.wait and not page.events and not page.more:
-        page = await _awaited(context, params, page, access)
+    app, access = context.app, access_of(context.caller)
+    page = await app.events.read(params.after or END, params.types, access, params.limit)
+    if page.events or page.more or not params.wait:
+        return _body(page)
+    stack = AsyncExitStack()
+    connection = await stack.enter_async_context(app.streams.listening(context.caller, PRESENCE))
+    remaining = float(params.wait)
+
+    async def pause() -> bool:
+        nonlocal remaining
+        seconds = min(remaining, app.streams.pace.poll)
+        remaining -= seconds
+        return seconds > 0 and await connection.lasts(seconds)
+
+    async def awaited() -> bytes:
+        found = page
+        # After an error, such as an outage, the next request says what is wrong.
+        with suppress(ShoalError):
+            async with aclosing(app.events.pages(page.position, params.types, access, params.limit, pause)) as pages:
+                async for found in pages:
+                    if found.events or found.more:
+                        break
+        return encode(_body(found))
+
+    return LongPoll(connection, stack, awaited)
+
+
+def _body(page: EventPage) -> object:
     return {"events": page.events, "cursor": page.position, "more": page.more}
-
-
-async def _awaited(context: Context, params: EventsQuery, page: EventPage, access: Access) -> EventPage:
-    """Return the next page that is not empty, or an empty one after `wait` seconds."""
-    app = context.app
-    async with app.streams.listening(context.caller, PRESENCE) as connection, outside(context.request.scope):
-        remaining = float(params.wait)
-
-        async def pause() -> bool:
-            nonlocal remaining
-            seconds = min(remaining, app.streams.pace.poll)
-            remaining -= seconds
-            return seconds > 0 and await connection.lasts(seconds)
-
-        pages = app.events.pages(page.position, params.types, access, params.limit, pause)
-        async with aclosing(pages):
-            async for following in pages:
-                page = following
-                if page.events or page.more:
-                    break
-    return page
 
 
 @router.get("/api/shoal/v1/events/stream", answer=Body("text/event-stream"))

@@ -182,3 +182,17 @@ async def test_event_log_streams_of_a_key_are_limited() -> None:
                 pass
             await stack.aclose()
             server.client = first
+
+
+@in_loop
+async def test_event_log_long_poll_ends_when_client_disconnects() -> None:
+    async with log_server(QUICK) as server:
+        headers = {"Authorization": f"Bearer {await key(server)}"}
+
+        async def connected() -> int:
+            return server.network.hub.connected
+
+        async with server.client.stream("GET", EVENTS, params={"wait": 30}, headers=headers) as answer:
+            assert answer.status_code == 200
+            await eventually(connected, 1)
+        await eventually(connected, 0)
