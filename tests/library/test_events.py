@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.async_runner import in_loop
 
 async def take(shoal: Shoal, count: int, **options: Any) -> list[Event]:
     found: list[Event] = []
-    async with aclosing(shoal.events(**options)) as events:
+    async with asyncio.timeout(60), aclosing(shoal.events(**options)) as events:
         async for event in events:
             found.append(event)
             if len(found) == count:

@@ -86,7 +86,8 @@ async def _private_share(people: People) -> None:
 
 
 async def _pending(people: People) -> None:
-    await people.shoal.register("dan", email="dan@example.org", pending=True, reason=SECRET)
+    dan = await people.shoal.register("dan", email="dan@example.org", pending=True, reason=SECRET)
+    await people.shoal.moderation.sensitize(dan)
 
 
 async def _report(people: People) -> None:
@@ -167,7 +168,11 @@ CASES: dict[str, tuple[Callable[[People], Awaitable[object]], str, dict[str, lis
         "",
         {"public": ["post.created"], "private": ["post.created", "share.created"]},
     ),
-    "pending sign-up": (_pending, SECRET, {"public": [], "private": [], "accounts": ["member.created"]}),
+    "pending sign-up": (
+        _pending,
+        SECRET,
+        {"public": [], "private": [], "accounts": ["member.created", "member.updated"]},
+    ),
     "report": (_report, SECRET, {"public": [], "private": [], "reports": ["report.created"], "accounts": []}),
     "moderation": (
         _action,
