@@ -1,11 +1,12 @@
 """The cost of a post by its parts: bytes written to disk, pages by table, syncs, and processor time.
 
-Each part is added in a separate network with equal posts: the graph only, its search index, two tags per post, their cloud, and a
-mentioned member with an open stream. Bytes are those written to the disk from the first post to the end of the checkpoint that
-closes the store. They are counted for the whole machine, because Linux attributes large pieces of the page cache to a process for
-every changed page. Pages are counted in the write-ahead logs of a second run, which are not checkpointed: the logged pages, and
-the distinct ones, which a single checkpoint would write; these depend little on other load. Syncs are the commits of that run,
-since each commit ends with one. The raw engine is bare SQLite with the rows of the graph, without tags, in groups of equal size.
+Each part is added in a separate network with equal posts: the graph only, its search index, two tags per post, their cloud, a
+mentioned member with an open stream, and the event log. Bytes are those written to the disk from the first post to the end of the
+checkpoint that closes the store. They are counted for the whole machine, because Linux attributes large pieces of the page cache to
+a process for every changed page. Pages are counted in the write-ahead logs of a second run, which are not checkpointed: the logged
+pages, and the distinct ones, which a single checkpoint would write; these depend little on other load. Syncs are the commits of
+that run, since each commit ends with one. The raw engine is bare SQLite with the rows of the graph, without tags, in groups of
+equal size.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Part(NamedTuple):
     tags: bool = False
     cloud: bool = False
     heard: bool = False
+    logged: bool = False
 
 
 PARTS = (
@@ -58,6 +60,7 @@ PARTS = (
     Part("and the tag cloud", tags=True, cloud=True),
     Part("and search, all of it", search=True, tags=True, cloud=True),
     Part("and a mention, and a listener", search=True, tags=True, cloud=True, heard=True),
+    Part("the graph and the event log", logged=True),
 )
 
 
@@ -120,7 +123,11 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
     process.prepare()
     async with open_network(
         Settings(
-            store=url_of(path), media=memory, search="" if part.search else memory, tags="" if part.cloud else memory
+            store=url_of(path),
+            media=memory,
+            search="" if part.search else memory,
+            tags="" if part.cloud else memory,
+            event_log="on" if part.logged else "off",
         )
     ) as network:
         # A new index is filled with existing posts, which must not count for ours.

@@ -40,9 +40,9 @@ from shoal.commands import members, oauth, posts, push_subscriptions, reactions
 from shoal.commands.posts import Draft
 from shoal.core.model import Member
 from shoal.graph.payloads.notifications import Kind
+from shoal.outgoing import open_pool
 from shoal.push.encryption import new_key, public_bytes
 from shoal.push.messages import PushSubscription
-from shoal.push.sender import open_pool
 from shoal.settings import Settings
 from shoal_devcluster.program import free_port
 

@@ -107,8 +107,8 @@ RETIRED = frozenset(
     }
 )
 """Words that identifiers must not contain, because terms of the field have replaced them (docs/glossary.md)."""
-STORED = frozenset({"said", "set_aside", "events_set_aside"})
-"""Names that contain such words because they are stored or sent."""
+STORED = frozenset({"said", "set_aside", "events_set_aside", "audience"})
+"""Names that contain such words because they are stored or sent, or are terms of a standard (`audience`: RFC 7519)."""
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 _FEWEST_WORDS = 4
 

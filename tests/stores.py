@@ -151,8 +151,8 @@ class Backend:
         """The stores of the open graph, in order, if it was opened with `forgetful`."""
 
     @asynccontextmanager
-    async def open(self, *, forgetful: bool = False) -> AsyncIterator[Store]:
-        stores = [await self.open_store(index) for index in range(max(self.owners) + 1)]
+    async def open(self, *, forgetful: bool = False, logs: bool | None = None) -> AsyncIterator[Store]:
+        stores = [await self.open_store(index, logs=logs) for index in range(max(self.owners) + 1)]
         if forgetful:
             self.forgetful = [Forgetful(store) for store in stores]
             stores = [cast("Store", store) for store in self.forgetful]
@@ -165,22 +165,23 @@ class Backend:
         finally:
             await graph.close()
 
-    async def open_store(self, index: int) -> Store:
+    async def open_store(self, index: int, *, logs: bool | None = None) -> Store:
         """Open one of the stores of the graph."""
 
         def owns(shard: int) -> bool:
             return self.owners[shard] == index
 
         if not self._durable:
-            return MemoryGraph(owns, self._clock)
+            return MemoryGraph(owns, self._clock, logs=bool(logs))
         if self._tables:
-            return await DynamoGraph.open(self._tables[index], owns=owns, patience=dynamodb.PATIENT_SECONDS)
+            return await DynamoGraph.open(self._tables[index], owns=owns, patience=dynamodb.PATIENT_SECONDS, logs=logs)
         if self._postgres:
             if index not in self._databases:
                 url = await postgres.database(self)
                 self._databases[index] = pooled(url) if self._pooled else url
-            return await PostgresGraph.open(self._databases[index], owns=owns, patience=postgres.PATIENT_SECONDS)
-        return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
+            url = self._databases[index]
+            return await PostgresGraph.open(url, owns=owns, patience=postgres.PATIENT_SECONDS, logs=logs)
+        return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns, logs=logs)
 
     async def pass_time(self, seconds: float) -> None:
         """Advance the clock of the leases."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -289,3 +292,89 @@ def _log_in(url: str, name: str) -> Mastodon:
 
 def _answers(client: Mastodon, status: Any) -> list[Any]:
     return [answer for answer in client.status_context(status.id).descendants if answer.account.acct == "dice"]
+
+
+async def _keyed(store: Path) -> str:
+    """Create a network with an event log, one deleted post and one edited post, and return the secret of a server key."""
+    async with Shoal.open(f"sqlite:///{store}", event_log="on") as shoal:
+        ann = await shoal.register("ann", PASSWORD)
+        await ann.delete(await ann.create("a mistake"))
+        await ann.update(await ann.create("low tide"), "high tide")
+        return (await shoal.server_keys.create("copy", ["server:events"])).secret
+
+
+@contextmanager
+def _following(installed: Installed, secret: str, name: str, *arguments: str) -> Iterator[None]:
+    command = [installed.python, str(EXAMPLES / name), *arguments]
+    with subprocess.Popen(command, env={**os.environ, "SHOAL_KEY": secret}) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("suffix", ["db", "duckdb"])
+def test_warehouse_example_copies_current_posts_and_continues(
+    tmp_path: Path, installed: Installed, suffix: str
+) -> None:
+    if suffix == "duckdb":
+        pytest.importorskip("duckdb")
+    copy = tmp_path / f"copy.{suffix}"
+    secret = run(_keyed(tmp_path / "shoal.db"))
+    with served(tmp_path / "shoal.db") as server:
+        with _following(installed, secret, "warehouse.py", server.url, str(copy)):
+            until(lambda: _texts(copy) == ["high tide"])
+        ann = _log_in(server.url, "ann")
+        ann.status_post("ebb")
+        with _following(installed, secret, "warehouse.py", server.url, str(copy)):
+            until(lambda: _texts(copy) == ["ebb", "high tide"])
+
+
+def _texts(copy: Path) -> list[str]:
+    """Return the texts of the posts in a copy; none while the other process has the file open or has not created the tables."""
+    try:
+        if copy.suffix == ".db":
+            rows = sqlite3.connect(copy).execute("SELECT data FROM objects WHERE kind = 'post'").fetchall()
+        else:
+            with importlib.import_module("duckdb").connect(str(copy), read_only=True) as database:
+                rows = database.execute("SELECT data FROM objects WHERE kind = 'post'").fetchall()
+    except Exception:  # noqa: BLE001  # the errors of two databases
+        return []
+    return sorted(json.loads(data)["text"] for (data,) in rows)
+
+
+class _Engine(BaseHTTPRequestHandler):
+    """A search engine that stores the documents of bulk requests by their versions."""
+
+    documents: ClassVar[dict[str, tuple[int, Any]]] = {}
+
+    def do_POST(self) -> None:
+        sent = [json.loads(line) for line in self.rfile.read(int(self.headers["Content-Length"])).splitlines()]
+        items = []
+        while sent:
+            ((verb, target),) = sent.pop(0).items()
+            document = sent.pop(0) if verb == "index" else None
+            if target["version"] >= self.documents.get(target["_id"], (0, None))[0]:
+                self.documents[target["_id"]] = (target["version"], document)
+            items.append({verb: {"_id": target["_id"], "status": 200}})
+        body = json.dumps({"items": items}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_search_feed_example_indexes_current_posts(tmp_path: Path, installed: Installed) -> None:
+    secret = run(_keyed(tmp_path / "shoal.db"))
+    engine = HTTPServer(("127.0.0.1", 0), _Engine)
+    Thread(target=engine.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{engine.server_port}"
+    try:
+        with (
+            served(tmp_path / "shoal.db") as server,
+            _following(installed, secret, "search_feed.py", server.url, address, str(tmp_path / "cursor.txt")),
+        ):
+            until(lambda: [document["text"] for _, document in _Engine.documents.values() if document] == ["high tide"])
+    finally:
+        engine.shutdown()
+        engine.server_close()

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.settings import SECRET, Settings, SettingsError, environment, load, secret_files
+from shoal.settings import SECRET, Issuer, Settings, SettingsError, environment, load, secret_files
 from shoal_devcluster.cluster import SETTINGS_FILE, _write
 
 OTHER: dict[str, Any] = {
@@ -18,6 +18,13 @@ OTHER: dict[str, Any] = {
     "rules": ("Be kind.", 'Say "please", or [do not].'),
     "trusted_proxies": ("10.0.0.0/8", "2001:db8::1"),
     "push_networks": ("10.1.0.0/16",),
+    "outgoing_networks": ("10.2.0.0/16",),
+    "issuers": {
+        "https://shop.example": Issuer(audience="shoal", jwks_url="https://shop.example/jwks.json"),
+        "https://kiosk.example": Issuer(
+            audience="shoal", keys=({"kty": "EC", "key_ops": ["verify"]},), token_seconds=60
+        ),
+    },
     "limits": {"api": "600/5m", "signup": "off"},
     "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
     "log_format": "json",
@@ -26,6 +33,7 @@ OTHER: dict[str, Any] = {
     "email_confirmation": "required",
     "invitations": "members",
     "tag_cloud_refresh": "poll",
+    "event_log": "on",
 }
 """Values that `_another` does not derive from the default."""
 

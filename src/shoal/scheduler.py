@@ -3,7 +3,7 @@
 `Agenda` processes due tickets, the entries of the schedule. It publishes scheduled posts, announces the end of polls,
 deletes unattached media and members whose accounts are being deleted, and expires IP blocks and e-mail links. `Upkeep`
 drops idle timelines, demotes high fan-out sources that have lost most of their followers, marks posts without recent
-reactions as inactive, and drops expired audit entries, tombstones, follow histories and keys.
+reactions as inactive, and drops expired entries of the audit log and the event log, tombstones, follow histories and keys.
 
 Any number of processes may run the agenda concurrently, and any of them may stop at any moment. Each item is one commit
 that also deletes its ticket, and is rejected if another process was first. The deletion of a member takes many commits
@@ -31,6 +31,7 @@ from shoal.core.model import AccountDeletion, App, Media, Poll, ScheduledPost
 from shoal.graph import media as life
 from shoal.graph.changes import take_off
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Store
+from shoal.graph.event_log import EventLog
 from shoal.graph.schema import AGENDA, DUE, EVERYBODY, HISTORY_START, TOKEN_USE_START, AnyNode, tags_folded_key
 from shoal.tasks import BackgroundWorker
 from shoal.timelines.contract import Timelines
@@ -222,7 +223,7 @@ class Upkeep(BackgroundWorker):
 
     `review` demotes high fan-out sources. `forget` marks posts without recent reactions as inactive; it gets the
     current time (Unix ms). `drop_audited` deletes audit log entries older than a snowflake id. `audit_days` is their
-    retention; 0 means without limit.
+    retention; 0 means without limit. `log_days` is the retention of the event log.
     """
 
     task_name = "shoal-upkeep"
@@ -238,6 +239,7 @@ class Upkeep(BackgroundWorker):
         history_days: float,
         drop_audited: Callable[[int], Awaitable[None]],
         audit_days: float,
+        log_days: float = 30.0,
     ) -> None:
         self._store = store
         self._timelines = timelines
@@ -250,6 +252,7 @@ class Upkeep(BackgroundWorker):
         self._history_days = max(tombstone_days, history_days)
         self._drop_audited = drop_audited
         self._audit_days = audit_days
+        self._log_days = log_days
         self._histories_swept = -_DAY_SECONDS
 
     async def once(self) -> None:
@@ -261,6 +264,7 @@ class Upkeep(BackgroundWorker):
         if self._audit_days:
             await self._drop_audited(_days_before(now, self._audit_days))
         await self._store.sweep(_days_before(now, self._tombstone_days), now)
+        await EventLog(self._store).trim(now - int(self._log_days * _DAY_SECONDS * 1000))
         if time.monotonic() - self._histories_swept >= _DAY_SECONDS:
             before = _days_before(now, self._history_days)
             if await self._store.sweep_history(before):

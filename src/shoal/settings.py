@@ -22,6 +22,26 @@ Days = Annotated[float, msgspec.Meta(gt=0)]
 LongText = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 
+Algorithm = Literal["RS256", "ES256", "EdDSA"]
+
+
+class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A product whose signed JWTs are exchanged for tokens of its users. It has either a `jwks_url` or `keys`."""
+
+    audience: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    """The value that the claim `aud` must have or contain."""
+    jwks_url: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The https URL of the issuer's public keys (RFC 7517)."""
+    keys: Annotated[tuple[dict[str, str | list[str]], ...], msgspec.Meta(max_length=100)] = ()
+    """Public keys (JWK), instead of a URL."""
+    algorithms: Annotated[tuple[Algorithm, ...], msgspec.Meta(min_length=1, max_length=3)] = ("RS256", "ES256", "EdDSA")
+    """Accepted signature algorithms."""
+    max_age_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 3_600
+    """Maximum age of a JWT by its claim `iat`."""
+    token_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 3_600
+    """Seconds for which a token is valid."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of a server. The docstrings state the units."""
 
@@ -122,6 +142,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days without use after which an app's token expires; 0 to 36,500, 0: never."""
     password_grant: bool = True
     """Whether clients may exchange a user name and password for a token."""
+    issuers: Annotated[
+        dict[Annotated[str, msgspec.Meta(min_length=1, max_length=255)], Issuer], msgspec.Meta(max_length=20)
+    ] = {}
+    """Products whose users get tokens in exchange for JWTs, by the claim `iss`: a table in TOML, JSON in the environment, such as
+    `{"https://shop.example": {"audience": "shoal", "jwks_url": "https://shop.example/jwks.json"}}`. Each has `audience`, and
+    `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds` and `token_seconds`."""
+    outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
+    """Address ranges that URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a list in TOML,
+    JSON in the environment. For web push, see `push_networks`."""
     max_post_characters: Positive = 5_000
     """Maximum characters of a post; a link counts as 23."""
     max_media_per_post: Positive = 10
@@ -179,6 +208,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which tombstones of deleted associations are kept, so that a late retry cannot revive them."""
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0
     """Days for which entries of the audit log are kept; 0: permanently."""
+    event_log: Literal["", "on", "off"] = ""
+    """Whether the stores keep an event log, which other programs can follow: `on`; `off`, which also deletes it; empty: as it was
+    last set, which is off for a new store. A store on DynamoDB has none."""
+    event_log_days: Days = 30.0
+    """Days for which entries of the event log are kept."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
     """Days for which ended follows are remembered, so that both members can look up when they followed each other, and how
     their followers grew; 0 to 3,650, 0: not at all."""
@@ -218,6 +252,8 @@ _TABLES = {
     "rules": "list",
     "trusted_proxies": "list",
     "push_networks": "list",
+    "outgoing_networks": "list",
+    "issuers": "table",
     "recipe": "table",
 }
 """Settings that are written as JSON in the environment, each with its kind of value."""

@@ -46,6 +46,10 @@ def render(chosen: Settings) -> str:
 
 
 def toml_value(value: Any) -> str:
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.to_builtins(value)
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
+        return f"[{', '.join(map(toml_value, value))}]"
     if isinstance(value, dict):
         inner = ", ".join(f"{toml_value(key)} = {toml_value(entry)}" for key, entry in value.items())
         return f"{{ {inner} }}" if inner else "{}"

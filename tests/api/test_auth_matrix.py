@@ -19,7 +19,7 @@ from shoal.settings import Settings
 from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, network_fixture
 
 ROUTES = table(Settings())
-GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user"}]
+GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user", "server"}]
 SCOPED = [route for route in ROUTES if route.scope is not None]
 FOR_MEMBERS = [route for route in ROUTES if route.auth == "user"]
 FOR_APPS_ALONE = [route for route in ROUTES if route.auth == "client"]
@@ -196,6 +196,7 @@ def staff(cast: Cast) -> dict[Role, str]:
 
 def test_public_routes_match_allowlist() -> None:
     assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
+        ("GET", "/api/shoal/v1/events/schemas/{type}"),
         ("GET", "/health"),
         ("GET", "/ready"),
         ("POST", "/api/shoal/v1/come_back"),
@@ -248,5 +249,6 @@ def test_mutating_routes_require_write_scope() -> None:
     assert all(
         route.auth in {"user", "app", "client"} and (route.scope or "").startswith(("write:", "admin:write", "push"))
         for route in ROUTES
-        if route.method != "GET" and route.auth != "public" and route.path not in ASKING
+        if route.method != "GET" and route.auth not in {"public", "server"} and route.path not in ASKING
     )
+    assert all(route.scope for route in ROUTES if route.method != "GET" and route.auth == "server")

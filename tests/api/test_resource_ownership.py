@@ -128,6 +128,9 @@ SHARED = (
     "/api/v1/timelines/tag/",
     # A receipt is a bearer secret: its text grants access.
     "/api/shoal/v1/receipts/",
+    # For server keys, which act for no member.
+    "/api/shoal/v1/members/",
+    "/api/shoal/v1/events/schemas/",
 )
 """Path prefixes of shared resources and of the caller's relation to them."""
 

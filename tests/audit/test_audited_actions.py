@@ -21,6 +21,7 @@ from shoal.commands import (
     audit,
     blocklists,
     credentials,
+    external_ids,
     invitations,
     members,
     moderation,
@@ -28,6 +29,7 @@ from shoal.commands import (
     passkeys,
     reports,
     second_factor,
+    server_keys,
     sessions,
 )
 from shoal.commands.blocklists import IpBlockChanges
@@ -37,6 +39,7 @@ from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
+from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Batch, Changed, Cursor, Graph
@@ -354,6 +357,11 @@ async def _import(it: Scene) -> None:
     await audit.note_alone(it.own, AuditVerb.ARCHIVE_IMPORTED, member_target(await it.member()))
 
 
+async def create_key(it: Scene) -> None:
+    await server_keys.create(it.shoal.network.writes, "shop", ("server",))
+
+
+SHOP = ExternalId("https://shop.example", "42")
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
     AuditVerb.MEMBER_SUSPENDED: on_ann(moderation.suspend),
@@ -431,6 +439,20 @@ CASES: dict[AuditVerb, Case] = {
     ),
     AuditVerb.DELETION_COMPLETED: Case(complete_deletion, by_mo=False),
     AuditVerb.JOBS_REPLAYED: Case(replay, TargetKind.JOBS, anew=True),
+    AuditVerb.EXTERNAL_ID_LINKED: doing(lambda it: external_ids.link(it.writes, it.ann.id, SHOP)),
+    AuditVerb.EXTERNAL_ID_UNLINKED: doing(
+        lambda it: external_ids.unlink(it.writes, it.ann.id, SHOP),
+        lambda it: external_ids.link(it.shoal.network.writes, it.ann.id, SHOP),
+    ),
+    AuditVerb.SERVER_KEY_CREATED: doing(
+        lambda it: server_keys.create(it.writes, "shop", ("server",)), kind=TargetKind.SERVER_KEY
+    ),
+    AuditVerb.SERVER_KEY_ROTATED: doing(
+        lambda it: server_keys.rotate(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY, anew=True
+    ),
+    AuditVerb.SERVER_KEY_DELETED: doing(
+        lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
+    ),
 }
 
 

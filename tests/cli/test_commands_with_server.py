@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from pathlib import Path
 
 import httpx
@@ -29,6 +30,7 @@ from shoal.core.placement import place
 from shoal.core.tokens import Origin
 
 PASSWORD = "a long password"
+UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 Shoal = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -214,6 +216,44 @@ def _names(listed: str) -> list[str]:
     return sorted(line.split("\t")[0] for line in listed.splitlines()[1:])
 
 
+def test_cli_key_commands_create_list_rotate_and_delete_server_keys(shoal: Shoal) -> None:
+    made = shoal("key", "create", "shop", "--scopes", "server:act, read write")
+    assert (made.returncode, made.stderr) == (0, "secret of the server key shop, shown only once:\n")
+    assert re.fullmatch(r"[\w-]{43}\n", made.stdout)
+    assert refused(shoal("key", "create", "shop", "--scopes", "server")) == (
+        "shoal: name: there is a server key 'shop' already"
+    )
+    assert "'reed' is not one of" in refused(shoal("key", "create", "kiosk", "--scopes", "server reed"))
+    head, line = told(shoal("key", "list")).splitlines()
+    assert head.split("\t") == ["name", "created", "last used", "address", "scopes", "old secret until"]
+    name, day, *rest = line.split("\t")
+    assert (name, rest) == ("shop", ["-", "-", "server:act read write", "-"])
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", day)
+    assert shoal("key", "rotate", "shop", "--grace-hours", "2").stdout != made.stdout
+    assert re.search(r"\t20\d\d-\d\d-\d\d \d\d:\d\d UTC$", told(shoal("key", "list")))
+    assert told(shoal("key", "delete", "shop")) == "deleted the server key shop\n"
+    for command in ("rotate", "delete"):
+        assert refused(shoal("key", command, "shop")) == "shoal: there is no server key 'shop'"
+    assert told(shoal("key", "list")).splitlines() == [head]
+    assert re.findall(r"server_key\.\w+", told(shoal("audit", "list"))) == [
+        "server_key.deleted",
+        "server_key.rotated",
+        "server_key.created",
+    ]
+
+
+def test_cli_member_external_ids_lists_adds_and_removes_ids(shoal: Shoal) -> None:
+    shop = ("https://shop.example", "42")
+    assert told(shoal("member", "external-ids", "ann")) == "issuer\tid\n"
+    assert told(shoal("member", "external-ids", "ann", "--add", *shop)) == "issuer\tid\nhttps://shop.example\t42\n"
+    assert refused(shoal("member", "external-ids", "ben", "--add", *shop)) == (
+        "shoal: another member has this external id"
+    )
+    assert told(shoal("member", "external-ids", "ann", "--remove", *shop)) == "issuer\tid\n"
+    assert refused(shoal("member", "external-ids", "ann", "--remove", *shop)) == "shoal: Record not found"
+    assert refused(shoal("member", "external-ids", "nobody")) == "shoal: no member 'nobody'"
+
+
 def test_cli_post_hide_and_reveal_change_post_visibility(shoal: Shoal, tmp_path: Path) -> None:
     assert (
         told(shoal("export", "ann", "--to", str(tmp_path / "ann")))
@@ -288,6 +328,44 @@ def test_cli_read_and_maintenance_commands_succeed_with_and_without_running_serv
     assert told(shoal("jobs", "replay", "--all")) == "replayed 0 jobs\n"
     assert "consistent" in told(shoal("check", "--repair"))
     assert "over the data sources" in told(shoal("shards"))
+
+
+def test_cli_events_tail_without_server_prints_stored_events_and_stops(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    lines = asyncio.run(_logged(store))
+    assert told(run(store, "events", "tail", "--after", "start")) == lines
+    assert told(run(store, "events", "tail")) == ""
+    (line,) = told(run(store, "events", "tail", "--after", "start", "--types", "post", "--json")).splitlines()
+    event = json.loads(line)
+    assert (event["type"], event["data"]["text"]) == ("post.created", "hello")
+    assert told(run(store, "events", "tail", "--after", event["position"])) == ""
+    assert "is not one of member.created" in refused(run(store, "events", "tail", "--types", "x"))
+    assert "is not a cursor" in refused(run(store, "events", "tail", "--after", "x"))
+
+
+def test_cli_events_tail_with_server_prints_events_when_they_are_committed(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_logged(store))
+    with served(store):
+        tail = command(store, "events", "tail", "--after", "start", "--types", "member")
+        with subprocess.Popen(tail, stdout=subprocess.PIPE, text=True, env=UNBUFFERED) as process:
+            assert process.stdout is not None
+            try:
+                assert "\tmember.created\tmember/" in process.stdout.readline()
+                told(run(store, "member", "add", "ben", "--password-stdin", typed=PASSWORD))
+                assert "\tmember.created\tmember/" in process.stdout.readline()
+            finally:
+                process.kill()
+
+
+async def _logged(store: Path) -> str:
+    """Create a store with an event log, and return its events as `shoal events tail` prints them."""
+    async with Network.open(f"sqlite:///{store}", event_log="on") as network:
+        ann = await network.register("ann")
+        post = await ann.create("hello")
+        async with aclosing(network.events("start")) as events:
+            times = [(await anext(events)).time for _ in range(2)]
+    return f"{times[0]}\tmember.created\tmember/{ann.id}\n{times[1]}\tpost.created\tpost/{post.id}\n"
 
 
 def test_placement_study_of_store_covers_its_members(shoal: Shoal) -> None:
@@ -416,6 +494,8 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
     tried = {
         "member",
         "audit",
+        "events",
+        "key",
         "post",
         "block",
         "export",

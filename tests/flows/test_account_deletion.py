@@ -61,9 +61,10 @@ def a_photo() -> bytes:
 
 
 @asynccontextmanager
-async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle, Handle]]:
+async def a_full_life(url: str = "memory://", **settings: Any) -> AsyncIterator[tuple[Shoal, Handle, Handle]]:
     """Yield a network, Ann with data of every kind, and Ben, who interacts with Ann and stays."""
-    async with Shoal.open(url, media="memory://", tags="memory://", search="memory://", invitations="members") as shoal:
+    settings |= {"media": "memory://", "tags": "memory://", "search": "memory://", "invitations": "members"}
+    async with Shoal.open(url, **settings) as shoal:
         ann = await shoal.register("ann", password=PASSWORD, email="ann@example.org")
         ben = await shoal.register("ben", password=PASSWORD)
         cyd = await shoal.register("cyd")
@@ -102,6 +103,7 @@ async def a_full_life(url: str = "memory://") -> AsyncIterator[tuple[Shoal, Hand
         await ann.mark_seen(theirs)
         await ann.upload(a_photo())
         await ann.invite(3, follow=True)
+        await shoal.external_ids.link(ann, "https://shop.example", "42")
         await ann.home()
         await ben.home()
         await shoal.settle()

@@ -560,7 +560,7 @@ class Keeper:
     async def offer(self, _known: ShardMap) -> None:
         self._calls.append(("offer", self._url))
 
-    async def admit(self, _shards: list[int], _version: int, _seconds: float) -> None:
+    async def admit(self, _shards: list[int], _version: int, _seconds: float, _ends: object) -> None:
         self._calls.append(("admit", self._url))
 
     async def marks(self) -> dict[int, ShardState]:

@@ -21,17 +21,20 @@ import pytest
 
 from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import PostCreated
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.bulk import KeyRow, Rows
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, CursorTooOld
+from shoal.graph.event_log import EventLog
 from shoal.graph.migrations import short
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite import store as sqlite_store
+from shoal.graph.sqlite.migrations import check_version
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
 from tests.async_runner import eventually, in_loop, run
+from tests.event_log_replica import Replica, facts_of
 from tests.stores import (
     ANN,
     BEN,
@@ -56,8 +59,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def opened(path: Path, *, read_only: bool = False) -> AsyncIterator[SqliteGraph]:
-    graph = await SqliteGraph.open(path, read_only=read_only)
+async def opened(path: Path, *, read_only: bool = False, logs: bool | None = None) -> AsyncIterator[SqliteGraph]:
+    graph = await SqliteGraph.open(path, read_only=read_only, logs=logs)
     try:
         yield graph
     finally:
@@ -145,6 +148,62 @@ async def _all_there(path: Path, posts: list[int]) -> None:
         events = [job.event for job in await graph.claim(10**9, 60)]
         assert {event.post_id for event in events if isinstance(event, PostCreated)} >= wanted
         assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_sqlite_event_log_survives_kill_9_while_a_reader_follows_it(path: Path) -> None:
+    async with opened(path, logs=True):
+        pass
+    dice, replica = random.Random(7), Replica()
+    for round_ in range(3):
+        command = [sys.executable, "-m", "tests.graph.commit_process", str(path), str(round_)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as child:  # noqa: ASYNC220  # fork server
+            assert child.stdout is not None
+            for _ in range(dice.randint(20, 60)):
+                await asyncio.to_thread(child.stdout.readline)
+                async with opened(path, read_only=True) as reader:
+                    await replica.read(EventLog(reader), dice.randint(1, 50))
+            child.kill()
+        async with opened(path) as graph:
+            await replica.read(EventLog(graph))
+            assert replica.facts == await facts_of(graph)
+    assert len({entry.id for entry in replica.entries}) == len(replica.entries) > 60
+
+
+@in_loop
+async def test_sqlite_event_log_refuses_cursor_after_the_file_was_replaced_by_an_older_copy(path: Path) -> None:
+    async with opened(path, logs=True) as graph:
+        await graph.commit(posting(1))
+    copy = await asyncio.to_thread(path.read_bytes)
+    async with opened(path) as graph:
+        await graph.commit(posting(2))
+        cursor = await EventLog(graph).end()
+    await asyncio.to_thread(path.write_bytes, copy)
+    async with opened(path) as graph:
+        with pytest.raises(CursorTooOld, match="entries that this one has lost"):
+            await EventLog(graph).read(cursor, 10)
+        (lost,) = cursor.places.values()
+
+        async def later() -> bool:
+            return now_ms() > lost.proof
+
+        await eventually(later, True)
+        await graph.commit(posting(3))
+        with pytest.raises(CursorTooOld, match="entries that this one has lost"):
+            await EventLog(graph).read(cursor, 10)
+
+
+@in_loop
+async def test_sqlite_file_with_event_log_is_refused_by_code_that_does_not_know_it(path: Path) -> None:
+    for logs in (False, True):
+        async with opened(path, logs=logs):
+            pass
+        with closing(sqlite3.connect(path)) as file:
+            if logs:
+                with pytest.raises(Unavailable, match="has schema version 9, but this Shoal supports 8"):
+                    check_version(file, path, sql.MIGRATIONS[:8])
+            else:
+                check_version(file, path, sql.MIGRATIONS[:8])
 
 
 def batched(posts: list[int], size: int) -> Iterator[list[int]]:

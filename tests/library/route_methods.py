@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.library.external_ids import ExternalIds
 from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
@@ -11,6 +12,7 @@ from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
 from shoal.library.search import Tags
+from shoal.library.server_keys import ServerKeys
 
 SURFACES: dict[str, type] = {
     "shoal": Shoal,
@@ -25,6 +27,8 @@ SURFACES: dict[str, type] = {
     "tags": Tags,
     "moderation": Moderation,
     "blocklists": NetworkBlocklists,
+    "server_keys": ServerKeys,
+    "external_ids": ExternalIds,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -46,6 +50,14 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/leave": "member.leave",
     "POST /api/shoal/v1/come_back": "shoal.come_back",
     "GET /api/shoal/v1/receipts/{receipt}": "shoal.receipt",
+    "GET /api/shoal/v1/members/by-external-id/{issuer}/{id}": "external_ids.member",
+    "PUT /api/shoal/v1/members/by-external-id/{issuer}/{id}": "external_ids.upsert",
+    "DELETE /api/shoal/v1/members/by-external-id/{issuer}/{id}": "external_ids.unlink",
+    "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
+    "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
+    "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    "GET /api/shoal/v1/events": "shoal.events",
+    "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",
     "GET /api/v1/accounts/lookup": "visitor.profile_of",
     "GET /api/v1/accounts/relationships": "member.relations",
@@ -300,6 +312,8 @@ REASONS: dict[str, str] = {
     "POST /api/v1/apps": _LOGIN,
     "GET /api/v1/apps/verify_credentials": _LOGIN,
     "POST /oauth/token": _LOGIN,
+    "GET /api/shoal/v1/server_key": "the key of the request; server_keys.all lists all keys",
+    "GET /api/shoal/v1/events/schemas/{type}": "the types of `data` in `shoal.queries.event_data`",
     "POST /oauth/revoke": _LOGIN,
     "GET /oauth/userinfo": _LOGIN,
     "POST /oauth/userinfo": _LOGIN,

@@ -159,7 +159,7 @@ def test_asgi_mount_share_target_is_below_its_path(root: str) -> None:
 def test_asgi_mount_openapi_document_uses_its_path(root: str) -> None:
     document = GET(f"{root}/openapi.json").json()
     assert document["servers"] == [{"url": "/social"}]
-    (scheme,) = document["components"]["securitySchemes"].values()
+    scheme = document["components"]["securitySchemes"]["OAuth2"]
     assert scheme["flows"]["authorizationCode"]["authorizationUrl"] == "/social/oauth/authorize"
     assert 'href="/social/openapi.json"' in GET(f"{root}/docs").text
 

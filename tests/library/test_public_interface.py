@@ -58,6 +58,9 @@ _VALUES: dict[str, Any] = {
     "to": _NOBODY,
     "by": "nobody",
     "url": "memory://",
+    "scopes": ["server"],
+    "issuer": "https://shop.example",
+    "id_": "42",
 }
 """Arguments by name; all others are the id of a missing object."""
 _GROUP = {"group", "dismiss_group"}

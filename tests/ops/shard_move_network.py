@@ -30,10 +30,10 @@ class Databases:
 
 
 @asynccontextmanager
-async def process(store: str | dict[str, str]) -> AsyncIterator[Store]:
+async def process(store: str | dict[str, str], event_log: str = "") -> AsyncIterator[Store]:
     """Open the graph as a separate process would."""
     async with AsyncExitStack() as stack:
-        yield await open_store(build(store=store), stack, read_only=False, sole=False)
+        yield await open_store(build(store=store, event_log=event_log), stack, read_only=False, sole=False)
 
 
 @asynccontextmanager

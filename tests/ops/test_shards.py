@@ -73,6 +73,15 @@ def test_shard_map_after_move_and_rollback_names_owners_and_old_locations() -> N
     assert ShardMap.from_plain(2, back.plain()) == back
 
 
+def test_shard_map_names_ends_of_event_logs_until_a_move_is_finished() -> None:
+    moved = first_map("a").with_store("b").moving([3, 4, 5], 0, 1, returns=False, end=(2**62, 1, 700))
+    back = moved.moving([3], 1, 0, returns=True, end=(7, 2, 9))
+    assert back.ends == {3: (7, 2, 9), 4: (2**62, 1, 700), 5: (2**62, 1, 700)}
+    assert ShardMap.from_plain(2, back.plain()) == back
+    finished = back._replace(moved={4: 0}, left={})
+    assert ShardMap.from_plain(3, finished.plain()).ends == {4: (2**62, 1, 700)}
+
+
 def test_shard_map_stored_by_version_0_2_is_read() -> None:
     stored = {"stores": ["a", "b"], "owners": [0] * 32 + [1] * 32, "moved": {"40": 0}, "left": {"3": 1}}
     known = ShardMap.from_plain(7, stored)

@@ -71,6 +71,8 @@ class PushService:
     url: str = ""
     came: list[Request] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
+    bodies: dict[str, bytes] = field(default_factory=dict)
+    """Response bodies by path; the default is empty."""
 
     def at(self, path: str) -> list[Request]:
         """Return the requests for a path."""
@@ -91,7 +93,8 @@ class PushService:
                         await writer.drain()
                         await asyncio.sleep(0.001)
                 more = f"Location: {self.url}/elsewhere\r\n" if status in {301, 302, 307} else ""
-                writer.write(f"HTTP/1.1 {status} Whatever\r\n{more}Content-Length: 0\r\n\r\n".encode())
+                body = self.bodies.get(request.path, b"")
+                writer.write(f"HTTP/1.1 {status} Whatever\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass

@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
-Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Archive imports and audit log
-operations are in the modules of their subjects.
+Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
+audit log, events, external ids and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from shoal.admin.audit_log import ExportAudit, ListAudit
 from shoal.admin.blocklists import Blocklists
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
+from shoal.admin.events import ReadEvents
+from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
 from shoal.admin.report import CheckReport, Progress
+from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import NotFound, Taken
@@ -455,5 +458,9 @@ class AskStatus(Operation[Status]):
         return Status(os.getpid(), len(warm), await store.backlog(), len(await store.parked()))
 
 
-AnyOperation = reduce(or_, {ImportArchive, ListAudit, ExportAudit, *Operation.__subclasses__()})
+_KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
+_EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+AnyOperation = reduce(
+    or_, {ImportArchive, ListAudit, ExportAudit, ReadEvents, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()}
+)
 """The union of all operations."""

@@ -219,6 +219,8 @@ class Mover:
                 f"{shown_url(work.b.url)} is not empty and not part of this network: name an empty store"
             )
         await work.b.mark(work.shards, "away", work.mover, work.a.url)
+        if await work.a.log_end():
+            await work.b.turn_log_on()
 
     async def _copy(self, work: Move) -> None:
         self.tell("clean", 0, 0)
@@ -289,7 +291,8 @@ class Mover:
     async def _give(self, work: Move, *, returns: bool) -> bool:
         known = self.map.with_store(work.b.url)
         a, b = known.stores.index(work.a.url), known.stores.index(work.b.url)
-        new = known.moving(work.shards, a, b, returns=returns)
+        # The shards are frozen, so no later commit of theirs is in this log.
+        new = known.moving(work.shards, a, b, returns=returns, end=await work.a.log_end())
         self.tell("switch", 0, 0)
         if not await work.a.switch(work.shards, work.mover, work.b.url, new):
             return False
@@ -303,7 +306,7 @@ class Mover:
         self.tell("settle", 0, 0)
         await work.b.publish(self.map)
         # If the mover dies now, the new store allows writes by itself once no process can use the old map.
-        await work.b.admit(work.shards, self.map.version, DEAD_SECONDS)
+        await work.b.admit(work.shards, self.map.version, DEAD_SECONDS, self.map.ends)
         # Do not wait until all stores have the map: a process adopts it from any store, so the new store may accept
         # writes before the others have it.
         publishing = asyncio.create_task(self._publish(self.map))

@@ -14,8 +14,9 @@ from shoal.core.text import check_email
 from shoal.mail.mailers import FolderMailer, Mailer, SmtpMailer
 from shoal.mail.messages import Stationery
 from shoal.mail.sender import MailSender
+from shoal.outgoing import Network
 from shoal.push.encryption import ServerKey, load_or_create_key, read_key
-from shoal.push.sender import Network, PushSender
+from shoal.push.sender import PushSender
 from shoal.settings import Settings
 
 

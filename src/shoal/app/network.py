@@ -362,6 +362,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         settings.follow_history_days,
         partial(drop_old, lasting),
         settings.audit_days,
+        settings.event_log_days,
     )
     upkeep.start()
     stack.push_async_callback(upkeep.stop)

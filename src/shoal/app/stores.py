@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -63,14 +64,14 @@ async def open_store(
     """
     known = map_of(settings)
     if _lives(known):
-        return await _live_map(known, stack, read_only=read_only, sole=sole, histories=histories).open()
+        return await _live_map(
+            known, stack, read_only=read_only, sole=sole, histories=histories, logs=_logs(settings)
+        ).open()
+    opened = partial(open_one, stack=stack, read_only=read_only, sole=sole, histories=histories, logs=_logs(settings))
     if isinstance(settings.store, str):
-        return await open_one(settings.store, stack, every_shard, read_only=read_only, sole=sole, histories=histories)
+        return await opened(settings.store, owns=every_shard)
     owners = list(known.owners)
-    stores = [
-        await open_one(url, stack, _owner(owners, at), read_only=read_only, sole=sole, histories=histories)
-        for at, url in enumerate(known.stores)
-    ]
+    stores = [await opened(url, owns=_owner(owners, at)) for at, url in enumerate(known.stores)]
     return ShardedGraph(stores, owners)
 
 
@@ -102,14 +103,24 @@ def _lives(known: ShardMap) -> bool:
     return {urlsplit(url).scheme for url in known.stores} <= LIVE_STORES.keys()
 
 
+def _logs(settings: Settings) -> bool | None:
+    return settings.event_log == "on" if settings.event_log else None
+
+
 def _live_map(
-    known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: bool, histories: Histories | None = None
+    known: ShardMap,
+    stack: AsyncExitStack,
+    *,
+    read_only: bool,
+    sole: bool,
+    histories: Histories | None = None,
+    logs: bool | None = None,
 ) -> LiveMap:
     """Return the `LiveMap` over stores between which data sources can be moved while the network is in use."""
     histories = histories or Histories()
 
     async def open_store(url: str, owns: Owns) -> Store:
-        return await open_one(url, stack, owns, read_only=read_only, sole=sole, histories=histories)
+        return await open_one(url, stack, owns, read_only=read_only, sole=sole, histories=histories, logs=logs)
 
     def open_post(url: str) -> MapKeeper:
         post: MapKeeper = LIVE_STORES[urlsplit(url).scheme].load()(url, histories)
@@ -131,22 +142,29 @@ async def open_side(url: str, *, joins: bool) -> Side:
 
 
 async def open_one(
-    url: str, stack: AsyncExitStack, owns: Owns, *, read_only: bool, sole: bool, histories: Histories | None = None
+    url: str,
+    stack: AsyncExitStack,
+    owns: Owns,
+    *,
+    read_only: bool,
+    sole: bool,
+    histories: Histories | None = None,
+    logs: bool | None = None,
 ) -> Store:
     scheme = scheme_of(url, "store", STORES, _SHOWN)
     backend = STORES[scheme].load()
     store: Store
     if scheme == "memory":
-        store = backend(owns)
+        store = backend(owns, logs=bool(logs))
     elif scheme == "sqlite":
         path = sqlite_path(url)
         if not path.parent.is_dir():
             raise InvalidInput(f"store: the directory {path.parent} does not exist: create it first", field="store")
-        store = await backend.open(path, owns=owns, read_only=read_only)
+        store = await backend.open(path, owns=owns, read_only=read_only, logs=logs)
     elif scheme == "dynamodb":
-        store = await backend.open(url, owns=owns)
+        store = await backend.open(url, owns=owns, logs=logs)
     else:
-        store = await backend.open(url, owns=owns, read_only=read_only, sole=sole, histories=histories)
+        store = await backend.open(url, owns=owns, read_only=read_only, sole=sole, histories=histories, logs=logs)
     stack.push_async_callback(store.close)
     return store
 

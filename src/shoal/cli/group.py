@@ -29,6 +29,10 @@ PURPOSES = {
     "Members": {
         "member": "Create, invite, list and suspend members, and set their passwords and roles.",
     },
+    "Products": {
+        "key": "Create, list, rotate and delete the server keys of other products.",
+        "events": "Follow the event log of the network.",
+    },
     "Moderation": {
         "post": "Hide and unhide posts.",
         "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",

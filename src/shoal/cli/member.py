@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import click
 
+from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.operations import (
     AddMember,
     CheckFree,
@@ -226,6 +227,25 @@ def sessions(settings: Settings, /, name: str, ended: str | None) -> None:
         click.echo(
             f"{session.id}\t{what}\t{_day(session.made_at)}\t{_day(session.used_at)}\t{session.used_from or '-'}"
         )
+
+
+@member.command("external-ids")
+@click.argument("name")
+@click.option("--add", "added", nargs=2, metavar="ISSUER ID", help="Link this external id to the member.")
+@click.option("--remove", "removed", nargs=2, metavar="ISSUER ID", help="Unlink this external id from the member.")
+@pass_settings
+def external_ids(
+    settings: Settings, /, name: str, added: tuple[str, str] | None, removed: tuple[str, str] | None
+) -> None:
+    """List the ids of the member NAME in other products, or change them. Works while a server is running."""
+    if added:
+        perform(settings, LinkExternalId(name, *added))
+    if removed:
+        perform(settings, UnlinkExternalId(name, *removed))
+    found = perform(settings, ListExternalIds(name))
+    click.echo("issuer\tid")
+    for external in found:
+        click.echo(f"{external.issuer}\t{external.id}")
 
 
 def _day(moment: int) -> str:

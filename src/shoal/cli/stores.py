@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -10,7 +12,7 @@ from shoal.admin.contract import Operation
 from shoal.admin.control import ask
 from shoal.admin.report import Progress, nothing
 from shoal.app.backends import SHARED_STORES
-from shoal.app.network import open_network
+from shoal.app.network import Network, open_network
 from shoal.app.paths import control_path, readers_path, store_files, store_urls
 from shoal.core.errors import InvalidInput
 from shoal.graph.shard_map import shown_url
@@ -33,10 +35,18 @@ def shares_host(settings: Settings) -> bool:
     return readers_path(settings) is not None and urlsplit(settings.timelines).scheme == "memory"
 
 
+def _unshared(settings: Settings) -> list[str]:
+    return [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
+
+
+def is_shared(settings: Settings) -> bool:
+    """Return whether several processes can open the store."""
+    return not _unshared(settings)
+
+
 def shared(settings: Settings, who: str) -> Settings:
     """Return the settings if several processes can open the network. If not, raises `InvalidInput` with a message about `who`."""
-    alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
-    if alone:
+    if alone := _unshared(settings):
         raise InvalidInput(
             f"{who} need a shared store, but {shown_url(alone[0])} belongs to one process: use `shoal serve` alone, "
             "or set store to postgresql://host/database or dynamodb://table"
@@ -54,12 +64,38 @@ def perform(settings: Settings, operation: Operation[T], progress: Progress = no
     return asyncio.run(_performed(settings if create else existing(settings), operation, progress))
 
 
+class Performer:
+    """Runs operations, in the server that has the store open or in a network that is opened for the first of them."""
+
+    def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._network: Network | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether no server ran the operations."""
+        return self._network is not None
+
+    async def __call__(self, operation: Operation[T], progress: Progress = nothing) -> T:
+        if self._network is None:
+            path = control_path(self._settings)
+            if path is not None:
+                try:
+                    return await ask(path, operation, progress)
+                except NotListening:
+                    pass
+            opening = open_network(self._settings, background=operation.background)
+            self._network = await self._stack.enter_async_context(opening)
+        return await operation.carry_out(self._network, progress)
+
+
+@asynccontextmanager
+async def performing(settings: Settings) -> AsyncIterator[Performer]:
+    async with AsyncExitStack() as stack:
+        yield Performer(settings, stack)
+
+
 async def _performed(settings: Settings, operation: Operation[T], progress: Progress) -> T:
-    path = control_path(settings)
-    if path is not None:
-        try:
-            return await ask(path, operation, progress)
-        except NotListening:
-            pass
-    async with open_network(settings, background=operation.background) as network:
-        return await operation.carry_out(network, progress)
+    async with performing(settings) as run:
+        return await run(operation, progress)

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from shoal.commands import (
     albums,
     authentication,
+    external_ids,
     filters,
     invitations,
     lists,
@@ -38,6 +39,7 @@ from shoal.commands.oauth import check_welcome
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
+from shoal.core.external_ids import decode_external_id
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, Media, Member, Node, Poll, Role
@@ -389,6 +391,11 @@ async def _personalization(writes: Writes, member: int) -> int:
     return 0
 
 
+async def _end_external_id(writes: Writes, member: int, assoc: Assoc) -> None:
+    node = await get_object(writes.graph, Member, member)
+    await external_ids.release(writes, node, decode_external_id(assoc.data), audited=False)
+
+
 async def _commit(writes: Writes, batch: Batch) -> int:
     if batch.assocs:
         await writes.graph.commit(batch)
@@ -411,6 +418,7 @@ _STEPS: Sequence[_Step] = (
     _by_verb(schema.OWNS_ALBUM, albums.delete),
     _by_verb(schema.OWNS_FILTER, filters.delete),
     _by_verb(schema.OWNS_INVITATION, invitations.drop),
+    _each(schema.EXTERNAL_IDS, _end_external_id),
     _media,
     *map(_plain, _PLAIN),
     # Entries of the audit log are kept, but their IP addresses are removed.
@@ -427,7 +435,7 @@ async def _end(writes: Writes, deletion: AccountDeletion) -> None:
     now = writes.new_id(batch.shard)
     if member is not None:
         login = await members.login_of(writes, member)
-        batch.obj_del(member.id, member.version)
+        batch.obj_del(member, member.version)
         batch.obj_del(member.login_id)
         redeclare(batch, member, replace(member, fields=(), email_hash=""), now)
         if keys := files_of_member(member):

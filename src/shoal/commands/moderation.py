@@ -112,7 +112,7 @@ async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> 
         while await end_addresses(writes, member_id):
             pass
         batch = Batch(shard_of(member_id))
-        batch.obj_del(member_id, member.version)
+        batch.obj_del(member, member.version)
         batch.obj_del(member.login_id, login.version if login else 0)
         batch.key_del(user_name_key(member.name), member_id)
         for token in await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS)):

@@ -73,12 +73,13 @@ def has_expired(node: object, now: int) -> bool:
     """Return whether a token or code has expired by `now` (Unix ms). None counts as expired."""
     if isinstance(node, AuthorizationCode):
         return now >= node.expires_at
-    return not isinstance(node, Token) or now >= milliseconds_of(node.id) + (
-        HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
-    )
+    if not isinstance(node, Token):
+        return True
+    lifetime = HALFWAY_MS if HALFWAY in node.scopes else BROWSER_MS
+    return now >= (node.expires_at or milliseconds_of(node.id) + lifetime)
 
 
-_SECRET_BYTES = 24
+SECRET_BYTES = 24
 
 UNUSED_MS = 86_400_000
 """Milliseconds for which an unused app is kept: any client can register apps."""
@@ -114,7 +115,7 @@ async def register(
     website: str = "",
 ) -> RegisteredApp:
     """Register a client app on a random shard. The app is deleted after a day if no code or token was issued to it."""
-    secret = new_secret(_SECRET_BYTES)
+    secret = new_secret(SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
     if not name:
@@ -206,8 +207,9 @@ async def issue_token(
     *,
     generation: int | None = None,
     origin: Origin = NOWHERE,
+    seconds: int = 0,
 ) -> NewToken:
-    """Issue a token of a member, or of the app alone if `member_id` is 0.
+    """Issue a token of a member, or of the app alone if `member_id` is 0. It expires after `seconds` (0: never).
 
     A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
     invalidates this token too; None means the current generation.
@@ -218,13 +220,17 @@ async def issue_token(
         member = await access_member(writes.graph, member_id) if member_id else None
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
+    # Tokens without an end are not listed as expiring, so they add no read.
+    old = await expired(writes, member_id) if seconds else []
 
-    def extra(batch: Batch, _id: int) -> None:
+    def extra(batch: Batch, id_: int) -> None:
+        for login in old:
+            drop_login(batch, member_id, login, id_)
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
             note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
 
-    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra)
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra, seconds=seconds)
 
 
 async def add_token(
@@ -235,12 +241,14 @@ async def add_token(
     generation: int,
     origin: Origin,
     extra: Callable[[Batch, int], None],
+    *,
+    seconds: int = 0,
 ) -> NewToken:
-    """Create a token for the client `origin`.
+    """Create a token for the client `origin`, which expires after `seconds` (0: never).
 
     `extra` is called with the batch and the id of the token, to add changes to the commit.
     """
-    secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id or app_id)
+    secret, shard = new_secret(SECRET_BYTES), shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
         token = Token(
@@ -251,12 +259,13 @@ async def add_token(
             secret_hash=hash_of(secret),
             generation=generation,
             use=origin.first(milliseconds_of(id_)),
+            expires_at=milliseconds_of(id_) + seconds * 1_000 if seconds else 0,
         )
         batch = Batch(shard)
         batch.obj_add(token)
         if HALFWAY not in token.scopes:
             batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
-        if not app_id:
+        if not app_id or (member_id and seconds):
             batch.assoc_add(member_id, EXPIRING, id_, id_)
         extra(batch, id_)
         return token, batch
@@ -269,10 +278,10 @@ async def check_token(writes: Writes, text: str) -> Bearer:
     """Return the token with this text and its member, with one read each. Raises `InvalidToken` if the token is not valid."""
     id_, secret = opened(text)
     graph = writes.graph
-    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == SECRET_BYTES else None
     if not isinstance(token, Token) or not fits(token.secret_hash, secret):
         raise InvalidToken
-    if writes.lifetime.is_over(token.use, writes.new_id.now()):
+    if token.is_over(writes.new_id.now(), writes.lifetime):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
@@ -478,6 +487,6 @@ class TokenUses:
         batch = Batch(shard_of(owner))
         batch.obj_set(replace(token, use=use, version=token.version + 1))
         for other in await objects_of(graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != token.id]):
-            if self.writes.lifetime.is_over(other.use, use.at):
+            if other.is_over(use.at, self.writes.lifetime):
                 drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

@@ -346,7 +346,7 @@ async def update(
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
     """Add the edited post to the batch, and update its tags, map cells and lists, and the counts of its tags."""
-    batch.obj_set(edited)
+    batch.obj_set(edited, post)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
@@ -406,7 +406,7 @@ async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
 def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     author_id = post.author_id
     batch = Batch(shard_of(author_id))
-    batch.obj_del(post.id, post.version)
+    batch.obj_del(post, post.version)
     batch.assoc_del(author_id, POSTED, post.id, now)
     batch.assoc_del(author_id, PINS, post.id, now)
     unlist(batch, post, now)

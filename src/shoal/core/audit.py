@@ -84,6 +84,11 @@ class AuditVerb(StrEnum):
     DELETION_CANCELLED = "deletion.cancelled"
     DELETION_COMPLETED = "deletion.completed"
     JOBS_REPLAYED = "jobs.replayed"
+    EXTERNAL_ID_LINKED = "external_id.linked"
+    EXTERNAL_ID_UNLINKED = "external_id.unlinked"
+    SERVER_KEY_CREATED = "server_key.created"
+    SERVER_KEY_ROTATED = "server_key.rotated"
+    SERVER_KEY_DELETED = "server_key.deleted"
 
 
 class TargetKind(StrEnum):
@@ -97,6 +102,7 @@ class TargetKind(StrEnum):
     IP = "ip"
     NAME = "name"
     JOBS = "jobs"
+    SERVER_KEY = "server_key"
 
 
 class AuditTarget(NamedTuple):
@@ -117,6 +123,8 @@ class Actor(NamedTuple):
     address: str = ""
     """The client's IP address; empty for an action of the server itself."""
     reason: str = ""
+    key: str = ""
+    """Name of the server key that acts, possibly for the member; empty for any other token."""
 
     def because(self, reason: str) -> Actor:
         """Return a copy of this actor with a reason for the action. Raises `InvalidInput` if the reason is too long."""
@@ -164,7 +172,7 @@ def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[s
         address="" if own else actor.address,
         holder_id=target.member_id if own else 0,
         reason=actor.reason,
-        details=details,
+        details={**details, "key": actor.key} if actor.key else details,
     )
 
 

@@ -17,7 +17,7 @@ from shoal.core.licenses import License
 from shoal.core.photo_details import PhotoDetails
 from shoal.core.places import Location, Place, PlacePrecision
 from shoal.core.text import isolated
-from shoal.core.tokens import TokenUse
+from shoal.core.tokens import TokenLifetime, TokenUse
 
 
 class Treatment(StrEnum):
@@ -403,7 +403,10 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client app. The schedule deletes it at a given time, unless a token or code was issued to it, which sets `kept`."""
+    """A client app. The schedule deletes it at a given time, unless a token or code was issued to it, which sets `kept`.
+
+    A server key is an app that no client can authorize: it has no secret of its own, only tokens.
+    """
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -412,6 +415,7 @@ class App(Node, frozen=True, tag="app"):
     secret_hash: bytes = b""
     ticket_id: int = 0
     kept: bool = False
+    server_key: bool = False
 
 
 HALFWAY = "halfway"
@@ -431,6 +435,15 @@ class Token(Node, frozen=True, tag="token"):
     generation: int = 0
     """The member's `generation` at login. The token is invalid if the member has a higher one now."""
     use: TokenUse = TokenUse()
+    expires_at: int = 0
+    """When the token expires, used or not, in Unix milliseconds; 0 for never."""
+    server_key: bool = False
+    """Whether this is a secret of a server key. It does not expire for lack of use."""
+
+    def is_over(self, now: int, lifetime: TokenLifetime) -> bool:
+        """Return whether the token has expired by `now` (Unix ms)."""
+        unused = not self.server_key and lifetime.is_over(self.use, now)
+        return unused or 0 < self.expires_at <= now
 
 
 class AuthorizationCode(Node, frozen=True, tag="grant"):

@@ -6,14 +6,15 @@ returns once the batch is durable. One test suite (`tests/contracts/`) runs on e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from msgspec import Struct, structs
+from msgspec import DecodeError, Struct, msgpack, structs
 
-from shoal.core.errors import Conflict, Unavailable
+from shoal.core.errors import Conflict, Gone, InvalidInput, Unavailable
 from shoal.core.events import Event, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
@@ -154,12 +155,13 @@ class ObjOp(NamedTuple):
     """An operation on an object: add it, replace it, or delete it.
 
     If `node` is None, the object is deleted if its version is `expected` (0: any version). Otherwise `node` replaces the version
-    `expected`, or is added if `expected` is 0.
+    `expected`, or is added if `expected` is 0. `former` is the replaced or deleted object as the caller has read it.
     """
 
     id: int
     node: Node | None
     expected: int = 0
+    former: Node | None = None
 
 
 class AssocOp(NamedTuple):
@@ -223,16 +225,22 @@ class Batch:
         """Add an object; fail the batch with `IdTaken` if the id exists."""
         self.objects.append(ObjOp(node.id, node))
 
-    def obj_set(self, node: Node) -> None:
-        """Replace version `node.version - 1` of an object; fail the batch with `Conflict` if another version is stored."""
-        self.objects.append(ObjOp(node.id, node, node.version - 1))
+    def obj_set(self, node: Node, former: Node | None = None) -> None:
+        """Replace version `node.version - 1` of an object; fail the batch with `Conflict` if another version is stored.
 
-    def obj_del(self, id_: int, expected: int = 0) -> None:
-        """Delete an object, if it exists.
+        `former` is that version. It is required if the visibility changes.
+        """
+        self.objects.append(ObjOp(node.id, node, node.version - 1, former))
+
+    def obj_del(self, target: int | Node, expected: int = 0) -> None:
+        """Delete an object, if it exists. `target` is its id, or the object itself if the event log records its kind.
 
         With an `expected` version, the batch fails with `Conflict` if the object has another version or does not exist.
         """
-        self.objects.append(ObjOp(id_, None, expected))
+        if isinstance(target, int):
+            self.objects.append(ObjOp(target, None, expected))
+        else:
+            self.objects.append(ObjOp(target.id, None, expected, target))
 
     def expect(self, id_: int) -> None:
         """Fail the batch with `Missing` if this object does not exist in the store of the batch.
@@ -471,8 +479,114 @@ class Scanner(Protocol):
         """Delete tombstones of `WITH_HISTORY` types (`schema`) older than the snowflake `before`. Returns the number deleted."""
 
 
+class LogEntry(NamedTuple):
+    """One recorded change, without content: a reader of the log looks up the current state of the objects that it names.
+
+    Deliveries may repeat, and two members may change one association in different stores. So ignore an entry with a lower `version`
+    than another one about the same object or association; of two equal versions, a deletion wins.
+    """
+
+    log: int
+    """The event log that has the entry. A store gets another one when it is restored."""
+    position: tuple[int, ...]
+    """Position in this log. Positions of one log are comparable."""
+    at: int
+    """When the change was committed, in Unix milliseconds."""
+    kind: int
+    """A number of `event_log.LogKind`, or a greater one from a newer Shoal."""
+    subject: int
+    """The member who acted, or for an audit entry its list."""
+    object: int
+    other: int
+    version: int
+    """The version of an object, or the time of an association."""
+
+    @property
+    def id(self) -> str:
+        """An id that is equal in every delivery of this entry."""
+        return "-".join(f"{part:x}" for part in (self.log, *self.position))
+
+
+class LogPlace(NamedTuple):
+    """A position in the log of one store: all entries up to it have been delivered.
+
+    `proof` detects that the store has lost or replaced entries before the position.
+    """
+
+    position: tuple[int, ...]
+    proof: int = 0
+
+
+MAX_CURSOR = 262_144
+"""Maximum characters of an encoded `LogCursor`; a part for a store takes about 50."""
+
+
+class LogCursor(Struct, frozen=True):
+    """A place in the event log of a network: one in the log of each store, by the number of the log."""
+
+    places: Mapping[int, LogPlace] = {}
+
+    def encode(self) -> str:
+        return urlsafe_b64encode(msgpack.encode(list(self.places.items()))).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str) -> LogCursor:
+        """Parse an encoded cursor. Raises `InvalidInput`."""
+        try:
+            data = urlsafe_b64decode(text[: MAX_CURSOR + 1] + "=" * (-len(text) % 4))
+            places = dict(msgpack.decode(data, type=list[tuple[int, LogPlace]]))
+        except (ValueError, DecodeError):
+            places = {}
+        numbers = [number for place in places.values() for number in (*place.position, place.proof)]
+        if len(text) > MAX_CURSOR or not numbers or not all(0 <= number <= MAX_TIME for number in numbers):
+            raise InvalidInput("after: this is not a cursor of the event log", field="after")
+        return cls(places)
+
+
+class CursorTooOld(Gone):
+    """Entries after a cursor are missing. Take the end of the log, read the current state again, and continue from that end."""
+
+
+class StorePage(NamedTuple):
+    """A page of the log of one store. `place` is the place after all of its `entries`; if `more`, further entries follow."""
+
+    log: int
+    entries: Sequence[LogEntry]
+    place: LogPlace
+    more: bool = False
+    proof: int = 0
+    """The proof of any place in this page; 0: the `at` of the entry there."""
+
+    def place_at(self, entry: LogEntry) -> LogPlace:
+        return LogPlace(entry.position, self.proof or entry.at)
+
+
+class LogSource(Protocol):
+    """The event log of one store. `event_log.EventLog` reads the logs of all stores of a network."""
+
+    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+        """Return the entries after the place in this log, or the oldest ones if `places` has none.
+
+        An entry is returned only when no entry can be committed before it any more.
+
+        Raises:
+            CursorTooOld: Entries after the place have been trimmed, or entries before it are not those that were delivered.
+            InvalidInput: The store keeps no event log.
+        """
+
+    async def log_end(self) -> StorePage:
+        """Return an empty page at the end of the log. Raises `InvalidInput` if the store keeps no event log."""
+
+    async def log_trim(self, before: int) -> int:
+        """Delete the oldest entries, from before a time (Unix ms), and return their number. It may keep the newest entry."""
+
+
 class Store(Graph, Outbox, Scanner, Protocol):
     """A store with everything that `shoal.app` needs: graph, outbox and scans."""
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        """The event logs of the stores of this graph."""
 
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         """Commit the batch, and return its inverses that belong to other stores, each with the pending job that would write it."""

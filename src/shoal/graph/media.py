@@ -111,7 +111,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     left = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
     batch = Batch(shard_of(media.owner_id))
     now = new_id(batch.shard)
-    batch.obj_del(media.id, media.version)
+    batch.obj_del(media, media.version)
     batch.assoc_del(media.owner_id, OWNS, media.id, now)
     for put in left:
         # The posts in `left` are deleted, but their associations with the media have not been deleted yet.

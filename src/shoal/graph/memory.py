@@ -6,15 +6,32 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
+from shoal.core.errors import InvalidInput
 from shoal.core.ids import now_ms, shard_of
 from shoal.graph.bulk import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp
+from shoal.graph.contract import (
+    MAX_TIME,
+    Assoc,
+    AssocRow,
+    Batch,
+    BlockRow,
+    Cursor,
+    Job,
+    LogEntry,
+    LogPlace,
+    LogSource,
+    PendingInverses,
+    StorePage,
+    WakeUp,
+)
+from shoal.graph.event_log import OFF, page_of
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, AssocType, Key
 
@@ -81,9 +98,11 @@ class _Lists:
 
 
 class MemoryGraph:
-    """A whole store in memory; `owns` selects the shards that it keeps (all, by default)."""
+    """A whole store in memory; `owns` selects the shards that it keeps (all, by default). `logs` turns the event log on."""
 
-    def __init__(self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, owns: Owns = every_shard, clock: Callable[[], float] = time.monotonic, *, logs: bool = False
+    ) -> None:
         self._owns = owns
         self._objects: dict[int, AnyNode] = {}
         # The versions, times and owners of the stored rows, against which a batch is checked.
@@ -106,6 +125,8 @@ class MemoryGraph:
         self._leases = Leases(clock)
         self._seq = 0
         self._wake: WakeUp | None = None
+        self._log = secrets.randbits(62) if logs else 0
+        self._log_rows: deque[LogEntry] = deque()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         return {id_: node for id_ in ids if (node := self._objects.get(id_)) is not None}
@@ -169,7 +190,7 @@ class MemoryGraph:
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
-        changes = Resolution()
+        changes = Resolution(logs=self._log != 0)
         pending_inverses = decide(batch, self._known, changes, owns=self._owns, now=now_ms())
         self._store(changes)
         first = self._seq - len(pending_inverses) + 1
@@ -193,6 +214,9 @@ class MemoryGraph:
         for event in changes.events:
             self._seq += 1
             self._wait(Job(self._seq, event, at=now_ms()))
+        for logged in changes.logged or ():
+            position = self._log_rows[-1].position[0] + 1 if self._log_rows else 1
+            self._log_rows.append(LogEntry(self._log, (position,), now_ms(), *logged))
 
     def _wait(self, job: Job) -> None:
         self._jobs[job.seq] = job
@@ -344,6 +368,31 @@ class MemoryGraph:
             shard = shard_of(id_)
             spreads[shard] = spreads.get(shard, Spread()).plus(weight)
         return spreads
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return (self,)
+
+    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+        place = places.get(self._check_log())
+        after = place.position[0] if place is not None else 0
+        start = max(0, after - self._log_rows[0].position[0]) if self._log_rows else 0
+        return page_of(self._log, place, list(itertools.islice(self._log_rows, start, start + limit + 2)), limit)
+
+    async def log_end(self) -> StorePage:
+        return page_of(self._check_log(), None, [*self._log_rows][-1:], 1)._replace(entries=())
+
+    async def log_trim(self, before: int) -> int:
+        trimmed = 0
+        while len(self._log_rows) > 1 and self._log_rows[0].at < before:
+            self._log_rows.popleft()
+            trimmed += 1
+        return trimmed
+
+    def _check_log(self) -> int:
+        if not self._log:
+            raise InvalidInput(OFF)
+        return self._log
 
     async def close(self) -> None:
         """Do nothing: there are no resources to release."""

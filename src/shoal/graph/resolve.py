@@ -27,6 +27,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import Event, InverseOp, InversePending
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
+from shoal.graph import event_log
 from shoal.graph.contract import (
     AssocExists,
     AssocOp,
@@ -72,17 +73,21 @@ class Known:
 
 
 class Resolution:
-    """The changes to store for the batches of a group commit: final states, count differences, and events in order."""
+    """The changes to store for the batches of a group commit: final states, count differences, events in order, and log entries.
 
-    __slots__ = ("counts", "events", "keys", "links", "list_changes", "objects")
+    `logged` is None if the store keeps no event log.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("counts", "events", "keys", "links", "list_changes", "logged", "objects")
+
+    def __init__(self, *, logs: bool = False) -> None:
         self.list_changes: ListChanges | None = None
         self.objects: dict[int, Node | None] = {}
         self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
         self.counts: dict[tuple[int, int], int] = {}
         self.events: list[Event] = []
+        self.logged: list[event_log.Logged] | None = [] if logs else None
 
 
 class Touched:
@@ -136,6 +141,8 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     if batch.list_changes is not None:
         batch.list_changes.forget()
     for obj in batch.objects:
+        if changes.logged is not None and (entry := event_log.of_object(obj, known.versions.get(obj.id, 0))):
+            changes.logged.append(entry)
         changes.objects[obj.id] = obj.node
         known.versions[obj.id] = obj.node.version if obj.node else 0
     for key in batch.keys:
@@ -197,6 +204,7 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
     """Apply an operation and its inverse. If one of the two belongs to another store, return it instead of applying it."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
+        _log(op, None, changes)
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
         _move(op, known, changes)
@@ -214,6 +222,7 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
         # The follow was deleted while its options were being changed: it begins again now.
         op = op._replace(data=follows.restarted(op.data))
+    _log(op, stored, changes)
     _move(op, known, changes)
     inverse = atype.inverse
     if not inverse:
@@ -222,6 +231,13 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
         _move(op._replace(id1=op.id2, atype=inverse, id2=op.id1), known, changes)
         return None
     return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.aggregate_id)
+
+
+def _log(op: AssocOp, stored: StoredAssoc | None, changes: Resolution) -> None:
+    if changes.logged is None:
+        return
+    if entry := event_log.of_association(op, was_alive=stored is not None and stored.alive):
+        changes.logged.append(entry)
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:

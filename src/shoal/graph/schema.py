@@ -15,6 +15,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
+from shoal.core.external_ids import ExternalId
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.model import (
@@ -159,6 +160,8 @@ COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: t
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
+EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> external id (an id made of it); data: issuer, id
+SERVER_KEYS = AssocType(114, "server_keys")  # `EVERYBODY` -> app of a server key
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
@@ -326,6 +329,15 @@ def used_challenge_key(shard: int, challenge: bytes) -> Key:
 
 def ip_block_key(network: str) -> Key:
     return Key(shard_of(EVERYBODY), "ip_block", network)
+
+
+def server_key_key(name: str) -> Key:
+    return Key(shard_of(EVERYBODY), "server_key", name)
+
+
+def external_id_key(external: ExternalId) -> Key:
+    digest = external.digest
+    return Key(place(digest).shard, "external_id", digest)
 
 
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:

@@ -11,19 +11,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from shoal.core.placement import DATA_SOURCES, SHARDS, SHARDS_PER_SOURCE
 
+T = TypeVar("T")
+
+
+LogEnd = tuple[int, int, int]
+"""The end of an event log when shards were frozen: its number, and the first two numbers of the position."""
+
 
 class ShardMap(NamedTuple):
     """The stores of a network, and which of them keeps each logical shard: `owners[shard]` is an index in `stores`.
 
     Indexes never change: a new store is appended. `moved` has the previous store of each shard that was moved and may be moved
-    back. `left` has, for each shard that was moved back, the store whose rows of that shard are to be deleted.
+    back. `left` has, for each shard that was moved back, the store whose rows of that shard are to be deleted. `ends` has the end
+    of the previous store's event log for each of these shards, if there is such a log.
     """
 
     stores: tuple[str, ...]
@@ -31,6 +38,7 @@ class ShardMap(NamedTuple):
     version: int = 0
     moved: Mapping[int, int] = {}
     left: Mapping[int, int] = {}
+    ends: Mapping[int, LogEnd] = {}
 
     def by_store(self) -> list[list[int]]:
         shards: list[list[int]] = [[] for _ in self.stores]
@@ -41,15 +49,18 @@ class ShardMap(NamedTuple):
     def with_store(self, url: str) -> ShardMap:
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
-    def moving(self, shards: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:
+    def moving(self, shards: Iterable[int], a: int, b: int, *, returns: bool, end: LogEnd | None = None) -> ShardMap:
         """Return the next version of the map, in which these shards have moved from store `a` to store `b`.
 
-        `returns` means that the move undoes an earlier one from `b` to `a`.
+        `returns` means that the move undoes an earlier one from `b` to `a`. `end` is the end of the event log of store
+        `a`, if it has one.
         """
         chosen = dict.fromkeys(shards, a)
         owners = tuple(b if shard in chosen else owner for shard, owner in enumerate(self.owners))
         moved = {shard: store for shard, store in self.moved.items() if shard not in chosen}
-        new = self._replace(owners=owners, version=self.version + 1)
+        ends = {shard: known for shard, known in self.ends.items() if shard not in chosen}
+        ends |= dict.fromkeys(chosen, end) if end else {}
+        new = self._replace(owners=owners, version=self.version + 1, ends=ends)
         if returns:
             return new._replace(moved=moved, left={**self.left, **chosen})
         return new._replace(moved={**moved, **chosen})
@@ -60,6 +71,9 @@ class ShardMap(NamedTuple):
             "shards": _by_text(dict(enumerate(self.owners))),
             "moved": _by_text(self.moved),
             "left": _by_text(self.left),
+            "ends": _by_text(
+                {shard: self.ends[shard] for shard in sorted({*self.moved, *self.left} & self.ends.keys())}
+            ),
         }
 
     @classmethod
@@ -67,17 +81,18 @@ class ShardMap(NamedTuple):
         # Version 0.2 stored data sources instead of shards: a list of their 64 owners, and their numbers in `moved` and `left`.
         parts = stored.get("shards") or {str(source): store for source, store in enumerate(stored["owners"])}
         owners, moved, left = (_by_shard(each) for each in (parts, stored["moved"], stored["left"]))
-        return cls(tuple(stored["stores"]), tuple(owners[shard] for shard in range(SHARDS)), version, moved, left)
+        ends = {shard: (log, history, xid) for shard, (log, history, xid) in _by_shard(stored.get("ends", {})).items()}
+        return cls(tuple(stored["stores"]), tuple(owners[shard] for shard in range(SHARDS)), version, moved, left, ends)
 
 
-def _by_text(owners: Mapping[int, int]) -> dict[str, int]:
-    shards: dict[int, list[int]] = {}
+def _by_text(owners: Mapping[int, T]) -> dict[str, T]:
+    shards: dict[T, list[int]] = {}
     for shard, store in owners.items():
         shards.setdefault(store, []).append(shard)
     return {ranges_of(each): store for store, each in shards.items()}
 
 
-def _by_shard(owners: Mapping[str, int]) -> dict[int, int]:
+def _by_shard(owners: Mapping[str, T]) -> dict[int, T]:
     return {shard: store for text, store in owners.items() for shard in parse_shards(text)}
 
 
@@ -355,8 +370,17 @@ class Side(Protocol):
     async def switch(self, shards: Sequence[int], mover: int, peer: str, new: ShardMap) -> bool:
         """Hand over the shards and publish the new map, atomically. Returns False if they are no longer frozen."""
 
-    async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
-        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest."""
+    async def log_end(self) -> LogEnd | None:
+        """Return the end of the event log; None if it is off."""
+
+    async def turn_log_on(self) -> None:
+        """Turn the event log on, as that of the other store."""
+
+    async def admit(self, shards: Sequence[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
+        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest.
+
+        `ends` are those of the map: first, a marker of the move is written to the event log.
+        """
 
     async def laggards(self, version: int, seconds: float) -> int:
         """Return how many processes that sent a heartbeat within the last `seconds` use an older version of the map."""

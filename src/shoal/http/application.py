@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
 from typing import Generic, NamedTuple, TypeVar, get_args
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import inspect
@@ -40,7 +41,7 @@ from shoal.core.model import Role
 from shoal.graph.cache.coherence import one_request
 from shoal.graph.failover import took_over_since
 from shoal.http import rate_limits
-from shoal.http.authentication import KNOWN, granted
+from shoal.http.authentication import KNOWN, SERVER_SCOPES, granted
 from shoal.http.bodies import Intake, Memory, UploadSlots, read_body
 from shoal.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
 from shoal.http.middleware import (
@@ -78,6 +79,8 @@ from shoal.response_cache import ResponseCache
 
 T = TypeVar("T")
 
+_MOST_SEGMENTS = 32
+"""Maximum segments of a path with percent-encoded slashes."""
 _SIGNS = "@"
 """Characters that may precede a parameter in a segment of a path."""
 
@@ -135,6 +138,18 @@ class Trie(Generic[T]):
         if path[-1:] == "/":
             path = path[:-1]
         return _find(self._root, path[1:].split("/"), 0, ())
+
+    def find_encoded(self, path: str, raw: bytes) -> tuple[dict[str, T], tuple[str, ...]] | None:
+        """Return the same as `find`, for a path in which percent-encoded slashes are part of a parameter.
+
+        `raw` is the path as sent, possibly with the prefix of a mount, which `path` lacks.
+        """
+        pieces = raw.decode("ascii", "replace").partition("?")[0].split("/")[:_MOST_SEGMENTS]
+        for start in range(len(pieces)):
+            segments = [unquote(piece) for piece in pieces[start:]]
+            if path == "/" + "/".join(segments):
+                return _find(self._root, segments, 0, ()) or self.find(path)
+        return self.find(path)
 
 
 def _find(
@@ -195,7 +210,8 @@ def _access_error(route: Route) -> str | None:
         return f"auth {auth!r} is not one of {', '.join(get_args(Auth))}"
     if scope is None and auth in {"optional", "client", "user"}:
         return "no scope is declared"
-    if scope is not None and (scope not in KNOWN or auth in {"public", "browser"}):
+    known = SERVER_SCOPES if auth == "server" else KNOWN
+    if scope is not None and (scope not in known or auth in {"public", "browser"}):
         return f"scope {scope!r} is unknown, or declared on a public route or a page"
     if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
         return f"scope {scope!r} and role {role.value!r}: an admin scope requires a role and the auth 'user', and vice versa"
@@ -240,7 +256,12 @@ def _bound_error(info: inspect.Type) -> str:
     return "" if isinstance(info, (*_SELF_BOUNDED, *_COMPOSED)) else "is of a type that has no maximum"
 
 
-_ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
+_ENDLESS = (
+    "/live",
+    "/v1/events",
+    "/events/stream",
+    *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")),
+)
 """Ends of the names of routes whose response is unlimited. Only the time until such a response begins is measured."""
 _PRIVATE = (b"cache-control", b"private, no-store")
 """Added to the response to an authenticated request, unless its handler sets `Cache-Control`."""
@@ -280,7 +301,9 @@ class _Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            found = self.trie.find(scope["path"])
+            raw: bytes = scope.get("raw_path") or b""
+            encoded = b"%" in raw and b"%2f" in raw.lower()
+            found = self.trie.find_encoded(scope["path"], raw) if encoded else self.trie.find(scope["path"])
             if found is None and self.fallback is not None and not _is_api(scope["path"]):
                 await self.fallback(scope, receive, send)
             else:
@@ -368,7 +391,7 @@ class _Api:
         if caller.token_id:
             more.append(_PRIVATE)
             _check_rights(route, caller)
-        elif route.auth in {"app", "client", "user"}:
+        elif route.auth in {"app", "client", "user", "server"}:
             raise Unauthenticated
         return caller
 
@@ -445,7 +468,7 @@ class _Api:
 async def _read_parameters(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
     """Return the parameters. Only logged-in members may send files to pages; other callers may send short forms."""
     if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
-        return await read_params(request, intake, max_body=route.max_body, once=route.once)
+        return await read_params(request, intake, max_body=route.max_body, max_fields=route.max_fields, once=route.once)
     try:
         return await read_params(request, intake, max_body=MAX_BODY, once=route.once)
     except TooLarge:
@@ -453,10 +476,14 @@ async def _read_parameters(route: Route, caller: Caller, request: Request, intak
 
 
 def _check_rights(route: Route, caller: Caller) -> None:
+    if caller.key and caller.member_id is None and route.auth != "server":
+        raise NotAllowed("A server key needs the header Shoal-Member here")
     if route.auth == "user" and caller.member_id is None:
         raise NeedsMember
     if route.scope is not None and not granted(caller.scopes, route.scope):
         raise OutsideScopes
+    if route.auth == "server" and (not caller.key or caller.member_id is not None):
+        raise NotAllowed("Only a server key may do this, without the header Shoal-Member")
     if route.auth == "client" and caller.member_id is not None:
         raise NotAllowed("This action is not allowed")
     if route.role is not Role.NONE and caller.role.rank < route.role.rank:

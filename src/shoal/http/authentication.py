@@ -1,5 +1,8 @@
 """Bearer token authentication, with one read of the token and one of its member, and the scopes of a token.
 
+A server key with the scope `server:act` acts for the member in the header `Shoal-Member`: `id:N`, or `external:ISSUER:ID` with both
+parts percent-encoded. Any other token ignores the header.
+
 A scope is `read`, `write`, `follow`, `push`, `profile`, or a child such as `read:statuses` and `admin:write:reports`. A parent
 grants its children; `follow` grants reading and writing of blocks, follows and mutes. Unknown scopes are refused when requested,
 so none is ever stored. `in_words` describes scopes for the consent page.
@@ -7,14 +10,18 @@ so none is ever stored. `in_words` describes scopes for the consent page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from starlette.requests import HTTPConnection
 
+from shoal.commands import external_ids
 from shoal.commands.oauth import TokenUses, check_token, check_welcome
-from shoal.core.errors import InvalidInput, InvalidToken
+from shoal.core.errors import InvalidInput, InvalidToken, NotAllowed
+from shoal.core.external_ids import parse_external_id
+from shoal.core.model import App, Member
 from shoal.core.tokens import Origin, origin_of
+from shoal.graph.contract import Reader, find_object
 from shoal.http.rate_limits import address_of
 from shoal.http.routes import Caller
 
@@ -54,7 +61,19 @@ KNOWN = frozenset(
 )
 """All scopes that an app may request."""
 
+SERVER_SCOPES: Mapping[str, str] = {
+    "server": "Use all endpoints for server keys, and act for members",
+    "server:act": "Act for any member, within the other scopes of the key",
+    "server:members": "Create, change and look up members by external ids",
+    "server:events": "Receive events about public data",
+    "server:private": "Receive events about posts that are not public, too",
+}
+"""Scopes that only a server key may have, described."""
+KEY_SCOPES = (KNOWN - {"push"}) | SERVER_SCOPES.keys()
+"""All scopes that a server key may have. Push subscriptions belong to the session of an app."""
+
 DEFAULT = ("read",)
+_ACTING_FOR = b"shoal-member"
 
 
 @lru_cache(maxsize=4096)
@@ -75,6 +94,16 @@ def parse(text: str) -> tuple[str, ...]:
     if unknown:
         raise InvalidInput("the requested scope is invalid, unknown, or malformed", field="scope")
     return asked
+
+
+def key_scopes(asked: Iterable[str]) -> tuple[str, ...]:
+    """Return the distinct scopes for a server key. Raises `InvalidInput` for other scopes, and if the key could do nothing."""
+    scopes = tuple(dict.fromkeys(asked))
+    if unknown := [scope for scope in scopes if scope not in KEY_SCOPES]:
+        raise InvalidInput(f"scopes: {unknown[0]!r} is not one of {', '.join(sorted(KEY_SCOPES))}", field="scopes")
+    if SERVER_SCOPES.keys().isdisjoint(scopes):
+        raise InvalidInput(f"scopes: a server key needs at least one of {', '.join(SERVER_SCOPES)}", field="scopes")
+    return scopes
 
 
 def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
@@ -141,10 +170,45 @@ async def caller_with(
     if member is not None:
         check_welcome(member)
     uses.note(token, lambda: origin_of_request(request))
+    key = ""
+    if token.server_key:
+        app = await find_object(uses.writes.graph, App, token.app_id)
+        if app is None:
+            raise InvalidToken
+        key, member = app.name, await _member_acted_for(uses.writes.graph, request, _scopes(token.scopes))
     if member is None:
-        return Caller(token.id, token.app_id, None, _scopes(token.scopes))
+        return Caller(token.id, token.app_id, None, _scopes(token.scopes), key=key)
     unguarded = member.unguarded(required=staff_second_factor)
-    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded, member.name)
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role, unguarded, member.name, key)
+
+
+async def _member_acted_for(graph: Reader, request: HTTPConnection, scopes: frozenset[str]) -> Member | None:
+    """Return the member in the header `Shoal-Member`; None without the header.
+
+    Raises `InvalidInput` for a malformed header, and `NotAllowed` if the key may not act for the member.
+    """
+    given = [value for name, value in request.scope["headers"] if name == _ACTING_FOR]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidInput("Shoal-Member: the header is given more than once")
+    if not granted(scopes, "server:act"):
+        raise NotAllowed("Shoal-Member: this server key lacks the scope server:act")
+    kind, _, rest = given[0].decode("latin-1").strip().partition(":")
+    if kind == "external":
+        try:
+            external = parse_external_id(rest)
+        except InvalidInput as error:
+            raise InvalidInput(f"Shoal-Member: external: {error}") from None
+        member = await external_ids.find(graph, external)
+    elif kind == "id" and rest.isascii() and rest.isdigit() and len(rest) < 20:
+        member = await find_object(graph, Member, int(rest))
+    else:
+        raise InvalidInput("Shoal-Member: expected id:N, the id of a member, or external:ISSUER:ID")
+    if member is None:
+        raise NotAllowed("Shoal-Member: there is no such member")
+    check_welcome(member)
+    return member
 
 
 def bearer_of(request: HTTPConnection) -> str | None:

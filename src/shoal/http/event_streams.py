@@ -35,6 +35,8 @@ class Pace(NamedTuple):
     """Maximum seconds between two checks of a stream's token. Usually a revoked token ends its streams at once."""
     patience: float = 30.0
     """Seconds that a client may take to read."""
+    poll: float = 1.0
+    """Between two reads of the event log at its end."""
 
 
 USUAL = Pace()
@@ -62,11 +64,12 @@ class Streams:
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
         """Connect a listener to the hub.
 
-        Raises `TooMany` if the member has too many streams, and `Unavailable` if the process has.
+        Raises `TooMany` if the member or the server key has too many streams, and `Unavailable` if the process has.
         """
         member = caller.member_id or 0
-        self._check_limits(member)
-        self._of[member] += 1
+        who = member or caller.app_id
+        self._check_limits(who)
+        self._of[who] += 1
         try:
             position = Position(after) if after is not None else None
             async with self.hub.connect(member, position, to=to, session=caller.token_id) as connection:
@@ -78,20 +81,24 @@ class Streams:
                 finally:
                     self._open.discard(connection)
         finally:
-            self._of[member] -= 1
-            if not self._of[member]:
-                del self._of[member]
+            self._of[who] -= 1
+            if not self._of[who]:
+                del self._of[who]
 
-    def _check_limits(self, member: int) -> None:
+    def _check_limits(self, who: int) -> None:
         if self._stopped or self._of.total() >= self.most:
             raise Unavailable("The server has too many open streams; try again later")
-        if self._of[member] >= self._per_member:
+        if self._of[who] >= self._per_member:
             raise TooMany("Too many streams", retry_after=self.pace.heartbeat)
 
     def stop(self) -> None:
         self._stopped = True
         for connection in self._open:
             connection.end()
+
+    def next_check(self) -> float:
+        spread = random.uniform(0.6, 1.0)  # noqa: S311  # no secret
+        return asyncio.get_running_loop().time() + self.pace.check * spread
 
     async def attended(
         self, connection: Connection, check: Callable[[], Awaitable[object]]
@@ -107,7 +114,7 @@ class Streams:
         while True:
             if clock() >= due:
                 await _check(connection, check)
-                due = clock() + self.pace.check * random.uniform(0.6, 1.0)  # noqa: S311  # spreads the checks
+                due = self.next_check()
             received = await _take(connection, min(next_heartbeat, due))
             if received:
                 yield received
@@ -184,7 +191,7 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b""})
 
     async def _until_the_end(self, receive: Receive, write: Callable[[bytes], Awaitable[None]]) -> None:
-        watching = asyncio.create_task(self._watch(receive))
+        watching = asyncio.create_task(_end_after_disconnect(self._connection, receive))
         try:
             await write(b":)\n")
             await self._tell(write)
@@ -206,7 +213,70 @@ class EventStream(Response):
             async with asyncio.timeout(self._streams.pace.patience):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._connection.end()
+
+async def _end_after_disconnect(connection: Connection, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    connection.end()
+
+
+Pause = Callable[[], Awaitable[bool]]
+"""Waits between two reads of a source, and returns False when the stream has ended."""
+
+
+class PolledStream(EventStream):
+    """An event stream from a source that is polled. `pieces` yields encoded events; b"" if there are no new ones."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        connection: Connection,
+        stack: AsyncExitStack,
+        pieces: Callable[[Pause], AsyncGenerator[bytes]],
+        check: Callable[[], Awaitable[object]],
+    ) -> None:
+        super().__init__(streams, connection, stack, _nothing, check)
+        self._pieces = pieces
+
+    async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        clock = asyncio.get_running_loop().time
+        due = next_heartbeat = 0.0
+        async with aclosing(self._pieces(partial(self._connection.lasts, self._streams.pace.poll))) as pieces:
+            async for piece in pieces:
+                if clock() >= due:
+                    await _check(self._connection, self._check)
+                    due = self._streams.next_check()
+                if self._connection.ended:
+                    return
+                if piece or clock() >= next_heartbeat:
+                    next_heartbeat = clock() + self._streams.pace.heartbeat
+                    await write(piece or b":thump\n")
+
+
+async def _nothing(_received: Received) -> bytes:
+    return b""
+
+
+class LongPoll(Response):
+    """A JSON response that begins at once, so that its wait counts as sending, and whose `body` waits for data.
+
+    `body` returns when the connection has ended. `stack` holds the resources of the request, and is closed after the wait.
+    """
+
+    def __init__(self, connection: Connection, stack: AsyncExitStack, body: Callable[[], Awaitable[bytes]]) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({"content-type": "application/json"})
+        self._connection = connection
+        self._stack = stack
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._stack:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            watching = asyncio.create_task(_end_after_disconnect(self._connection, receive))
+            try:
+                body = b"" if scope["method"] == "HEAD" else await self._body()
+            finally:
+                await cancel(watching)
+        await send({"type": "http.response.body", "body": body})

@@ -23,7 +23,7 @@ from msgspec import UNSET, UnsetType, inspect
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Role
 from shoal.http.application import parameters
-from shoal.http.authentication import KNOWN
+from shoal.http.authentication import KNOWN, SERVER_SCOPES
 from shoal.http.errors import TABLE
 from shoal.http.pagination import PageQuery
 from shoal.http.params import CursorId, Id, Json, Limit, Upload
@@ -183,6 +183,7 @@ def _field_docs(cls: type) -> dict[str, str]:
 
 
 OAUTH: Final = "OAuth2"
+SERVER_KEY: Final = "ServerKey"
 
 _WINDOW: Final = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 _HEADERS: Final[Mapping[str, Schema]] = {
@@ -273,7 +274,17 @@ def _headers_of(status: int) -> list[str]:
     return [*counted, *filter(None, [_WITH_STATUS.get(status)])]
 
 
-def security_schemes(base: str) -> Schema:
+_KEY_SCHEME: Final[Schema] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Send a server key (`shoal key create`) as `Authorization: Bearer`. With the scope `server:act`, a key can also "
+    "call the routes for members, on behalf of the member in the header `Shoal-Member`: `id:N`. Scopes of server keys: "
+    + "; ".join(f"`{scope}`: {what}" for scope, what in SERVER_SCOPES.items())
+    + ".",
+}
+
+
+def _oauth_scheme(base: str) -> Schema:
     scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
     token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
     return {
@@ -294,6 +305,7 @@ _ACCESS: Final[Mapping[str, str]] = {
     "app": "apps",
     "client": "apps without a member",
     "user": "members",
+    "server": "server keys",
 }
 
 
@@ -304,7 +316,8 @@ def access_of(route: Route) -> str:
 
 def security_of(route: Route) -> list[Schema]:
     """Return the alternative credentials for a route in the form of OpenAPI: any one is sufficient."""
-    needed: list[Schema] = [{OAUTH: [route.scope] if route.scope else []}]
+    scheme = SERVER_KEY if route.auth == "server" else OAUTH
+    needed: list[Schema] = [{scheme: [route.scope] if route.scope else []}]
     if route.auth == "public":
         return []
     return [{}, *needed] if route.auth == "optional" else needed
@@ -391,7 +404,7 @@ def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
             "schemas": components.schemas,
             "responses": responses(components),
             "headers": {name: dict(header) for name, header in _HEADERS.items()},
-            "securitySchemes": {OAUTH: security_schemes(base)},
+            "securitySchemes": {OAUTH: _oauth_scheme(base), SERVER_KEY: _KEY_SCHEME},
         },
     }
 

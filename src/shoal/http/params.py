@@ -393,11 +393,13 @@ _MULTIPART = b"multipart/form-data"
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
-async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY, once: bool = False) -> Params:
+async def read_params(
+    request: Request, intake: Intake, *, max_body: int = MAX_BODY, max_fields: int = MAX_FIELDS, once: bool = False
+) -> Params:
     """Return all parameters of a request.
 
-    Raises `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503). With `once`, a parameter
-    that is repeated in the query or in a form is refused: see `unfold`.
+    Raises `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503). `max_fields` is for JSON. With `once`,
+    a parameter that is repeated in the query or in a form is refused: see `unfold`.
     """
     raw_query: bytes = request.scope["query_string"]
     params = unfold(_form(raw_query), once=once) if raw_query else {}
@@ -408,7 +410,7 @@ async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_B
     if kind == _MULTIPART:
         params.update(unfold(await _multipart(pieces(request, max_body), options, intake), once=once))
     elif body := await _words(request, intake, max_body):
-        params.update(_parse(body, kind, once=once))
+        params.update(_parse(body, kind, max_fields, once=once))
     return params
 
 
@@ -425,12 +427,12 @@ def is_multipart(request: Request) -> bool:
     return parse_options_header(request.headers.get("content-type", ""))[0] == _MULTIPART
 
 
-def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
+def _parse(body: bytes, kind: bytes, max_fields: int, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body), once=once)
     # Users of Mastodon.py and curl send JSON with the content type of a form. Only JSON begins with a brace.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
-        return _json(body)
+        return _json(body, max_fields)
     if not kind:
         return unfold(_form(body), once=once)
     raise Malformed("the body must be application/json, application/x-www-form-urlencoded or multipart/form-data")
@@ -445,7 +447,7 @@ def _form(raw: bytes) -> list[tuple[str, str]]:
         raise Malformed("the request is not valid UTF-8") from None
 
 
-def _json(body: bytes) -> Params:
+def _json(body: bytes, max_fields: int) -> Params:
     try:
         value = msgspec.json.decode(body)
     except UnicodeDecodeError:
@@ -456,19 +458,19 @@ def _json(body: bytes) -> Params:
         return {}
     if not isinstance(value, dict):
         raise Malformed("the body must be a JSON object")
-    _check_size(value)
+    _check_size(value, max_fields)
     return value
 
 
-def _check_size(value: dict[str, object]) -> None:
+def _check_size(value: dict[str, object], max_fields: int) -> None:
     """Raise an error for JSON with too many levels or values, checking level by level."""
     level: list[object] = [value]
     count = 0
     for _ in range(MAX_DEPTH):
         level = [child for item in level for child in _children(item)]
         count += len(level)
-        if count > MAX_FIELDS:
-            raise InvalidInput(f"at most {MAX_FIELDS} fields may be sent")
+        if count > max_fields:
+            raise InvalidInput(f"at most {max_fields} fields may be sent")
         if not level:
             return
     if any(isinstance(item, dict | list) for item in level):

@@ -72,9 +72,10 @@ DEFAULTS: Mapping[str, RateRule] = {
     "files": RateRule(3_000, 300),
     "contacts": RateRule(10, 86_400),
     "archives": RateRule(30, 86_400),
+    "server": RateRule(3_000, 300),
 }
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
-page has many pictures, which clients cache permanently.
+page has many pictures, which clients cache permanently. `server` is for server keys that act for no member, by address.
 
 `contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shoal.http.openapi import OAUTH, REF, Schema
+from shoal.http.openapi import REF, Schema
 
 _WORDS: Final = {
     "string": "string",
@@ -247,7 +247,7 @@ def _route(method: str, path: str, operation: Schema) -> str:
 
 
 def _access(operation: Schema) -> str:
-    scopes = [scope for way in operation["security"] for scope in way.get(OAUTH, ())]
+    scopes = [scope for way in operation["security"] for needed in way.values() for scope in needed]
     facts = [("Access", escape(operation["x-access"]))]
     facts += [("Scope", f"<code>{escape(scope)}</code>") for scope in scopes]
     facts.append(("Rate limit", f"<code>{escape(operation['x-limit-class'])}</code>"))

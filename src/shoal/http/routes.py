@@ -13,7 +13,7 @@ from shoal.core.model import Role
 
 D_co = TypeVar("D_co", covariant=True)
 
-Auth = Literal["public", "optional", "app", "client", "user", "browser"]
+Auth = Literal["public", "optional", "app", "client", "user", "server", "browser"]
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -27,6 +27,8 @@ class Caller(msgspec.Struct, frozen=True):
     unguarded: bool = False
     """See `Member.unguarded`."""
     name: str = ""
+    key: str = ""
+    """Name of the server key that calls, possibly for the member; empty for any other token."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
@@ -74,8 +76,9 @@ class Route(_Address, frozen=True, kw_only=True):
     """A row of the route table: requirements, parameters and response.
 
     `auth` is "public" (no authentication), "optional" (a token changes the response), "app" (any token), "client" (an app's own
-    token, without a member), "user" (a member's token) or "browser" (a page, authenticated by cookie instead of a token). A
-    token needs `scope`; None is for public routes, pages, and "app" routes that any token may call.
+    token, without a member), "user" (a member's token), "server" (a server key that acts for no member) or "browser" (a page,
+    authenticated by cookie instead of a token). A token needs `scope`; None is for public routes, pages, and "app" and "server"
+    routes that any such token may call.
     """
 
     scope: str | None = None
@@ -86,6 +89,8 @@ class Route(_Address, frozen=True, kw_only=True):
     params: type[msgspec.Struct] | None = None
     max_body: int = 1 << 16
     """Maximum of the body in bytes. A larger one is refused before it is read."""
+    max_fields: int = 1_000
+    """Maximum number of values in the parameters, at all levels."""
     on_disk: bool = False
     """Whether uploaded files stay on disk for the handler to copy them, instead of being loaded into memory."""
     answer: object = None

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
+from functools import partial
 from typing import Literal, TypedDict, Unpack
 
 from shoal import settings as configuration
 from shoal.app.network import Network, open_network
+from shoal.app.paths import base_url
 from shoal.commands import account_deletions, credentials, invitations, members
 from shoal.commands.account_deletions import Farewell
 from shoal.core.errors import NotFound
 from shoal.core.model import AccountDeletion, Post
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
+from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
+from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
+from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
+from shoal.streaming.subscriptions import PRESENCE
 
 
 class Options(TypedDict, total=False):
@@ -62,6 +68,8 @@ class Options(TypedDict, total=False):
     public_pages: bool
     token_days: int
     password_grant: bool
+    issuers: dict[str, configuration.Issuer]
+    outgoing_networks: tuple[str, ...]
     max_post_characters: int
     max_media_per_post: int
     max_upload_bytes: int
@@ -87,6 +95,8 @@ class Options(TypedDict, total=False):
     answer_cache: int
     tombstone_days: float
     audit_days: float
+    event_log: Literal["", "on", "off"]
+    event_log_days: float
     follow_history_days: float
     rate_limits: bool
     limits: dict[str, str]
@@ -110,6 +120,8 @@ class Shoal:
         self.tags = Tags(network.reads)
         self.blocklists = NetworkBlocklists(network.writes)
         self.moderation = Moderation(network)
+        self.server_keys = ServerKeys(network)
+        self.external_ids = ExternalIds(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""
@@ -273,6 +285,31 @@ class Shoal:
     async def reveal(self, post: AnyPost) -> Post:
         """Undo `hide`. Raises `NotFound`."""
         return await self.moderation.reveal(post)
+
+    async def events(
+        self, after: str | None = None, types: Sequence[str] = (), *, public: bool = False
+    ) -> AsyncGenerator[Event, None]:
+        """Iterate over the events of the network, which needs the setting `event_log`. Events may repeat, with equal ids.
+
+        Args:
+            after: The `position` of the last processed event; "start" for the oldest stored event, and None for now.
+            types: Types such as "post.created", or "post" for all types of posts; empty for all types.
+            public: Leave out what only members or moderators may see.
+
+        Ends when the network closes. Raises `Gone` if events after the position were deleted, `InvalidInput` if the network keeps
+        no event log and for an invalid value, `NotAllowed` for types that are not `public`, and `Unavailable`.
+        """
+        network = self.network
+        reader = EventReader(network.store, base_url(network.settings))
+        access = PUBLIC if public else FULL
+        async with network.hub.connect(0, to=PRESENCE) as connection:
+            pause = partial(connection.lasts, POLL_SECONDS)
+            chosen = types if isinstance(types, str) else ",".join(types)
+            pages = reader.pages(END if after is None else after, chosen, access, MAX_EVENTS, pause)
+            async with aclosing(pages):
+                async for page in pages:
+                    for event in page.positioned():
+                        yield event
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.

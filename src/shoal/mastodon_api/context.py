@@ -35,6 +35,7 @@ from shoal.http.params import Id
 from shoal.http.rate_limits import Limiter, MemoryLimiter, rules
 from shoal.http.responses import Reply, with_etag
 from shoal.http.routes import AnyHandler, Auth, Route
+from shoal.issuers import Issuers
 from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.network_totals import NetworkTotals
@@ -43,6 +44,7 @@ from shoal.media.library import MediaLibrary
 from shoal.observability.requests import Meter, Recorder
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
+from shoal.queries.events import EventReader
 from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.queries.members import MemberPage
 from shoal.queries.pipeline import Page
@@ -124,6 +126,8 @@ class AppContext:
     ip_guard: IpGuard
     uses: TokenUses
     background: Background
+    issuers: Issuers
+    events: EventReader
     recorder: Recorder = field(default_factory=Recorder)
     meter: Meter = field(default_factory=Meter)
     """Request metrics of this process."""
@@ -138,7 +142,7 @@ class AppContext:
     async def close(self) -> None:
         async with AsyncExitStack() as closing:
             # Close these services in reverse order. If one of them fails, close the others nevertheless.
-            for part in (self.ledger, self.network_totals, self.background, self.uses):
+            for part in (self.ledger, self.network_totals, self.background, self.uses, self.issuers):
                 closing.push_async_callback(part.close)
 
     @property
@@ -153,7 +157,8 @@ Context = routes.Context[AppContext]
 def acting(app_context: AppContext, caller: routes.Caller, request: Request) -> AppContext:
     """Return a context whose commands record the caller and its address in the audit log."""
     address = client_of(request.scope).partition("%")[0][:MAX_ADDRESS]
-    return replace(app_context, writes=app_context.writes.by(Actor(caller.member_id or 0, caller.name, address)))
+    actor = Actor(caller.member_id or 0, caller.name, address, key=caller.key)
+    return replace(app_context, writes=app_context.writes.by(actor))
 
 
 def app_context_of(app_parts: AppParts) -> AppContext:
@@ -188,6 +193,8 @@ def app_context_of(app_parts: AppParts) -> AppContext:
         meter=Meter(slow_ms=settings.slow_ms),
         uses=TokenUses(app_parts.writes, app_parts.tell_use),
         background=background,
+        issuers=Issuers(settings),
+        events=EventReader(app_parts.store, at.root),
         demo_member=app_parts.demo_member,
         photo_credits=app_parts.photo_credits,
         archives=app_parts.archives,
@@ -200,6 +207,7 @@ class RouteOptions(TypedDict, total=False):
     role: Role
     limit_class: str
     max_body: int | Callable[[Settings], int]
+    max_fields: int
     answer: object
     also: tuple[tuple[int, str], ...]
     refuses: tuple[int, ...]

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
-from shoal.commands import oauth
+from shoal.commands import external_ids, oauth
 from shoal.commands.context import Limits
-from shoal.commands.oauth import NewToken
+from shoal.commands.external_ids import ExternalProfile
+from shoal.commands.oauth import NewToken, check_welcome
 from shoal.core.errors import InvalidInput, InvalidToken, NotAllowed, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.media_files import still_of
@@ -30,6 +31,7 @@ from shoal.http import authentication
 from shoal.http.authentication import KNOWN, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
+from shoal.issuers import MAX_CHARACTERS, InvalidJwt
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.context import AppContext, Context, Router, actor, profile_of
 from shoal.mastodon_api.entities import serializers
@@ -247,6 +249,10 @@ class TokenRequest(msgspec.Struct, frozen=True):
     code: _Word = ""
     redirect_uri: _Word = ""
     code_verifier: _Word = ""
+    subject_token: Annotated[str, Meta(max_length=MAX_CHARACTERS)] = ""
+    """For a token exchange (RFC 8693): a JWT that an issuer of the setting `issuers` signed for a user."""
+    subject_token_type: _Word = ""
+    requested_token_type: _Word = ""
 
 
 class Revocation(msgspec.Struct, frozen=True):
@@ -304,15 +310,51 @@ async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> New
     return await oauth.issue_token(context.app.writes, app.id, 0, _scopes(params.scope, app), origin=origin)
 
 
+async def _by_exchange(context: Context, app: App, params: TokenRequest) -> NewToken:
+    """Exchange a JWT of a configured issuer for a short-lived token of its user, who is created on first use (RFC 8693)."""
+    if not params.subject_token or params.subject_token_type != _JWT:
+        raise OAuthRefused("invalid_request", f"Required parameters: subject_token, and subject_token_type={_JWT}")
+    if params.requested_token_type not in {"", serializers.ACCESS_TOKEN}:
+        raise OAuthRefused("invalid_request", f"The requested_token_type must be {serializers.ACCESS_TOKEN}")
+    requested = _scopes(params.scope, app)
+    if any(scope.startswith("admin:") for scope in requested):
+        raise OAuthRefused("invalid_scope", "Admin scopes require an authorization by the member")
+    writes = context.app.writes
+    try:
+        who = await context.app.issuers.verify(params.subject_token)
+        # The claims of the product may be longer than a profile allows, which must not lock its users out.
+        name = who.name[: writes.limits.display_name]
+        profile = ExternalProfile(user_name=who.user_name, display_name=name, language=who.language)
+        member = (await external_ids.upsert(writes, who.external, profile, update=False)).member
+        check_welcome(member)
+    except InvalidJwt as error:
+        raise OAuthRefused("invalid_request", f"subject_token: {error}") from None
+    except (InvalidInput, NotAllowed) as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+    return await oauth.issue_token(
+        writes,
+        app.id,
+        member.id,
+        requested,
+        generation=member.generation,
+        origin=origin_of_request(context.request),
+        seconds=who.token_seconds,
+    )
+
+
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+_JWT = "urn:ietf:params:oauth:token-type:jwt"
 _GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
     "authorization_code": _by_code,
     "password": _by_password,
     "client_credentials": _by_app_alone,
+    _EXCHANGE: _by_exchange,
 }
 
 
 def grant_types(settings: Settings) -> list[str]:
-    return [name for name in _GRANT_HANDLERS if name != "password" or settings.password_grant]
+    off = {"password": not settings.password_grant, _EXCHANGE: not settings.issuers}
+    return [name for name in _GRANT_HANDLERS if not off.get(name)]
 
 
 @router.post("/oauth/revoke", auth="public", answer=dict, once=True)

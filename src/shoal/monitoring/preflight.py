@@ -38,6 +38,7 @@ from shoal.core.ids import milliseconds_of
 from shoal.graph.schema import backup_key
 from shoal.graph.shard_map import shown_url
 from shoal.health.probes import EngineHealth, EngineProbe
+from shoal.issuers import Issuers
 from shoal.mail.mailers import SmtpMailer
 from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
@@ -473,6 +474,24 @@ def _backup(newest: int | None) -> Diagnosis:
     if hours > _OLD_HOURS:
         return bad("backup", message, "check the log of the nightly backup: journalctl -u shoal-backup")
     return ok("backup", message)
+
+
+async def issuers(settings: Settings) -> list[Diagnosis]:
+    try:
+        opened = Issuers(settings)
+    except InvalidInput as error:
+        return [bad("issuers", str(error), "correct it (docs/howto/products.md)")]
+    try:
+        found = await opened.key_counts()
+    finally:
+        await opened.close()
+    advice = "check the jwks_url, and allow internal addresses by outgoing_networks (docs/howto/products.md)"
+    return [
+        ok("issuers", f"{name}: usable keys: {count}")
+        if isinstance(count, int) and count
+        else bad("issuers", f"{name}: {count or 'no usable key'}", advice)
+        for name, count in found.items()
+    ]
 
 
 async def mail(settings: Settings) -> Diagnosis:

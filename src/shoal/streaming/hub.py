@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -170,6 +170,13 @@ class Connection:
         self._waiting.clear()
         self._missed = None
         return found
+
+    async def lasts(self, seconds: float) -> bool:
+        """Wait for up to `seconds`, and return whether the connection has not ended. Discards updates."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.take()
+        return not self.ended
 
     def end(self) -> None:
         self.ended = True

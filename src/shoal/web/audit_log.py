@@ -79,6 +79,11 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.DELETION_CANCELLED: _("Account deletion canceled"),
         AuditVerb.DELETION_COMPLETED: _("Account deleted"),
         AuditVerb.JOBS_REPLAYED: _("Jobs retried"),
+        AuditVerb.EXTERNAL_ID_LINKED: _("External id linked"),
+        AuditVerb.EXTERNAL_ID_UNLINKED: _("External id unlinked"),
+        AuditVerb.SERVER_KEY_CREATED: _("Server key created"),
+        AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
+        AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
     }
 
 
@@ -104,6 +109,10 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "days": _("days until the deletion"),
         "target": _("into"),
         "jobs": _("jobs"),
+        "scopes": _("scopes"),
+        "grace": _("seconds of grace"),
+        "key": _("server key"),
+        "issuer": _("issuer"),
     }.get(name, name)
     return f"{label}: {shown}"
 

@@ -12,7 +12,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.commands import account_deletions, moderation
+from shoal.commands import account_deletions, external_ids, moderation, server_keys
+from shoal.core.external_ids import ExternalId
 from shoal.core.model import Role
 from shoal.http.openapi import document_of, name_of
 from shoal.http.routes import Body, Route
@@ -46,6 +47,7 @@ QUERIES = {
     "/api/shoal/v1/timelines/nearby": {"latitude": "54.3", "longitude": "10.1"},
     "/api/v1/search": {"q": "lighthouse"},
     "/api/v2/search": {"q": "lighthouse"},
+    "/api/shoal/v1/events": {"after": "start", "limit": "200"},
     "/.well-known/webfinger": {"resource": "acct:ann@shoal.test"},
 }
 """Query parameters required for a useful response."""
@@ -139,6 +141,9 @@ class Cast:
         wish = {"endpoint": "https://push.test/1", "keys": App().keys, "standard": True}
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
+        writes = shoal.network.writes
+        self.key = shoal.run(server_keys.create(writes, "shop", ("server",))).secret
+        shoal.run(external_ids.link(writes, self.carol.member.id, ExternalId("shop", self.carol.id)))
         self.things["receipt"] = shoal.run(account_deletions.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
     def _hold_back(self, stranger: Someone) -> None:
@@ -164,8 +169,10 @@ class Cast:
     def path(self, route: Route) -> str:
         """Return the path of a route with the ids of existing objects."""
         noun = next((noun for words, noun in NOUNS.items() if f"/{words}/{{" in route.path), "account")
-        filled = re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍")
-        filled = filled.replace("{receipt}", self.things["receipt"])
+        filled = (
+            re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍").replace("{type}", "post.created")
+        )
+        filled = filled.replace("{receipt}", self.things["receipt"]).replace("{issuer}", "shop")
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
     def query(self, route: Route) -> dict[str, str]:
@@ -176,7 +183,7 @@ class Cast:
 @pytest.fixture(scope="module")
 def cast() -> Iterator[Cast]:
     """Return one server for all routes."""
-    with small_network(push_key=new_key(), invitations="members") as shoal:
+    with small_network(push_key=new_key(), invitations="members", event_log="on") as shoal:
         # Some keys are sent over https only.
         shoal.app_parts = replace(shoal.app_parts, base_url="https://shoal.test")
         shoal.show(shoal.app_parts.reads.tags)
@@ -188,7 +195,8 @@ def test_api_response_matches_openapi_schema_exactly(cast: Cast, route: Route) -
     (told,) = DOCUMENT["paths"][route.path]["get"]["responses"]["200"]["content"].values()
     schema = {**closed(copy.deepcopy(told["schema"])), "components": COMPONENTS}
     token = cast.carol if route.auth != "app" else cast.shoal.token(cast.carol.app_id)
-    for caller in {"public": ("",), "optional": ("", token), "app": (token,), "user": (token,)}[route.auth]:
+    callers = {"public": ("",), "optional": ("", token), "app": (token,), "user": (token,), "server": (cast.key,)}
+    for caller in callers[route.auth]:
         answer = cast.shoal.ask("GET", cast.path(route), caller, params=cast.query(route))
         if route.path == "/openapi.json":
             assert answer.json() == DOCUMENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -225,6 +226,31 @@ def test_route_lookup_prefers_literal_segment_and_backtracks() -> None:
     assert trie.find("/a/home/b") == ({"GET": 2}, ("home",))
     assert trie.find("/q/z/b") == ({"GET": 4}, ("q",))
     assert [trie.find(path) for path in ("/", "", "/a", "/a//", "/a//b", "/a/5/c", "//a/5")] == [None] * 7
+
+
+@pytest.mark.parametrize("mount", ["", "/social", "/soc%2Fial"])
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ("/a/x%2Fy/b", ({"GET": 0}, ("x/y",))),
+        ("/a/%2F%2f/b", ({"GET": 0}, ("//",))),
+        ("/a/x%2Fb", ({"GET": 1}, ("x/b",))),
+        ("/a%2Fx/b", ({"GET": 0}, ("x",))),
+        ("/a/" + "x/" * 40 + "%2F", None),
+        ("/q%2Fr", None),
+    ],
+)
+def test_route_lookup_keeps_encoded_slash_in_parameter(mount: str, raw: str, found: object) -> None:
+    trie: Trie[int] = Trie()
+    for number, path in enumerate(("/a/{x}/b", "/a/{x}")):
+        trie.add("GET", path, number)
+    assert trie.find_encoded(unquote(raw), f"{mount}{raw}?q=%2F".encode()) == found
+
+
+def test_route_lookup_of_path_without_raw_form_decodes_it() -> None:
+    trie: Trie[int] = Trie()
+    trie.add("GET", "/a/{x}/b", 0)
+    assert trie.find_encoded("/a/x/b", b"/elsewhere%2F") == ({"GET": 0}, ("x",))
 
 
 @given(st.text(alphabet="/ahome5", max_size=12))

@@ -108,6 +108,7 @@ def test_openapi_security_states_required_scope_of_route(route: Route) -> None:
         "app": [{"OAuth2": scopes}],
         "client": [{"OAuth2": scopes}],
         "user": [{"OAuth2": scopes}],
+        "server": [{"ServerKey": scopes}],
     }
     assert OPERATIONS[route.method, route.path]["security"] == expected[route.auth]
 

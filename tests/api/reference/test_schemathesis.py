@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from shoal.app.network import Network
-from shoal.commands import members, moderation, oauth
+from shoal.commands import members, moderation, oauth, server_keys
 from shoal.core.model import Role
 from shoal.http.openapi import document_of
 from shoal.mastodon_api.routes import parts
@@ -41,21 +41,25 @@ ENDLESS = "/api/v1/streaming"
 """Streaming endpoints, whose responses never finish."""
 LEFT_OUT = ("/oauth/revoke", "/openapi.json")
 """The first may revoke the token in use; the second is the document that the tests are generated from."""
+FOR_KEYS = ("/api/shoal/v1/members", "/api/shoal/v1/server_key", "/api/shoal/v1/events")
 SCOPES = ("read", "write", "follow", "push", "profile", "admin:read", "admin:write")
 
 
 class PageContext:
     """A server, a member's token, and the response statuses so far."""
 
-    def __init__(self, url: str, headers: dict[str, str]) -> None:
+    def __init__(self, url: str, headers: dict[str, str], key: dict[str, str]) -> None:
         self.url = url
         self.headers = headers
+        self.key = key
+        """The header of a server key, for the routes that need one."""
         self.statuses: Counter[tuple[str, int]] = Counter()
         self.operations = operations(url)
 
     def ask(self, case: Any) -> None:
         """Send one request and validate the response against the document."""
-        response = case.call(base_url=self.url, headers=self.headers, timeout=60)
+        headers = self.key if case.operation.path.startswith(FOR_KEYS) else self.headers
+        response = case.call(base_url=self.url, headers=headers, timeout=60)
         self.statuses[case.operation.label, response.status_code] += 1
         case.validate_response(response, checks=list(CHECKS))
 
@@ -70,11 +74,12 @@ def visit() -> Iterator[PageContext]:
         await moderation.set_role(network.writes, member.id, Role.ADMIN)
         app = (await oauth.register(network.writes, "T", redirect_uris=("urn:x",), scopes=SCOPES)).app
         tokens.append((await oauth.issue_token(network.writes, app.id, member.id, SCOPES)).text)
+        tokens.append((await server_keys.create(network.writes, "shop", ("server",))).secret)
 
     with served(first=one_admin) as url, httpx.Client(base_url=url) as client:
-        headers = {"Authorization": f"Bearer {tokens[0]}"}
+        headers, key = ({"Authorization": f"Bearer {token}"} for token in tokens)
         client.post("/api/v1/statuses", json={"status": "hello #dawn"}, headers=headers).raise_for_status()
-        yield PageContext(url, headers)
+        yield PageContext(url, headers, key)
 
 
 def operations(url: str) -> dict[str, Any]:

@@ -35,7 +35,9 @@ async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[En
         for at in range(stores):
             url = await postgres.database(owner)
             graphs.append(
-                graph := await PostgresGraph.open(url, owns=_part(at, stores), patience=postgres.PATIENT_SECONDS)
+                graph := await PostgresGraph.open(
+                    url, owns=_part(at, stores), patience=postgres.PATIENT_SECONDS, logs=True
+                )
             )
             stack.push_async_callback(graph.close)
         nodes = await Nodes.open(redis.cluster() if cluster else redis.single())

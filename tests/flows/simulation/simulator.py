@@ -38,6 +38,7 @@ from shoal.graph import changes
 from shoal.graph.cache.cached_graph import CachedGraph
 from shoal.graph.cache.coherence import VersionTokens, one_request
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
+from shoal.graph.event_log import EventLog
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import BLOCKS, BOOKMARK, FOLLOWS, MUTES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
@@ -59,6 +60,7 @@ from shoal.timelines.contract import Slots, Timelines
 from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
 from tests.async_runner import TurnClock
+from tests.event_log_replica import Replica, facts_of
 from tests.flows.simulation.concurrent_read_check import watch
 from tests.flows.simulation.engines import Engines, opened, part_of
 from tests.flows.simulation.faults import Between, Crash, Dice, Haltable, Lossy, SlowVersionTokens, Unruly
@@ -194,6 +196,7 @@ class Simulator:
         self.posts: list[Post] = []
         self.author_of: dict[int, int] = {}
         self.reports: list[int] = []
+        self.replica = Replica()
         self._last: dict[int, Op] = {}
 
     def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
@@ -213,7 +216,7 @@ class Simulator:
         owners = [part_of(shard, stores) for shard in range(SHARDS)]
 
         def part(at: int) -> Store:
-            owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[n] == at)
+            owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[n] == at, logs=True)
             return cast("Store", Between(self.story.noting(owned), self._line.reach, self._line.answer))
 
         if stores == 1:
@@ -715,12 +718,19 @@ class Simulator:
             *snapshot.remains(),
         ]
         assert not wrong, wrong
+        await self._check_event_log()
         await self._check_histories()
         await self._check_cloud(snapshot)
         # Warm timelines first, because reading a cold one warms it and may evict a warm one.
         cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
         for member in sorted(self.members, key=lambda member: member.id in cold):
             await self._check_home(member, snapshot.home(member.id, self.reach))
+
+    async def _check_event_log(self) -> None:
+        """Check that a consumer that knows nothing but the event log has the objects and associations of the graph."""
+        store = cast("Store", self.graph)
+        await self.replica.read(EventLog(store), self.dice.random.choice((1, 7, 100)))
+        assert self.replica.facts == await facts_of(store)
 
     async def _check_histories(self) -> None:
         """Check that both members of each follow are shown the periods that were recorded when the follow was committed."""

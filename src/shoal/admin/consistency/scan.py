@@ -61,6 +61,7 @@ from shoal.graph.schema import (
     RESTRICTED_COMMENTS_ON,
     REVISED,
     SCHEDULES,
+    SERVER_KEYS,
     SHARES,
     TAG_OF,
     AnyNode,
@@ -96,6 +97,7 @@ LISTED = (
     LOGGED_IN,
     EXPIRING,
     SCHEDULES,
+    SERVER_KEYS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
@@ -223,6 +225,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from _logged_in(node)
         case AuthorizationCode():
             yield node.member_id, EXPIRING.number, node.id
+        case App() if node.server_key:
+            yield EVERYBODY, SERVER_KEYS.number, node.id
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
 
@@ -231,7 +235,7 @@ def _logged_in(token: Token) -> Iterator[Triple]:
     # A session that has not passed the second factor is not a login.
     if HALFWAY not in token.scopes:
         yield token.member_id or token.app_id, LOGGED_IN.number, token.id
-    if not token.app_id:
+    if token.member_id and (not token.app_id or token.expires_at):
         yield token.member_id, EXPIRING.number, token.id
 
 

@@ -40,6 +40,7 @@ from shoal.graph.contract import (
     Job,
     Joining,
     ListChanges,
+    LogSource,
     Reader,
     Store,
 )
@@ -632,6 +633,10 @@ class CachedGraph:
 
     def uncached(self) -> Graph:
         return UncachedView(self, self._store)
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return self._store.log_sources
 
     async def close(self) -> None:
         """Close the store, after the changes in progress have finished."""

@@ -9,11 +9,21 @@ items or 4 MB is refused with `TooLarge`, and concurrent changes to one list are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from shoal.core.errors import Conflict, OutcomeUnknown
+from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown
 from shoal.core.ids import now_ms
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, BlockRow, Cursor, PendingInverses
+from shoal.graph.contract import (
+    MAX_TIME,
+    Assoc,
+    Batch,
+    BlockRow,
+    Cursor,
+    LogPlace,
+    LogSource,
+    PendingInverses,
+    StorePage,
+)
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.items import (
     Pair,
@@ -39,6 +49,7 @@ from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import KeyedLocks
 
+_NO_LOG = "event_log: a store on DynamoDB has no event log: leave it empty, or use SQLite or PostgreSQL"
 PATIENCE_SECONDS = 4.0
 """Seconds for which requests to a busy or unreachable service, or for a contested item, are retried."""
 
@@ -73,11 +84,15 @@ class DynamoGraph:
         self.sweep_history = scans.sweep_history
 
     @classmethod
-    async def open(cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
+    async def open(
+        cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS, logs: bool | None = None
+    ) -> DynamoGraph:
         """Open or create the table of a URL (see `client.parse`), with the credentials in the environment.
 
-        Raises `InvalidInput` for any other URL, and `Unavailable` for a table that cannot be used.
+        Raises `InvalidInput` for any other URL and if `logs` is true, and `Unavailable` for a table that cannot be used.
         """
+        if logs:
+            raise InvalidInput(_NO_LOG, field="event_log")
         location = parse(url)
         service = await Service.connect(location, patience=patience)
         try:
@@ -242,6 +257,19 @@ class DynamoGraph:
 
     async def block_drop(self, id1: int, atype: int) -> None:
         """Do nothing, because this store has no blocks."""
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return (self,)
+
+    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:  # noqa: ARG002  # none
+        raise InvalidInput(_NO_LOG, field="event_log")
+
+    async def log_end(self) -> StorePage:
+        raise InvalidInput(_NO_LOG, field="event_log")
+
+    async def log_trim(self, before: int) -> int:  # noqa: ARG002  # none
+        return 0
 
     async def close(self) -> None:
         try:

@@ -325,7 +325,7 @@ def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, n
     `author_id` is the author of the shared post.
     """
     batch = Batch(shard_of(sharer_id))
-    batch.obj_del(share_id)
+    batch.obj_del(Share(id=share_id, author_id=sharer_id, post_id=post_id, post_author_id=author_id))
     batch.assoc_del(sharer_id, POSTED, share_id, now)
     batch.assoc_del(sharer_id, POSTED_TO_FOLLOWERS, share_id, now)
     batch.assoc_del(sharer_id, SHARES, post_id, now, aggregate_id=author_id)

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import asyncpg
 
 from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.bulk import grouped
 from shoal.graph.failover import Histories
-from shoal.graph.postgres import PostgresGraph, ranks
+from shoal.graph.postgres import PostgresGraph, event_log, ranks
 from shoal.graph.postgres import moves_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.migrations import check_own_version
 from shoal.graph.postgres.schema import MIGRATIONS
-from shoal.graph.shard_map import Digest, RowKind, RowNames, ShardMap, ShardState, from_json, to_json
+from shoal.graph.shard_map import Digest, LogEnd, RowKind, RowNames, ShardMap, ShardState, from_json, to_json
 from shoal.graph.sharding.live_map import MapNews
 
 _MAP_PATIENCE = 1.0
@@ -43,8 +45,8 @@ class PostgresPost:
     async def offer(self, known: ShardMap) -> None:
         await self._connections.ask(sql.OFFER, known.version, to_json(known))
 
-    async def admit(self, shards: list[int], version: int, seconds: float) -> None:
-        await self._connections.ask(sql.ADMIT, shards, version, seconds)
+    async def admit(self, shards: list[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
+        await _admit(self._connections, shards, version, seconds, ends)
 
     async def marks(self) -> dict[int, ShardState]:
         return {shard: ShardState(*mark) for shard, *mark in await self._connections.ask(sql.STATES)}
@@ -235,8 +237,14 @@ class PostgresSide:
 
         return await self._connections.use(change)
 
-    async def admit(self, shards: Sequence[int], version: int, seconds: float) -> None:
-        await self._connections.ask(sql.ADMIT, shards, version, seconds)
+    async def log_end(self) -> LogEnd | None:
+        return await event_log.handover(self._connections)
+
+    async def turn_log_on(self) -> None:
+        await self._connections.use(partial(event_log.switch, on=True))
+
+    async def admit(self, shards: Sequence[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
+        await _admit(self._connections, shards, version, seconds, ends)
 
     async def laggards(self, version: int, seconds: float) -> int:
         return int((await self._connections.ask(sql.LAGGARDS, version, seconds))[0][0])
@@ -249,6 +257,14 @@ class PostgresSide:
                     await connection.execute(statement, *values)
 
         await self._connections.use(change)
+
+
+async def _admit(
+    connections: ConnectionPool, shards: Sequence[int], version: int, seconds: float, ends: Mapping[int, LogEnd]
+) -> None:
+    for end, part in grouped([shard for shard in shards if shard in ends], ends.__getitem__).items():
+        await connections.ask(event_log.MOVED, part, *end)
+    await connections.ask(sql.ADMIT, shards, version, seconds)
 
 
 def _stored(new: ShardMap) -> tuple[int, str]:

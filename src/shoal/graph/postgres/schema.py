@@ -8,6 +8,7 @@ docs/data-layout.md.
 from __future__ import annotations
 
 from shoal.graph.migrations import Migration, TableIndex, short
+from shoal.graph.postgres.event_log import MIGRATION as EVENT_LOG
 from shoal.graph.postgres.moves_sql import BY_SHARD
 from shoal.graph.postgres.moves_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import DIVIDE_BY_LISTED
@@ -253,6 +254,25 @@ _COMMIT_BY_SHARD = (
     .replace("_sources", "_shards")
 )
 
+# Each function refuses if the event log was turned on or off since, so that no commit is missing in it.
+_COMMIT_UNLOGGED = _COMMIT_BY_SHARD.replace("WHERE id = owned_by)", "WHERE id = owned_by AND log = 0)")
+_COMMIT_LOGGED = (
+    _COMMIT_BY_SHARD.replace(
+        "OR REPLACE FUNCTION shoal.commit(",
+        """FUNCTION shoal.commit_logged(
+        log_id bigint, log_kinds smallint[], log_subjects bigint[], log_objects bigint[], log_others bigint[],
+        log_versions bigint[],""",
+    )
+    .replace("WHERE id = owned_by)", "WHERE id = owned_by AND log = log_id)")
+    .replace(
+        "        RETURN seqs;",
+        """        IF cardinality(log_kinds) > 0 THEN
+            PERFORM shoal.log(log_kinds, log_subjects, log_objects, log_others, log_versions);
+        END IF;
+        RETURN seqs;""",
+    )
+)
+
 # Store the acknowledgments, and the progress of jobs to retry, before the claim: otherwise it could return the same jobs.
 _CLAIM = """
     CREATE FUNCTION shoal.settle(
@@ -353,5 +373,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _SWEEPABLE,
     short(BY_SHARD + _COMMIT_BY_SHARD),
     _COVERED,
+    # Older code can use the store while its event log is off (`event_log.switch`).
+    short(EVENT_LOG + _COMMIT_UNLOGGED + _COMMIT_LOGGED, 8),
 )
 """Schema versions in order, append-only. The number of applied versions is the greatest number in `shoal.version`."""

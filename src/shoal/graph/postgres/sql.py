@@ -123,6 +123,8 @@ LOAD = """
     CROSS JOIN LATERAL (SELECT * FROM shoal.key WHERE space = w.space AND name = w.name OFFSET 0) AS k"""
 
 COMMIT = f"SELECT shoal.commit({', '.join(f'${number}' for number in range(1, 38))})"
+COMMIT_LOGGED = f"SELECT shoal.commit_logged({', '.join(f'${number}' for number in range(1, 44))})"
+CURRENT_LOG = "SELECT log FROM shoal.owner WHERE id = $1"
 
 COUNT_SET = """
     WITH watched AS (

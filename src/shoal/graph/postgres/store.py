@@ -7,17 +7,29 @@ exclusively (`owner`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import starmap
 from typing import Any
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, PendingInverses
+from shoal.graph.contract import (
+    MAX_TIME,
+    Assoc,
+    AssocRow,
+    Batch,
+    BlockRow,
+    Cursor,
+    LogPlace,
+    LogSource,
+    PendingInverses,
+    StorePage,
+)
 from shoal.graph.failover import Histories
-from shoal.graph.postgres import bulk, ranks, sql
+from shoal.graph.postgres import bulk, event_log, ranks, sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.migrations import check_version, migrate
 from shoal.graph.postgres.outbox import PostgresOutbox
@@ -64,6 +76,7 @@ class PostgresGraph:
         readers: int = _READERS,
         patience: float = PATIENCE,
         histories: Histories | None = None,
+        logs: bool | None = None,
     ) -> PostgresGraph:
         """Open the store in this database, or create it. Raises `Unavailable`.
 
@@ -71,6 +84,7 @@ class PostgresGraph:
             sole: Exclude all other writers. Raises `Unavailable` if there are any.
             readers: Number of connections for reading.
             patience: Seconds that a request waits for the server.
+            logs: Turn the event log on or off, for all processes, unless this is None or the store is opened read-only.
         """
         histories = histories or Histories()
         owner = Owner(url, sole=sole, patience=patience, histories=histories)
@@ -87,6 +101,8 @@ class PostgresGraph:
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()
                 undo.push_async_callback(owner.close)
+                if logs is not None:
+                    await writing.use(partial(event_log.switch, on=logs), patience=LONG_PATIENCE)
             await reading.use(check_version)
             undo.pop_all()
         return cls(reading, writing, owner, owns)
@@ -260,6 +276,20 @@ class PostgresGraph:
 
     async def spread(self) -> dict[int, Spread]:
         return await bulk.spread(self._reading)
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return (self,)
+
+    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+        return await event_log.page(self._reading, places, limit)
+
+    async def log_end(self) -> StorePage:
+        return await event_log.end(self._reading)
+
+    async def log_trim(self, before: int) -> int:
+        self._check()
+        return await event_log.trim(self._writing, before)
 
     async def close(self) -> None:
         if not self._read_only:

@@ -150,6 +150,10 @@ class _Overtaken(Exception):
     """Nothing was stored, because rows that the group had read were changed concurrently."""
 
 
+class _Outside(Exception):
+    """Nothing was stored, because another process took the store over, or turned its event log on or off."""
+
+
 class _ShardsFrozen(Exception):
     """Nothing was stored, because these shards are frozen for a move."""
 
@@ -195,6 +199,8 @@ class Writer:
         self._busy: set[Name] = set()
         self._starting = False
         self._closing = False
+        # The number of the event log, as of the last commit that it refused; 0 while the log is off.
+        self._log = 0
         self.overtaken = 0
 
     def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[PendingInverses]:
@@ -319,7 +325,8 @@ class Writer:
     async def _commit(self, tasks: list[_Task], *, presuming: bool) -> list[Any]:
         history = self._connections.history
         loaded = await self._load(tasks, presuming=presuming)
-        changes = Resolution()
+        log = self._log
+        changes = Resolution(logs=log != 0)
         answers: list[Any] = []
         accepted: list[Batch] = []
         unsettled: set[int] = set()
@@ -341,22 +348,30 @@ class Writer:
             for batch in accepted:
                 if batch.after is not None:
                     await batch.after
-            seqs = await self._store(values, history)
+            logged = () if changes.logged is None else (log, *_columns(changes.logged, 5))
+            seqs = await self._store(logged, values, history)
             answers = [_with_jobs(result, changes, seqs) for result in answers]
             if len(unsettled) < len(changes.events):
                 self._wake()
         return answers
 
-    async def _store(self, values: Sequence[Any], history: int) -> list[int]:
+    async def _store(self, logged: Sequence[Any], values: Sequence[Any], history: int) -> list[int]:
         """Store the changes, unless the store has failed over since the rows were loaded.
 
         After a failover, a revision may denote another state of its row. Raises `_Overtaken`.
         """
         try:
+            statement = sql.COMMIT_LOGGED if logged else sql.COMMIT
             rows = await self._connections.ask(
-                sql.COMMIT, self._owned_by, *values, translate=_translate_error, history=history
+                statement, *logged, self._owned_by, *values, translate=_translate_error, history=history
             )
         except HistoryEnded:
+            raise _Overtaken from None
+        except _Outside:
+            current = await self._connections.ask(sql.CURRENT_LOG, self._owned_by, reads=True)
+            if not current:
+                raise Unavailable(MEANWHILE) from None
+            self._log = current[0][0]
             raise _Overtaken from None
         seqs: list[int] = rows[0][0]
         return seqs
@@ -368,7 +383,7 @@ def _translate_error(error: Exception) -> Exception:
         return _Overtaken()
     if state == FROZEN:
         return _ShardsFrozen({int(shard) for shard in getattr(error, "detail", "").split(",")})
-    return Unavailable(MEANWHILE) if state == _OUTSIDE else error
+    return _Outside() if state == _OUTSIDE else error
 
 
 def _with_jobs(result: Any, changes: Resolution, seqs: list[int]) -> Any:

@@ -12,14 +12,22 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.bulk import grouped
 from shoal.graph.contract import Store, WakeUp
 from shoal.graph.resolve import Owns
-from shoal.graph.shard_map import DEAD_SECONDS, LEASE_SECONDS, ShardMap, ShardState, heartbeat_seconds, shown_url
+from shoal.graph.shard_map import (
+    DEAD_SECONDS,
+    LEASE_SECONDS,
+    LogEnd,
+    ShardMap,
+    ShardState,
+    heartbeat_seconds,
+    shown_url,
+)
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 
 _PATIENCE_SECONDS = 2.5
@@ -48,8 +56,8 @@ class MapKeeper(Protocol):
     async def offer(self, known: ShardMap) -> None:
         """Store the map, if it is newer than the stored one."""
 
-    async def admit(self, shards: list[int], version: int, seconds: float) -> None:
-        """After `seconds`, accept writes to these shards again. Does nothing unless the map with this version is the newest."""
+    async def admit(self, shards: list[int], version: int, seconds: float, ends: Mapping[int, LogEnd]) -> None:
+        """After `seconds`, accept writes to these shards again (see `shard_map.Side`)."""
 
     async def marks(self) -> dict[int, ShardState]:
         """Return the states of shards that are moving or have moved, according to the store."""
@@ -66,6 +74,10 @@ class _Away:
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
+
+    @property
+    def log_sources(self) -> Sequence[Any]:
+        return (self,)
 
     def __getattr__(self, name: str) -> Any:
         async def refuse(*_: Any, **__: Any) -> Any:
@@ -244,7 +256,7 @@ class LiveMap:
             try:
                 await self._post(url).offer(known)
                 if here:
-                    await self._post(url).admit(here, known.version, DEAD_SECONDS)
+                    await self._post(url).admit(here, known.version, DEAD_SECONDS, known.ends)
             except ShoalError:
                 _log.debug("sending the shard map to %s failed", shown_url(url))
 

@@ -33,6 +33,7 @@ from shoal.graph.contract import (
     Frozen,
     Job,
     Joining,
+    LogSource,
     Missing,
     ObjOp,
     PendingInverses,
@@ -457,6 +458,10 @@ class ShardedGraph:
 
     async def sweep_history(self, before: int) -> int:
         return sum(await side_by_side(store.sweep_history(before) for store in self._stores))
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return [source for store in self._stores for source in store.log_sources]
 
     async def close(self) -> None:
         await side_by_side(store.close() for store in self._stores)

@@ -221,6 +221,26 @@ MIGRATIONS: tuple[Migration, ...] = (
             "DROP INDEX association_by_time",
         )
     ),
+    # Older code can use the store while its event log is off (`event_log.switch`).
+    short(
+        """
+    CREATE TABLE event_log (
+        position INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        kind INTEGER NOT NULL,
+        subject INTEGER NOT NULL,
+        object INTEGER NOT NULL,
+        other INTEGER NOT NULL,
+        version INTEGER NOT NULL
+    );
+    CREATE TABLE event_log_state (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        log INTEGER NOT NULL
+    );
+    INSERT INTO event_log_state (one, log) VALUES (1, 0);
+    """,
+        8,
+    ),
 )
 """Schema versions in order, append-only. `PRAGMA user_version` is the number of applied versions."""
 
@@ -369,6 +389,8 @@ COUNT_ADD = f"""
 KEY_PUT = """
     INSERT INTO key (space, name, id, until) VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"""
 OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
+# The newest row is never deleted, so SQLite gives each new row the next position, and no position twice.
+LOG_PUT = "INSERT INTO event_log (at, kind, subject, object, other, version) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 

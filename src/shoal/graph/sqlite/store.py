@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
@@ -22,11 +22,24 @@ from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.ids import now_ms
 from shoal.graph.bulk import KeyRow, LoadPart, Rows, Spread
-from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, PendingInverses, WakeUp, announce
+from shoal.graph.contract import (
+    Assoc,
+    AssocRow,
+    Batch,
+    BlockRow,
+    Cursor,
+    Job,
+    LogPlace,
+    LogSource,
+    PendingInverses,
+    StorePage,
+    WakeUp,
+    announce,
+)
 from shoal.graph.memory import Leases
 from shoal.graph.resolve import Owns, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite import bulk, files, ranks, sql
+from shoal.graph.sqlite import bulk, event_log, files, ranks, sql
 from shoal.graph.sqlite.files import connect
 from shoal.graph.sqlite.migrations import check_version, migrate
 from shoal.graph.sqlite.writer import Writer, fetched
@@ -51,7 +64,7 @@ class SqliteGraph:
 
     loads = True
 
-    def __init__(self, path: Path, owns: Owns, *, read_only: bool) -> None:
+    def __init__(self, path: Path, owns: Owns, *, read_only: bool, logs: bool | None) -> None:
         self._path = path
         self._lock: int | None = None
         writing: sqlite3.Connection | None = None
@@ -63,6 +76,8 @@ class SqliteGraph:
                     closing(connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES))
                 )
                 migrate(writing, path, sql.MIGRATIONS)
+                if logs is not None:
+                    event_log.switch(writing, on=logs)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             self._scanning = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             check_version(self._reading, path, sql.MIGRATIONS)
@@ -77,10 +92,15 @@ class SqliteGraph:
         self._writing = writing
 
     @classmethod
-    async def open(cls, path: Path, *, owns: Owns = every_shard, read_only: bool = False) -> SqliteGraph:
-        """Open or create the file. Raises `Unavailable` when another process owns it, or a newer Shoal wrote it."""
+    async def open(
+        cls, path: Path, *, owns: Owns = every_shard, read_only: bool = False, logs: bool | None = None
+    ) -> SqliteGraph:
+        """Open or create the file. Raises `Unavailable` when another process owns it, or a newer Shoal wrote it.
+
+        `logs` turns the event log on or off, unless it is None or the file is opened read-only.
+        """
         try:
-            return cls(path, owns, read_only=read_only)
+            return cls(path, owns, read_only=read_only, logs=logs)
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"cannot open the store {path.name}: {error}") from error
 
@@ -320,6 +340,19 @@ class SqliteGraph:
 
     async def spread(self) -> dict[int, Spread]:
         return await self._in_thread(bulk.spread)
+
+    @property
+    def log_sources(self) -> Sequence[LogSource]:
+        return (self,)
+
+    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+        return await self._in_thread(lambda read: event_log.page(read, places, limit))
+
+    async def log_end(self) -> StorePage:
+        return await self._in_thread(event_log.end)
+
+    async def log_trim(self, before: int) -> int:
+        return await self._sweep(event_log.TRIM, before)
 
     async def _in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         work = asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)

@@ -25,6 +25,7 @@ from shoal.graph.migrations import Migration
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, answer, copied, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.event_log import log_of
 from shoal.graph.sqlite.files import connect, roll_back
 from shoal.graph.sqlite.migrations import migrate
 from shoal.observability.tracing import recording
@@ -91,6 +92,7 @@ class Writer:
         # Keys of associations that the current group commit reads or writes and that are stored in the table `displaced`.
         self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
+        self._logs = log_of(connection) != 0
         self._tasks: deque[_Task] = deque()
         self._acks: deque[int] = deque()
         self._keeps: deque[tuple[int, int, int, int]] = deque()
@@ -226,7 +228,7 @@ class Writer:
 
     def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Resolution]:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
-        changes = Resolution()
+        changes = Resolution(logs=self._logs)
         answers: list[Any] = []
         now = now_ms()
         for task in tasks:
@@ -272,12 +274,14 @@ class Writer:
         keys = [(*name, *owner) for name, owner in changes.keys.items() if owner is not None]
         now = now_ms()
         events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
+        logged = [(now, *entry) for entry in changes.logged or ()]
         self._seq += len(events)
         for statement, rows, width in (
             (sql.OBJ_PUT, nodes, 3),
             (sql.COUNT_ADD, counts, 3),
             (sql.KEY_PUT, keys, 4),
             (sql.OUTBOX_PUT, events, 3),
+            (sql.LOG_PUT, logged, 6),
         ):
             for prepared, values in sql.in_rows(statement, rows, width):
                 write(prepared, values)

@@ -441,8 +441,15 @@ def _application(app: App, push_key: str) -> dict[str, Any]:
     }
 
 
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  # a name, no token
+
+
 def token(made: Token, text: str) -> entities.Token:
-    return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
+    at = milliseconds_of(made.id)
+    shown = entities.Token(text, "Bearer", " ".join(made.scopes), at // 1000)
+    if made.expires_at:
+        shown.expires_in, shown.issued_token_type = (made.expires_at - at) // 1000, ACCESS_TOKEN
+    return shown
 
 
 class MutedAccount(Account, kw_only=True):

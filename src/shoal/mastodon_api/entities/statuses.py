@@ -136,6 +136,10 @@ class Token(msgspec.Struct):
     token_type: str
     scope: str
     created_at: int
+    expires_in: int | UnsetType = UNSET
+    """Seconds until the token expires; only for a token from a token exchange."""
+    issued_token_type: str | UnsetType = UNSET
+    """The kind of token (RFC 8693), as for `expires_in`."""
 
 
 class Field(msgspec.Struct):

@@ -1,0 +1,89 @@
+"""External ids: the ids of members in another product, and user names for members whom that product proposes."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.ids import named
+from shoal.core.text import MAX_USER_NAME, normalized
+
+MAX_BYTES = 255
+"""Maximum bytes of an issuer, and of an id."""
+MAX_PER_MEMBER = 5
+_DEFAULT_NAME = "member"
+_NUMBERED = 10
+_RANDOM_NAMES = 4
+
+
+class ExternalId(NamedTuple):
+    """The id of a member at an issuer. Both are compared exactly, byte by byte."""
+
+    issuer: str
+    id: str
+
+    @property
+    def digest(self) -> str:
+        """A hash that identifies the pair: it is unambiguous and has a fixed length."""
+        issuer = self.issuer.encode()
+        return sha256(len(issuer).to_bytes(2) + issuer + self.id.encode()).hexdigest()
+
+    @property
+    def node_id(self) -> int:
+        """The id at which the association of the member ends."""
+        return named("external_id", self.digest)
+
+    def __str__(self) -> str:
+        return f"{quote(self.issuer, safe='')}:{quote(self.id, safe='')}"
+
+
+def external_id(issuer: str, id_: str) -> ExternalId:
+    """Return an external id. Raises `InvalidInput` if a part is empty or longer than 255 bytes."""
+    for field, text in (("issuer", issuer), ("id", id_)):
+        size = len(text.encode())
+        if not text or "\0" in text:
+            raise InvalidInput(f"{field}: this must be a text without the character U+0000", field=field)
+        if size > MAX_BYTES:
+            raise TooLarge(f"{field}: at most {MAX_BYTES} bytes (got {size})", field=field)
+    return ExternalId(issuer, id_)
+
+
+def parse_external_id(text: str) -> ExternalId:
+    """Return the external id written as `ISSUER:ID`, with both parts percent-encoded. Raises `InvalidInput`."""
+    issuer, colon, id_ = text.partition(":")
+    if not colon or ":" in id_ or not text.isascii():
+        raise InvalidInput("expected ISSUER:ID, both percent-encoded, so that there is one colon")
+    try:
+        return external_id(unquote_to_bytes(issuer).decode(), unquote_to_bytes(id_).decode())
+    except UnicodeDecodeError:
+        raise InvalidInput("expected ISSUER:ID in UTF-8, percent-encoded") from None
+
+
+_decoder: msgspec.msgpack.Decoder[ExternalId] = msgspec.msgpack.Decoder(ExternalId)
+
+
+def encode_external_id(external: ExternalId) -> bytes:
+    return msgspec.msgpack.encode(external)
+
+
+def decode_external_id(data: bytes) -> ExternalId:
+    return _decoder.decode(data)
+
+
+def name_candidates(proposed: str) -> Iterator[str]:
+    """Yield user names in order of preference for a proposed name: `ann`, `ann_2` ... `ann_9`, `ann_48211903`.
+
+    Other characters than a-z, 0-9 and underscore are replaced. The names may be taken, reserved or blocked.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"[^\x00-\x7f]", "", normalized("NFKD", proposed[:500]).lower()))
+    base = plain.strip("_") or _DEFAULT_NAME
+    yield base[:MAX_USER_NAME]
+    for ending in (*range(2, _NUMBERED), *(secrets.randbelow(10**8) for _ in range(_RANDOM_NAMES))):
+        yield f"{base[: MAX_USER_NAME - 9].rstrip('_')}_{ending}"

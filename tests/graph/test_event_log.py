@@ -1,0 +1,269 @@
+"""The event log without a store: what is logged, cursors, and the merged order of several logs while shards move."""
+
+from __future__ import annotations
+
+import typing
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.errors import Conflict, InvalidInput
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Post
+from shoal.graph.contract import MAX_CURSOR, AssocOp, Batch, CursorTooOld, LogCursor, LogEntry, LogPlace, StorePage
+from shoal.graph.event_log import ASSOCIATIONS, OBJECTS, UNLOGGED, EventLog, Logged, LogKind, _merged
+from shoal.graph.resolve import Known, Resolution, decide
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    AUDITED,
+    BLOCKS,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKES,
+    REACTS,
+    AnyNode,
+    public_list,
+)
+from tests.async_runner import in_loop
+from tests.example_counts import examples
+from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
+
+NOW = 1_000
+SHARD = shard_of(ANN)
+
+
+def test_event_log_rules_cover_every_object_kind_and_association_type() -> None:
+    unlogged = [what for group in UNLOGGED.values() for what in group]
+    decided = [*OBJECTS, *ASSOCIATIONS, *unlogged]
+    every = {*typing.get_args(AnyNode), *ASSOC_TYPES.values()}
+    assert {what for what in every if decided.count(what) != 1} == set()
+    assert set(decided) == every
+
+
+def test_log_kinds_cover_all_rules_and_have_stable_numbers() -> None:
+    for tens in [rule.tens for rule in OBJECTS.values()] + [rule.tens for rule in ASSOCIATIONS.values()]:
+        assert LogKind(tens + 1).label.endswith(".created")
+    assert (LogKind.POST_CREATED, LogKind.FOLLOW_DELETED, LogKind.REACTION_UPDATED) == (21, 63, 82)
+    assert LogKind.POST_CREATED.label == "post.created"
+
+
+def logged(*batches: Batch, known: Known | None = None) -> list[Logged]:
+    changes = Resolution(logs=True)
+    known = known or Known()
+    for batch in batches:
+        with suppress(Conflict):
+            decide(batch, known, changes, owns=lambda _: True, now=NOW)
+    assert changes.logged is not None
+    return changes.logged
+
+
+def batch_on_ann() -> Batch:
+    return Batch(SHARD)
+
+
+def test_event_log_switched_off_derives_nothing() -> None:
+    batch, changes = batch_on_ann(), Resolution()
+    batch.obj_add(Member(id=ANN, name="ann"))
+    decide(batch, Known(), changes, owns=lambda _: True, now=NOW)
+    assert changes.logged is None
+
+
+def test_object_transitions_are_logged_with_their_versions() -> None:
+    made, edited, deleted, again = (batch_on_ann() for _ in range(4))
+    post = Post(id=ANN + 1, author_id=ANN, parent_id=POST_OF_BEN)
+    made.obj_add(post)
+    edited.obj_set(Post(id=ANN + 1, author_id=ANN, parent_id=POST_OF_BEN, version=2))
+    deleted.obj_del(post, 2)
+    again.obj_del(post)
+    assert logged(made, edited, deleted, again) == [
+        Logged(LogKind.POST_CREATED, ANN, post.id, POST_OF_BEN, 1),
+        Logged(LogKind.POST_UPDATED, ANN, post.id, 1, 2),
+        Logged(LogKind.POST_DELETED, ANN, post.id, 1, 3),
+    ]
+
+
+def test_association_transitions_are_logged_and_repeats_are_not() -> None:
+    batches = [batch_on_ann() for _ in range(4)]
+    for batch, alive in zip(batches, (True, True, False, False), strict=True):
+        (batch.assoc_add if alive else batch.assoc_del)(ANN, LIKES, POST_OF_BEN, moment(1))
+    assert logged(*batches) == [
+        Logged(LogKind.LIKE_CREATED, ANN, POST_OF_BEN, 0, moment(1)),
+        Logged(LogKind.LIKE_DELETED, ANN, POST_OF_BEN, 0, moment(1) + 2),
+    ]
+
+
+def test_follow_ended_by_followee_is_logged_with_the_follower_as_subject() -> None:
+    begun, ended = batch_on_ann(), Batch(shard_of(BEN))
+    begun.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+    ended.assoc_del(BEN, FOLLOWED_BY, ANN, moment(2))
+    assert logged(begun, ended) == [
+        Logged(LogKind.FOLLOW_CREATED, ANN, BEN, 0, moment(1)),
+        Logged(LogKind.FOLLOW_DELETED, ANN, BEN, 0, moment(2)),
+    ]
+
+
+def test_changed_reactions_are_logged_as_updates() -> None:
+    batches = [batch_on_ann() for _ in range(3)]
+    batches[0].assoc_add(ANN, REACTS, POST_OF_BEN, moment(1), b"1")
+    batches[1].assoc_add(ANN, REACTS, POST_OF_BEN, moment(2), b"12")
+    batches[2].assoc_del(ANN, REACTS, POST_OF_BEN, moment(3))
+    assert [entry.kind for entry in logged(*batches)] == [81, 82, 83]
+
+
+def test_inverses_repairs_and_refused_batches_are_not_logged() -> None:
+    plain, refused = batch_on_ann(), batch_on_ann()
+    plain.put(AssocOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, plain=True))
+    refused.obj_add(Member(id=ANN, name="ann"))
+    refused.expect(CYD)
+    private = batch_on_ann()
+    private.assoc_add(ANN, BLOCKS, BEN, moment(1))
+    assert logged(plain, refused, private) == []
+
+
+def test_audit_entries_are_logged_in_the_public_list_only_and_not_when_they_expire() -> None:
+    noted, expired = batch_on_ann(), batch_on_ann()
+    public = public_list(SHARD)
+    for id1 in (public, ANN):
+        noted.assoc_add(id1, AUDITED, 7, 7, b"x")
+        expired.assoc_del(id1, AUDITED, 7, moment(1))
+    assert logged(noted, expired) == [Logged(LogKind.AUDIT_CREATED, public, 7, 0, 7)]
+
+
+def test_audit_entry_for_a_list_in_another_store_is_logged_by_the_acting_store() -> None:
+    noted, changes = batch_on_ann(), Resolution(logs=True)
+    public = public_list(shard_of(CYD))
+    noted.assoc_add(public, AUDITED, 7, 7, b"x")
+    decide(noted, Known(), changes, owns=lambda shard: shard == SHARD, now=NOW)
+    assert changes.logged == [Logged(LogKind.AUDIT_CREATED, public, 7, 0, 7)]
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 2**62),
+        st.builds(LogPlace, st.lists(st.integers(0, 2**62), min_size=1, max_size=3).map(tuple), st.integers(0, 2**62)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_log_cursor_survives_encoding(places: dict[int, LogPlace]) -> None:
+    text = LogCursor(places).encode()
+    assert LogCursor.decode(text) == LogCursor(places)
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "!", "é", "AAAA", "x" * (MAX_CURSOR + 1), LogCursor({1: LogPlace((-1,), 0)}).encode(), LogCursor({}).encode()],
+)
+def test_log_cursor_of_invalid_text_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="after: this is not a cursor"):
+        LogCursor.decode(text)
+
+
+# Several logs
+
+
+class FakeLog:
+    """A log in memory whose clock is behind or ahead of those of the others."""
+
+    def __init__(self, number: int, skew: int) -> None:
+        self.number = number
+        self.skew = skew
+        self.entries: list[LogEntry] = []
+
+    def add(self, now: int, kind: int, subject: int, object_: int = 0, other: int = 0) -> None:
+        position = (1, len(self.entries) + 1, 1)
+        self.entries.append(LogEntry(self.number, position, now + self.skew, kind, subject, object_, other, 0))
+
+    async def log_page(self, places: typing.Mapping[int, LogPlace], limit: int) -> StorePage:
+        place = places.get(self.number)
+        rows = [entry for entry in self.entries if place is None or entry.position > place.position]
+        if len(rows) > limit:
+            return StorePage(self.number, rows[:limit], LogPlace(rows[limit - 1].position), more=True)
+        return StorePage(self.number, rows, LogPlace((1, len(self.entries) + 1, 0)))
+
+    async def log_end(self) -> StorePage:
+        return StorePage(self.number, (), LogPlace((1, len(self.entries) + 1, 0)))
+
+
+class FakeStore:
+    def __init__(self, logs: list[FakeLog]) -> None:
+        self.log_sources = logs
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(0, 1), st.just(0)),
+        st.tuples(st.just("move"), st.integers(0, 1), st.integers(0, 2)),
+        st.tuples(st.just("read"), st.integers(1, 4), st.just(0)),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+@settings(max_examples=examples(100))
+@given(steps, st.tuples(*[st.integers(-50, 50)] * 3))
+def test_commits_of_a_member_are_delivered_once_and_in_order_while_shards_move(
+    story: list[tuple[str, int, int]], skews: tuple[int, int, int]
+) -> None:
+    in_loop(_told)(story, skews)
+
+
+async def _told(story: list[tuple[str, int, int]], skews: tuple[int, int, int]) -> None:
+    logs = [FakeLog(number + 1, skew) for number, skew in enumerate(skews)]
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    homes = [0, 1]
+    written: list[list[int]] = [[] for _ in homes]
+    read: list[list[int]] = [[] for _ in homes]
+    cursor = None
+    for now, (verb, n, other) in enumerate([*story, *[("read", 4, 0)] * 80]):
+        if verb == "write":
+            written[n].append(now)
+            logs[homes[n]].add(now, LogKind.POST_CREATED, n, now)
+        elif verb == "move" and other != homes[n]:
+            before = logs[homes[n]]
+            logs[other].add(now, LogKind.MOVED, before.number, 1, len(before.entries) + 1)
+            homes[n] = other
+        elif verb == "read":
+            page = await log.read(cursor, n)
+            assert len(page.entries) <= n
+            cursor = page.cursor
+            for entry in page.entries:
+                read[entry.subject].append(entry.object)
+    assert read == written
+
+
+def test_marker_of_a_move_waits_until_the_former_log_was_delivered_up_to_its_end() -> None:
+    former = [LogEntry(1, (1, n, 1), 50, LogKind.POST_CREATED, ANN, n, 0, 1) for n in (1, 2)]
+    marker = LogEntry(2, (1, 1, 1), 5, LogKind.MOVED, 1, 1, 3, 0)
+    moved = LogEntry(2, (1, 2, 1), 5, LogKind.POST_CREATED, ANN, 3, 0, 1)
+    new = StorePage(2, [marker, moved], LogPlace((1, 3, 0)))
+    first = _merged({}, [StorePage(1, former[:1], LogPlace((1, 1, 1)), more=True), new], 10)
+    assert (first.entries, first.cursor.places, first.more) == ([former[0]], {1: LogPlace((1, 1, 1), 50)}, True)
+    running = _merged({}, [StorePage(1, former, LogPlace((1, 2, 1))), new], 10)
+    assert (running.entries, running.more) == (former, False)
+    ended = _merged({}, [StorePage(1, former, LogPlace((1, 3, 0))), new], 10)
+    assert (ended.entries, ended.cursor.places) == ([*former, moved], {1: LogPlace((1, 3, 0)), 2: LogPlace((1, 3, 0))})
+
+
+def test_marker_of_a_removed_store_does_not_wait() -> None:
+    entry = LogEntry(1, (1, 2, 1), 5, LogKind.POST_CREATED, ANN, 1, 0, 1)
+    marker = LogEntry(1, (1, 1, 1), 5, LogKind.MOVED, 99, 1, 7, 0)
+    page = _merged({}, [StorePage(1, [marker, entry], LogPlace((1, 3, 0)))], 10)
+    assert (page.entries, page.cursor.places, page.more) == ([entry], {1: LogPlace((1, 3, 0))}, False)
+
+
+def test_cursor_with_a_log_that_no_store_has_is_refused() -> None:
+    with pytest.raises(CursorTooOld, match="another event log"):
+        _merged({7: LogPlace((1,))}, [StorePage(1, [], LogPlace((0,)))], 10)
+
+
+@in_loop
+async def test_event_log_page_size_is_bounded() -> None:
+    log = EventLog(typing.cast("typing.Any", FakeStore([])))
+    for limit in (0, 1_001):
+        with pytest.raises(InvalidInput, match="limit: 1 to 1000 entries"):
+            await log.read(None, limit)
