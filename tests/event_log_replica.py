@@ -21,6 +21,7 @@ class Replica:
         self.cursor: LogCursor | None = None
         self.entries: list[LogEntry] = []
         self._known: dict[Fact, tuple[int, bool]] = {}
+        self._newest: dict[tuple[int, Fact], tuple[int, ...]] = {}
 
     async def read(self, log: EventLog, limit: int = 100) -> list[LogEntry]:
         """Read all entries that are there, and return the new ones."""
@@ -47,6 +48,10 @@ class Replica:
                 else (tens, entry.subject, entry.object)
             )
             stamp = (entry.version, entry.kind % 10 == 3)
+            # Within a log, the entries of an object or association are in the order of its changes.
+            before = self._newest.get((entry.log, fact), stamp)
+            assert before <= stamp, (entry, before)
+            self._newest[entry.log, fact] = stamp
             self._known[fact] = max(stamp, self._known.get(fact, stamp))
 
     @property

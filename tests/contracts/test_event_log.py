@@ -12,7 +12,7 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch, CursorTooOld, LogCursor, LogEntry, Store
 from shoal.graph.event_log import EventLog, LogKind
-from shoal.graph.schema import FOLLOWS, LIKES
+from shoal.graph.schema import BLOCKS, FOLLOWS, LIKES
 from tests.async_runner import in_loop
 from tests.engines import dynamodb
 from tests.event_log_replica import Replica, facts_of
@@ -123,8 +123,39 @@ async def test_event_log_trimmed_entries_make_older_cursors_too_old(backend: Bac
         await post(graph, 4)
         with pytest.raises(CursorTooOld, match="too old: entries after it were deleted"):
             await log.read(early, 10)
+        # A cursor without a place in this log is one before the first entry that it ever had.
+        with pytest.raises(CursorTooOld, match="too old: entries after it were deleted"):
+            await log.read(LogCursor({}), 10)
         assert await told(graph, late) == [(LogKind.POST_CREATED, id_on(0, 4))]
         assert (await told(graph))[-1] == (LogKind.POST_CREATED, id_on(0, 4))
+
+
+@in_loop
+async def test_event_log_cursor_of_an_empty_first_page_is_valid_after_later_entries(backend: Backend) -> None:
+    async with backend.open(logs=True) as graph:
+        log = EventLog(graph)
+        empty = (await log.read(None, 10)).cursor
+        assert await told(graph, LogCursor({})) == []
+        for n in range(1, 3):
+            await post(graph, n)
+        for cursor in (empty, LogCursor({})):
+            assert await told(graph, cursor) == [(LogKind.POST_CREATED, id_on(0, n)) for n in (1, 2)]
+        await log.trim(FUTURE)
+        trimmed = (await log.read(None, 10)).cursor
+        await post(graph, 3)
+        assert await told(graph, trimmed) == [(LogKind.POST_CREATED, id_on(0, 3))]
+        with pytest.raises(CursorTooOld, match="too old"):
+            await told(graph, empty)
+
+
+@in_loop
+async def test_event_log_cursor_is_unchanged_while_nothing_is_written(backend: Backend) -> None:
+    async with backend.open(logs=True) as graph:
+        await post(graph, 1)
+        log = EventLog(graph)
+        page = await log.read(None, 10)
+        await begin(graph, ANN, BLOCKS, BEN, moment(1))
+        assert await log.read(page.cursor, 10) == page._replace(entries=[])
 
 
 @in_loop

@@ -346,7 +346,7 @@ async def update(
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:
     """Add the edited post to the batch, and update its tags, map cells and lists, and the counts of its tags."""
-    batch.obj_set(edited)
+    batch.obj_set(edited, post)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
