@@ -243,7 +243,7 @@ def test_log_cursor_survives_encoding(places: dict[int, LogPlace]) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "!", "é", "AAAA", "x" * (MAX_CURSOR + 1), f"!{LogCursor({1: LogPlace((1,))}).encode()}!"),
+        *("", "!", "é", "AAAA", "x" * (MAX_CURSOR + 1), f"!!!!{LogCursor({1: LogPlace((1,))}).encode()}"),
         *(LogCursor({1: LogPlace((-1,))}).encode(), LogCursor({}).encode()),
     ],
 )
