@@ -238,7 +238,7 @@ async def test_postgres_event_log_cursor_after_failover_is_valid_only_if_nothing
                 (place,) = page.cursor.places.values()
                 behind = "SELECT pg_last_wal_replay_lsn() - '0/0'::pg_lsn >= $1"
                 async with aside(pair.standby.url) as watching:
-                    await eventually(lambda: watching.fetchval(behind, place.proof), True)
+                    await eventually(lambda: watching.fetchval(behind, place.proof[1]), True)
             await asyncio.to_thread(pair.primary.kill)
             await asyncio.to_thread(pair.standby.promote)
             await eventually(lambda: standby.stored(graph, 4), True, standby.BOUND_SECONDS)
