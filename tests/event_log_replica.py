@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from shoal.graph.contract import LogCursor, LogEntry, Store
 from shoal.graph.event_log import OBJECTS, EventLog, LogKind
+from shoal.graph.postgres import PostgresGraph, event_log
 from shoal.graph.schema import FOLLOWS, LIKES, REACTS
+from tests.async_runner import eventually
 from tests.stores import all_links, all_objects
 
 Fact = tuple[int, int, int]
@@ -58,6 +60,17 @@ class Replica:
     def facts(self) -> dict[Fact, int]:
         """The objects with their versions, and the associations with 0, because a repeat may raise their times."""
         return {fact: version if fact[0] < 60 else 0 for fact, (version, deleted) in self._known.items() if not deleted}
+
+
+async def settled(graph: Store) -> None:
+    """Wait until readers get all commits so far: transactions of other tests on a PostgreSQL server delay them."""
+    for source in graph.log_sources:
+        if isinstance(source, PostgresGraph) and (end := await event_log.handover(source._reading)):
+
+            async def is_past(source: PostgresGraph = source, end: tuple[int, ...] = end[1:]) -> bool:
+                return (await event_log.end(source._reading)).reached >= end
+
+            await eventually(is_past, True)
 
 
 async def facts_of(graph: Store) -> dict[Fact, int]:

@@ -23,7 +23,7 @@ from shoal.graph.postgres.migrations import GRAPH, check_version
 from shoal.graph.postgres.moves import PostgresPost
 from tests.async_runner import eventually, in_loop
 from tests.engines import postgres
-from tests.event_log_replica import Replica, facts_of
+from tests.event_log_replica import Replica, facts_of, settled
 from tests.graph import test_postgres_standby as standby
 from tests.graph.test_postgres import Database, aside, opened
 from tests.stores import ANN, add, id_on
@@ -42,6 +42,7 @@ async def post(graph: PostgresGraph, n: int) -> None:
 
 
 async def told(graph: PostgresGraph, after: LogCursor | None = None) -> list[int]:
+    await settled(graph)
     return [entry.object for entry in (await EventLog(graph).read(after, 100)).entries]
 
 
@@ -49,6 +50,7 @@ async def told(graph: PostgresGraph, after: LogCursor | None = None) -> list[int
 async def test_postgres_event_log_page_ends_before_the_oldest_running_transaction(database: Database) -> None:
     async with opened(database, logs=True) as graph, aside(database.url) as other:
         await post(graph, 1)
+        await settled(graph)
         running = other.transaction()
         await running.start()
         await other.execute("SELECT pg_current_xact_id()")
@@ -126,30 +128,30 @@ async def test_postgres_event_log_number_depends_on_the_server(database: Databas
 
 
 @in_loop
-async def test_postgres_event_log_number_of_a_copy_in_the_same_server_is_different(database: Database) -> None:
-    async with opened(database, logs=True) as graph:
-        await post(graph, 1)
-        cursor = await EventLog(graph).end()
-    copy = f"{database.url}_copy"
-    async with aside(postgres.server().url) as server:
-        names = [url.rpartition("/")[2] for url in (copy, database.url)]
+async def test_postgres_event_log_number_of_a_copy_in_the_same_server_is_different() -> None:
+    # The copy is a long transaction, which would delay the readers of other tests on a shared server.
+    server = postgres.start_own()
+    try:
+        async with standby.opened(server.url, logs=True) as graph:
+            await post(graph, 1)
+            cursor = await EventLog(graph).end()
+        async with aside(server.url.replace("/postgres", "/template1")) as other:
 
-        async def is_copied() -> bool:
-            try:
-                await server.execute(f"CREATE DATABASE {names[0]} TEMPLATE {names[1]}")
-            except asyncpg.ObjectInUseError:
-                return False
-            return True
+            async def is_copied() -> bool:
+                try:
+                    await other.execute("CREATE DATABASE copy TEMPLATE postgres")
+                except asyncpg.ObjectInUseError:
+                    return False
+                return True
 
-        # The server may have sessions of the closed graph for a moment.
-        await eventually(is_copied, True)
-        try:
-            async with standby.opened(copy) as graph:
-                assert await told(graph) == [id_on(0, 1)]
-                with pytest.raises(CursorTooOld, match="another event log"):
-                    await told(graph, cursor)
-        finally:
-            await server.execute(f"DROP DATABASE {names[0]} WITH (FORCE)")
+            # The server may have sessions of the closed graph for a moment.
+            await eventually(is_copied, True)
+        async with standby.opened(server.url.replace("/postgres", "/copy")) as graph:
+            assert await told(graph) == [id_on(0, 1)]
+            with pytest.raises(CursorTooOld, match="another event log"):
+                await told(graph, cursor)
+    finally:
+        server.stop()
 
 
 @in_loop
@@ -158,13 +160,27 @@ async def test_postgres_event_log_cursor_from_the_future_of_a_restored_disk_snap
 ) -> None:
     async with opened(database, logs=True) as graph:
         await post(graph, 1)
+        await settled(graph)
         page = await EventLog(graph).read(None, 10)
         assert await told(graph, page.cursor) == []
         ((log, place),) = page.cursor.places.items()
-        timeline, wal_end = place.proof
-        later = LogCursor({log: place._replace(proof=(timeline, wal_end + 2**30))})
+        timeline, wal_end, at = place.proof
+        later = LogCursor({log: place._replace(proof=(timeline, wal_end + 2**30, at))})
         with pytest.raises(CursorTooOld, match="the store lost entries that it covers"):
             await told(graph, later)
+
+
+@in_loop
+async def test_postgres_event_log_cursor_at_a_position_that_another_entry_has_is_refused(database: Database) -> None:
+    async with opened(database, logs=True) as graph, aside(database.url) as other:
+        await post(graph, 1)
+        await settled(graph)
+        cursors = [(await EventLog(graph).read(None, 10)).cursor, await EventLog(graph).end()]
+        # As after a restored snapshot, once the server has written as much WAL as before.
+        await other.execute("UPDATE shoal.event_log SET at = at + 1")
+        for cursor in cursors:
+            with pytest.raises(CursorTooOld, match="the store lost entries that it covers"):
+                await told(graph, cursor)
 
 
 @in_loop
@@ -278,7 +294,7 @@ async def test_postgres_event_log_cursor_that_saw_lost_commits_is_refused_after_
         # No process of Shoal uses the new primary before it crashes.
         async with aside(pair.standby.url) as promoted:
             await promoted.execute("CREATE TABLE filler AS SELECT n FROM generate_series(1, 50000) AS n")
-            ((_, proof),) = [place.proof for place in page.cursor.places.values()]
+            ((_, proof, _),) = [place.proof for place in page.cursor.places.values()]
             assert await promoted.fetchval("SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn") > proof
         await asyncio.to_thread(pair.standby.program.kill)
         await asyncio.to_thread(pair.standby.program.start)

@@ -573,14 +573,14 @@ class StorePage(NamedTuple):
     place: LogPlace
     more: bool = False
     proof: tuple[int, ...] = ()
-    """The proof of any place in this page; empty: the `at` of the entry there."""
+    """The proof of any place in this page, without the `at` of the entry there."""
     start: LogPlace | None = None
     """The place before the first entry."""
     reached: tuple[int, ...] = ()
     """A position before which no further entry can appear; empty: the position of `place`."""
 
     def place_at(self, entry: LogEntry) -> LogPlace:
-        return LogPlace(entry.position, self.proof or (entry.at,))
+        return LogPlace(entry.position, (*self.proof, entry.at))
 
 
 class LogSource(Protocol):

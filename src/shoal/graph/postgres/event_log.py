@@ -9,8 +9,8 @@ A place in a cursor is always the position of a delivered entry, and each row of
 crash, PostgreSQL uses the ids of transactions again that were not durable, which are greater than those of all durable ones.
 
 A promoted standby may lack the last commits, and so may a server that is restored from a snapshot of its disk. The proof of a place
-is the WAL timeline, and the end of the WAL on disk, when the entry was read. The place is valid if the current timeline has that
-part of the WAL.
+is the WAL timeline, and the end of the WAL on disk, when the entry was read, and the time of the entry. The place is valid if the
+current timeline has that part of the WAL, and the log has that entry. The end of an empty log has no entry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _SINCE = 9
 """The schema version that introduced the event log."""
 _POSITION = 3
 """Numbers in a position."""
-_PROOF = 2
+_PROOFS = (0, 2, 3)
+"""Numbers in a proof: none, the timeline and the end of the WAL, and the time of the entry."""
 
 
 async def switch(connection: asyncpg.Connection, *, on: bool) -> None:
@@ -69,9 +70,13 @@ async def end(pool: ConnectionPool) -> StorePage:
     state = (await pool.ask(event_log_sql.END))[0]
     if not state["log"]:
         raise InvalidInput(OFF)
+    proof = (state["timeline"], state["wal_end"])
     newest = () if state["history"] is None else (state["history"], state["xid"], state["n"])
-    position = max(newest, tuple(state["trimmed"])) or (state["timeline"], 0, 0)
-    return StorePage(state["log"], (), LogPlace(position, (state["timeline"], state["wal_end"])))
+    if newest > tuple(state["trimmed"]):
+        place = LogPlace(newest, (*proof, state["at"]))
+    else:
+        place = LogPlace(tuple(state["trimmed"]) or (state["timeline"], 0, 0), proof)
+    return StorePage(state["log"], (), place, reached=(state["timeline"], state["horizon"], 0))
 
 
 async def handover(pool: ConnectionPool) -> tuple[int, int, int] | None:
@@ -105,8 +110,8 @@ async def page(pool: ConnectionPool, places: Mapping[int, LogPlace] | None, limi
     entries = entries[:limit]
     # All earlier transactions have ended, and their entries are in this page or were delivered before.
     reached = entries[-1].position if more else (state["timeline"], state["horizon"], 0)
-    after = LogPlace(entries[-1].position, proof) if entries else start
-    return StorePage(log, entries, after, more=more, proof=proof, start=start, reached=reached)
+    page = StorePage(log, entries, start, more=more, proof=proof, start=start, reached=reached)
+    return page._replace(place=page.place_at(entries[-1])) if entries else page
 
 
 def _checked(place: LogPlace, state: asyncpg.Record) -> LogPlace:
@@ -114,16 +119,18 @@ def _checked(place: LogPlace, state: asyncpg.Record) -> LogPlace:
 
     Raises `CursorTooOld` if entries after the place were trimmed, or entries before it may be lost.
     """
-    if len(place.position) != _POSITION or len(place.proof) not in (0, _PROOF):
+    if len(place.position) != _POSITION or len(place.proof) not in _PROOFS:
         raise CursorTooOld.other_log()
-    if place.position < tuple(state["trimmed"]):
+    trimmed = tuple(state["trimmed"])
+    if place.position < trimmed:
         raise CursorTooOld.trimmed()
     now = state["timeline"]
-    history, wal_end = place.proof or (now, 0)
+    history, wal_end, *at = place.proof or (now, 0)
     common = state["wal_end"] if history == now else state["proof_ended"]
-    if max(history, place.position[0]) > now or common is None or wal_end > common:
+    is_other = bool(at) and place.position > trimmed and at[0] != state["proof_at"]
+    if is_other or max(history, place.position[0]) > now or common is None or wal_end > common:
         raise CursorTooOld.other_log()
-    return place if history == now else place._replace(proof=(now, common))
+    return place if history == now else place._replace(proof=(now, common, *at))
 
 
 async def trim(pool: ConnectionPool, before: int) -> int:

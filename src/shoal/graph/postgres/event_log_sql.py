@@ -74,10 +74,11 @@ _ENDED = """
         CASE WHEN s.timeline - 1 = {0} THEN shoal.log_begun() END
     ) - '0/0'::pg_lsn)::bigint"""
 # The values are arrays with the log, the timeline, the transaction id, the number and the timeline of the proof of each place.
-# `ended` and `proof_ended` are where the timelines of the first entry and of the proof ended, if the following timelines are
-# known. Both row comparisons limit the range of the primary key: timelines that have ended have smaller transaction ids.
+# `proof_ended` is where the timeline of the proof ended, if the following timeline is known. Both row comparisons limit the range
+# of the primary key: timelines that have ended have smaller transaction ids.
 PAGE = f"""
-    SELECT s.log, s.trimmed, s.timeline, s.horizon, s.wal_end, {_ENDED.format("p.proof_history")} AS proof_ended, e.*
+    SELECT s.log, s.trimmed, s.timeline, s.horizon, s.wal_end, {_ENDED.format("p.proof_history")} AS proof_ended,
+        (SELECT c.at FROM shoal.event_log AS c WHERE (c.history, c.xid, c.n) = (p.history, p.xid, p.n)) AS proof_at, e.*
     FROM ({STATE}) AS s
     LEFT JOIN unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
         AS p (log, history, xid, n, proof_history) ON p.log = s.log
@@ -89,7 +90,7 @@ PAGE = f"""
     ) AS e ON true ORDER BY e.history, e.xid, e.n"""  # noqa: S608  # all parts are constants
 END = f"""
     SELECT s.*, e.* FROM ({STATE}) AS s LEFT JOIN LATERAL (
-        SELECT l.history, l.xid, l.n FROM shoal.event_log AS l WHERE (l.history, l.xid) < (s.timeline, s.horizon)
+        SELECT l.history, l.xid, l.n, l.at FROM shoal.event_log AS l WHERE (l.history, l.xid) < (s.timeline, s.horizon)
         ORDER BY l.history DESC, l.xid DESC, l.n DESC LIMIT 1
     ) AS e ON true"""  # noqa: S608
 # One process trims at a time. The lock comes first, as in `event_log.switch`. The position only rises.
