@@ -209,10 +209,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0
     """Days for which entries of the audit log are kept; 0: permanently."""
     event_log: Literal["", "on", "off"] = ""
-    """Whether the stores keep an event log, which other programs can follow: `on`; `off`, which also deletes it; empty: as it was
-    last set, which is off for a new store. A store on DynamoDB has none."""
-    event_log_days: Days = 30.0
-    """Days for which entries of the event log are kept."""
+    """Whether the stores keep an event log, which other programs can follow: `on` or `off`; empty: as it was last set, off for a
+    new store. Upgrade all processes before you turn it on. A process that starts with `off` deletes the log of all processes. A
+    store on DynamoDB has none."""
+    event_log_days: Annotated[float, msgspec.Meta(gt=0, le=3_650)] = 30.0
+    """Days for which entries of the event log are kept; at most 3,650."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
     """Days for which ended follows are remembered, so that both members can look up when they followed each other, and how
     their followers grew; 0 to 3,650, 0: not at all."""

@@ -91,6 +91,46 @@ class AuditVerb(StrEnum):
     SERVER_KEY_DELETED = "server_key.deleted"
 
 
+MODERATION_VERBS = frozenset(
+    {
+        AuditVerb.MEMBER_SUSPENDED,
+        AuditVerb.MEMBER_UNSUSPENDED,
+        AuditVerb.MEMBER_SILENCED,
+        AuditVerb.MEMBER_UNSILENCED,
+        AuditVerb.MEMBER_SENSITIZED,
+        AuditVerb.MEMBER_UNSENSITIZED,
+        AuditVerb.MEMBER_DISABLED,
+        AuditVerb.MEMBER_ENABLED,
+        AuditVerb.MEMBER_ROLE_CHANGED,
+        AuditVerb.SIGN_UP_APPROVED,
+        AuditVerb.SIGN_UP_REJECTED,
+        AuditVerb.POST_HIDDEN,
+        AuditVerb.POST_REVEALED,
+        AuditVerb.POST_KEPT_FROM_TRENDS,
+        AuditVerb.POST_ALLOWED_IN_TRENDS,
+        AuditVerb.TAG_DENIED,
+        AuditVerb.TAG_ALLOWED,
+        AuditVerb.TAG_MERGED,
+        AuditVerb.TAG_UNMERGED,
+        AuditVerb.REPORT_RESOLVED,
+        AuditVerb.REPORT_REOPENED,
+        AuditVerb.REPORT_ASSIGNED,
+        AuditVerb.REPORT_UNASSIGNED,
+        AuditVerb.REPORT_CATEGORIZED,
+        AuditVerb.EMAIL_DOMAIN_BLOCKED,
+        AuditVerb.EMAIL_DOMAIN_UNBLOCKED,
+        AuditVerb.EMAIL_BLOCKED,
+        AuditVerb.EMAIL_UNBLOCKED,
+        AuditVerb.IP_BLOCKED,
+        AuditVerb.IP_BLOCK_CHANGED,
+        AuditVerb.IP_UNBLOCKED,
+        AuditVerb.NAME_BLOCKED,
+        AuditVerb.NAME_UNBLOCKED,
+    }
+)
+"""Actions of moderators. The event log records only these: the other actions are members' own, or those of operators."""
+
+
 class TargetKind(StrEnum):
     MEMBER = "member"
     POST = "post"

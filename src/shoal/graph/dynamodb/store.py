@@ -262,7 +262,7 @@ class DynamoGraph:
     def log_sources(self) -> Sequence[LogSource]:
         return (self,)
 
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:  # noqa: ARG002  # none
+    async def log_page(self, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:  # noqa: ARG002  # none
         raise InvalidInput(_NO_LOG, field="event_log")
 
     async def log_end(self) -> StorePage:
