@@ -210,7 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which entries of the audit log are kept; 0: permanently."""
     event_log: Literal["", "on", "off"] = ""
     """Whether the stores keep an event log, which other programs can follow: `on`; `off`, which also deletes it; empty: as it was
-    last set, which is off for a new store. A store on DynamoDB has none."""
+    last set, which is off for a new store."""
     event_log_days: Days = 30.0
     """Days for which entries of the event log are kept."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0

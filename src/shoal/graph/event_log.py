@@ -45,6 +45,7 @@ from shoal.core.signup import Invitation
 from shoal.graph import schema
 from shoal.graph.contract import (
     AssocOp,
+    Batch,
     CursorTooOld,
     LogCursor,
     LogEntry,
@@ -216,6 +217,13 @@ def of_association(op: AssocOp, *, was_alive: bool) -> Logged | None:
         return None
     subject, target = (op.id2, op.id1) if rule.reversed else (op.id1, op.id2)
     return Logged(rule.tens + change, subject, target, 0, op.time)
+
+
+def may_log(batch: Batch) -> bool:
+    """Return whether the log may get entries from a batch."""
+    return any(op.node is None or type(op.node) in OBJECTS for op in batch.objects) or any(
+        op.atype in _BY_NUMBER and not op.plain for op in batch.assocs
+    )
 
 
 _AGAIN = "take the end of the log, read the current state again, and continue from that end"
