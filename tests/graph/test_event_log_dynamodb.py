@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -26,7 +26,7 @@ from shoal.graph.event_log import EventLog, Logged, LogKind
 from shoal.graph.schema import BOOKMARKS, LIKES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
 from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import after, loses_its_answer, moody, says
 from tests.event_log_replica import Replica, facts_of
@@ -179,19 +179,27 @@ async def test_dynamodb_event_log_commit_with_outdated_chunk_appends_after_the_n
         assert await told(other) == posts(*range(3 * CHUNK_COMMITS), 90)
 
 
+@pytest.mark.parametrize("full", [True, False])
 @in_loop
-async def test_dynamodb_event_log_chunk_closed_between_read_and_write_is_not_written() -> None:
+async def test_dynamodb_event_log_chunk_closed_between_read_and_write_is_not_written(full: bool) -> None:
     url = new_table()
     async with opened(url, logs=True) as other, moody() as moods:
-        for n in range(CHUNK_COMMITS):
+        for n in range(CHUNK_COMMITS - (not full)):
             await post(other, n)
+
+        async def close() -> None:
+            await post(other, 50)
+            if not full:
+                await post(other, 51)
+
         beyond = url.partition("&endpoint=")[0] + f"&endpoint={moods.url}"
         async with opened(beyond) as behind:
-            # Both have read a full chunk, and create the next one.
-            moods.next("TransactWriteItems", after(lambda: post(other, 50)))
+            # Both create the next chunk, or this one appends to a chunk that the other one has closed.
+            moods.next("TransactWriteItems", after(close))
             await post(behind, 60)
             assert behind.capacity.retries == {"TransactionOvertaken": 1}
-        assert await told(other) == posts(*range(CHUNK_COMMITS), 50, 60)
+        assert (await told(other))[-2:] == posts(50 if full else 51, 60)
+        assert len(await told(other)) == CHUNK_COMMITS + 2
 
 
 @pytest.mark.parametrize(
@@ -385,13 +393,30 @@ async def test_dynamodb_event_log_switched_by_another_process_is_adopted() -> No
 
 @in_loop
 async def test_dynamodb_event_log_turned_off_and_on_meanwhile_gets_the_commits_of_a_running_process() -> None:
-    url = new_table()
+    url, begun, writing = new_table(), count(1), True
+    committed: dict[int, int] = {}
     async with opened(url, logs=True) as graph:
-        await post(graph, 1)
+
+        async def write(shard: int) -> None:
+            while writing:
+                n = next(begun)
+                await post(graph, n, shard)
+                committed[n] = id_on(0, n, shard)
+
+        async def later() -> set[int]:
+            return {id_ for n, id_ in committed.items() if n > first}
+
+        writers = [asyncio.create_task(write(n // 2)) for n in range(8)]
         async with opened(url, logs=False), opened(url, logs=True):
-            pass
-        await post(graph, 2)
-        assert await told(graph) == posts(2)
+            first = next(begun)
+        await eventually(lambda: _is_large(later()), True)
+        writing = False
+        await asyncio.gather(*writers)
+        assert await later() <= set(await told(graph))
+
+
+async def _is_large(ids: Awaitable[set[int]]) -> bool:
+    return len(await ids) >= 60
 
 
 @in_loop
@@ -454,17 +479,22 @@ async def test_dynamodb_event_log_survives_kill_9_of_writers_while_a_reader_foll
     url, replica = new_table(), Replica()
     async with opened(url, logs=True) as graph:
         acknowledged: set[int] = set()
-        for round_ in range(3):
-            command = [sys.executable, "-m", "tests.graph.commit_process_dynamodb", url, str(round_)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as child:  # noqa: ASYNC220  # fork server
-                assert child.stdout is not None
-                for _ in range(60):
-                    acknowledged.add(int(await asyncio.to_thread(child.stdout.readline)))
+        for round_ in range(2):
+            with _writer(url, 2 * round_) as one, _writer(url, 2 * round_ + 1) as other:
+                for _ in range(40):
+                    for child in (one, other):
+                        acknowledged.add(int(await asyncio.to_thread(child.stdout.readline)))  # type: ignore[union-attr]
                     await replica.read(EventLog(graph), 20)
-                child.kill()
+                one.kill()
+                other.kill()
         await _reaches(replica, graph)
         assert acknowledged <= {entry.object for entry in replica.entries}
         assert len({entry.id for entry in replica.entries}) == len(replica.entries)
+
+
+def _writer(url: str, round_: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.graph.commit_process_dynamodb", url, str(round_)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY)
 
 
 async def _reaches(replica: Replica, graph: DynamoGraph) -> None:

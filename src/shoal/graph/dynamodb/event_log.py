@@ -12,9 +12,9 @@ is still open. If the chunk is full, the transaction closes it and creates the n
 Each lane is a log of its own for `event_log.EventLog`, which merges the lanes by time. The position of an entry is the number of
 its chunk and its number in the chunk, from 1.
 
-The state of the log is in the layout item of the table. If the log is turned off, running processes notice it because their
-chunks are closed or deleted. If it is turned on, they read that with their first commit after `ADOPTION_SECONDS`. The log begins
-when all of them have read it, and readers are refused until then.
+The state of the log is in the layout item of the table. If the log is turned off, readers are refused at once, and running
+processes append to it until it is deleted. If it is turned on, they read that with their first commit after `ADOPTION_SECONDS`. The
+log begins when all of them have read it, and readers are refused until then.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ _LAST_CHUNKS = 50
 _POSITION = 2
 """Numbers in a position."""
 _BEGINNING = LogPlace((1, 0))
-_NOT_CLOSED = Condition("attribute_exists(#n) AND attribute_not_exists(#closed)", {"#n": "n", "#closed": "closed"}, {})
 _EXISTS = Condition("attribute_exists(#n)", {"#n": "n"}, {})
 
 
@@ -191,8 +190,6 @@ class DynamoLog:
             self._adopt(layout)
             if bool(self.state.number) is not on:
                 await (self._turn_on(is_new=is_new) if on else self._turn_off())
-        if not on and self.state.former:
-            await self._close_lanes(self.state.former)
 
     async def _turn_on(self, *, is_new: bool) -> None:
         await self.delete_former()
@@ -218,28 +215,16 @@ class DynamoLog:
         self._adopt(item)
         return True
 
-    async def _close_lanes(self, number: int) -> None:
-        """Close every lane, so that processes which have not noticed yet that the log is off cannot append to it."""
-
-        async def close(lane: int) -> None:
-            while (item := await self.newest(number, lane)) is not None and "closed" not in item:
-                with suppress(ConditionFailed):
-                    await self._service.write(
-                        "update_item",
-                        Key=address_of(item).item(),
-                        UpdateExpression="SET #closed = :now",
-                        **_NOT_CLOSED._replace(values={":now": attribute(now_ms())}).parameters(),
-                    )
-
-        await asyncio.gather(*map(close, range(self._lanes)))
-
     async def delete_former(self) -> int:
         """Delete the log that was turned off last, if it still exists. Return the number of its entries."""
         former = self.state.former
         if not former:
             return 0
-        await self._close_lanes(former)
-        deleted = sum(await asyncio.gather(*[self._delete_lane(former, lane) for lane in range(self._lanes)]))
+        deleted = 0
+        # A process that has not noticed yet that the log is off may still append to a chunk, and create the next one. Without a
+        # chunk it cannot. The second pass finds a chunk that the service was just creating during the first one.
+        for _ in range(2):
+            deleted += sum(await asyncio.gather(*[self._delete_lane(former, lane) for lane in range(self._lanes)]))
         condition = still(former=former).parameters()
         with suppress(ConditionFailed):
             await self._service.write("update_item", Key=LAYOUT.item(), UpdateExpression="REMOVE #former", **condition)
