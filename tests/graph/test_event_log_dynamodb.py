@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 import pytest
 
+from shoal import Shoal
+from shoal.app.stores import open_one
 from shoal.core.errors import InvalidInput, TooLarge, Unavailable
 from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
@@ -23,6 +25,7 @@ from shoal.graph.dynamodb.client import Service
 from shoal.graph.dynamodb.items import CHUNK_COMMITS, LAYOUT, Chunk, address_of, attribute, chunk_item
 from shoal.graph.dynamodb.transactions import _bytes
 from shoal.graph.event_log import EventLog, Logged, LogKind
+from shoal.graph.resolve import every_shard
 from shoal.graph.schema import BOOKMARKS, LIKES
 from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
@@ -471,6 +474,39 @@ async def test_dynamodb_event_log_turned_on_by_several_processes_has_one_number(
             await asyncio.gather(*[graph.close() for graph in graphs])
 
 
+@in_loop
+async def test_dynamodb_event_log_is_not_turned_on_by_a_process_that_only_reads() -> None:
+    url = new_table()
+    async with AsyncExitStack() as stack:
+        reading = await open_one(url, stack, every_shard, read_only=True, sole=False, logs=True)
+        with pytest.raises(InvalidInput, match="keeps no event log"):
+            await EventLog(reading).end()
+
+
+@in_loop
+async def test_dynamodb_event_log_of_network_has_the_state_that_commands_and_consumers_left() -> None:
+    async with Shoal.open(
+        new_table(), event_log="on", media="memory://", tags="memory://", search="memory://"
+    ) as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        post_of_ann = await ann.create("hello #tide")
+        await ben.follow(ann)
+        await ben.like(post_of_ann)
+        reply = await ben.comment(post_of_ann, "hello")
+        await ann.share(reply)
+        await ben.unlike(post_of_ann)
+        await ann.delete(post_of_ann)
+        await shoal.settle()
+        store_, replica = shoal.network.store, Replica()
+        await eventually(lambda: _is_equal(replica, store_), True)
+        assert {LogKind.POST_CREATED, LogKind.LIKE_DELETED} <= {entry.kind for entry in replica.entries}
+
+
+async def _is_equal(replica: Replica, graph: Store) -> bool:
+    await replica.read(EventLog(graph))
+    return replica.facts == await facts_of(graph)
+
+
 # Faults
 
 
@@ -487,7 +523,8 @@ async def test_dynamodb_event_log_survives_kill_9_of_writers_while_a_reader_foll
                     await replica.read(EventLog(graph), 20)
                 one.kill()
                 other.kill()
-        await _reaches(replica, graph)
+        # The service may still execute a request of a killed process.
+        await eventually(lambda: _is_equal(replica, graph), True)
         assert acknowledged <= {entry.object for entry in replica.entries}
         assert len({entry.id for entry in replica.entries}) == len(replica.entries)
 
@@ -495,12 +532,3 @@ async def test_dynamodb_event_log_survives_kill_9_of_writers_while_a_reader_foll
 def _writer(url: str, round_: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "tests.graph.commit_process_dynamodb", url, str(round_)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY)
-
-
-async def _reaches(replica: Replica, graph: DynamoGraph) -> None:
-    """Wait until the consumer has the state of the graph: the service may still execute a request of a killed process."""
-    async with asyncio.timeout(PATIENT_SECONDS):
-        while True:
-            await replica.read(EventLog(graph))
-            if replica.facts == await facts_of(graph):
-                return
