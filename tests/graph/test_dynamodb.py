@@ -19,7 +19,7 @@ from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Missing
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.client import Service, Spent
 from shoal.graph.dynamodb.items import (
-    CHUNK_COMMITS,
+    CHUNK_ENTRIES,
     ITEMS,
     LAYOUT,
     address_of,
@@ -591,10 +591,10 @@ async def test_dynamodb_graph_item_kinds_and_attributes_match_the_documented_one
     url = new_table()
     async with opened(url, logs=True) as (graph,):
         await a_small_world(graph)
-        for n in range(2 * CHUNK_COMMITS):
+        for n in range(2 * CHUNK_ENTRIES):
             await begin(graph, ANN, LIKES, id_on(9, n), moment(n))
         assert await EventLog(graph).trim(MAX_TIME)
-        for n in range(CHUNK_COMMITS + 1):
+        for n in range(CHUNK_ENTRIES + 1):
             await begin(graph, ANN, LIKES, id_on(10, n), moment(n))
         await end(graph, ANN, FOLLOWS, BEN, moment(9))
         await emit(graph, 1, 2, 3)

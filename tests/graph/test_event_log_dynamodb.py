@@ -22,7 +22,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch, CursorTooOld, LogCursor, Store
 from shoal.graph.dynamodb import DynamoGraph, event_log, store
 from shoal.graph.dynamodb.client import Service
-from shoal.graph.dynamodb.items import CHUNK_COMMITS, LAYOUT, Chunk, address_of, attribute, chunk_item
+from shoal.graph.dynamodb.items import CHUNK_ENTRIES, LAYOUT, Chunk, address_of, attribute, chunk_item
 from shoal.graph.dynamodb.transactions import _bytes
 from shoal.graph.event_log import EventLog, Logged, LogKind
 from shoal.graph.resolve import every_shard
@@ -100,22 +100,22 @@ async def test_dynamodb_event_log_adds_one_key_and_one_item_to_a_commit_and_none
     sent: tuple[list[int], list[int]],
 ) -> None:
     async with opened(new_table(), logs=True) as graph:
-        for n in range(CHUNK_COMMITS + 1):
+        for n in range(CHUNK_ENTRIES + 1):
             await post(graph, n)
         # The last one closes a full chunk, and creates the next one.
-        assert sent == ([2] * (CHUNK_COMMITS + 1), [2] * CHUNK_COMMITS + [3])
+        assert sent == ([2] * (CHUNK_ENTRIES + 1), [2] * CHUNK_ENTRIES + [3])
         requests = graph.capacity.requests.copy()
         await post(graph, 90)
         assert graph.capacity.requests - requests == {"batch_get_item": 1, "transact_write_items": 1}
         sent[0].clear()
         await begin(graph, ANN, BOOKMARKS, POST_OF_BEN, moment(1))
         assert sent[0] == [2]
-        assert len(await told(graph)) == CHUNK_COMMITS + 2
+        assert len(await told(graph)) == CHUNK_ENTRIES + 2
 
 
 def test_dynamodb_event_log_full_chunk_of_comments_takes_one_write_unit() -> None:
     comment = event_log.encode(now_ms(), [Logged(LogKind.POST_CREATED, 2**62, 2**62, 2**62, 1)])
-    item = chunk_item(Chunk(2**48, 63, 2**40), *[comment] * CHUNK_COMMITS)
+    item = chunk_item(Chunk(2**48, 63, 2**40), *[comment] * CHUNK_ENTRIES)
     assert 700 < sum(_bytes({**item, "closed": attribute(now_ms()), "previous": attribute(99)})) <= 1_024
 
 
@@ -123,12 +123,11 @@ def test_dynamodb_event_log_full_chunk_of_comments_takes_one_write_unit() -> Non
 async def test_dynamodb_event_log_batch_leaves_room_for_two_items_of_the_log() -> None:
     async with opened(new_table(), logs=True) as graph:
         await add(graph, *[Member(id=id_on(7, n), name="m") for n in range(99)])
-        for n in range(CHUNK_COMMITS - 1):
-            await post(graph, n)
+        # The chunk is full, so the next one is created.
         with pytest.raises(TooLarge, match=r"at most 100 \(got 101\)"):
             await add(graph, *[Member(id=id_on(8, n), name="m") for n in range(99)])
         await add(graph, *[Member(id=id_on(8, n), name="m") for n in range(98)])
-        assert len(await told(graph)) == 99 + CHUNK_COMMITS - 1 + 98
+        assert len(await told(graph)) == 99 + 98
 
 
 @in_loop
@@ -167,7 +166,7 @@ async def test_dynamodb_event_log_misses_no_commit_of_processes_with_different_c
             ids = [id_on(0, n, shard) for n in range(1, 41)]
             created = [entry.object for entry in replica.entries if entry.kind == LogKind.POST_CREATED]
             assert [id_ for id_ in created if id_ in set(ids)] == ids
-        assert all(int(item["n"]["N"]) <= 2 * CHUNK_COMMITS for item in await chunks_of(reading))
+        assert all(int(item["n"]["N"]) <= 2 * CHUNK_ENTRIES for item in await chunks_of(reading))
 
 
 @in_loop
@@ -175,11 +174,11 @@ async def test_dynamodb_event_log_commit_with_outdated_chunk_appends_after_the_n
     url = new_table()
     async with opened(url, logs=True) as stale, opened(url) as other:
         await post(stale, 0)
-        for n in range(1, 3 * CHUNK_COMMITS):
+        for n in range(1, 3 * CHUNK_ENTRIES):
             await post(other, n)
         await post(stale, 90)
         assert stale.capacity.retries.total() == 0
-        assert await told(other) == posts(*range(3 * CHUNK_COMMITS), 90)
+        assert await told(other) == posts(*range(3 * CHUNK_ENTRIES), 90)
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -187,7 +186,7 @@ async def test_dynamodb_event_log_commit_with_outdated_chunk_appends_after_the_n
 async def test_dynamodb_event_log_chunk_closed_between_read_and_write_is_not_written(full: bool) -> None:
     url = new_table()
     async with opened(url, logs=True) as other, moody() as moods:
-        for n in range(CHUNK_COMMITS - (not full)):
+        for n in range(CHUNK_ENTRIES - (not full)):
             await post(other, n)
 
         async def close() -> None:
@@ -202,7 +201,7 @@ async def test_dynamodb_event_log_chunk_closed_between_read_and_write_is_not_wri
             await post(behind, 60)
             assert behind.capacity.retries == {"TransactionOvertaken": 1}
         assert (await told(other))[-2:] == posts(50 if full else 51, 60)
-        assert len(await told(other)) == CHUNK_COMMITS + 2
+        assert len(await told(other)) == CHUNK_ENTRIES + 2
 
 
 @pytest.mark.parametrize(
@@ -279,19 +278,19 @@ async def test_dynamodb_event_log_trim_keeps_cursors_at_its_end_and_refuses_earl
         log = EventLog(graph)
         cursors = {0: await log.end()}
         with patch.object(store, "now_ms", lambda: now_ms() - 3_600_000):
-            for n in range(1, 2 * CHUNK_COMMITS + 3):
+            for n in range(1, 2 * CHUNK_ENTRIES + 3):
                 await post(graph, n)
                 cursors[n] = await log.end()
         await post(graph, 90)
         # Two full chunks are old, and the third has a new entry.
-        assert await log.trim(now_ms() - 60_000) == 2 * CHUNK_COMMITS
+        assert await log.trim(now_ms() - 60_000) == 2 * CHUNK_ENTRIES
         for n, cursor in cursors.items():
-            if n < 2 * CHUNK_COMMITS:
+            if n < 2 * CHUNK_ENTRIES:
                 with pytest.raises(CursorTooOld, match="entries after it were deleted"):
                     await log.read(cursor, 10)
             else:
-                assert await told(graph, cursor) == posts(*range(n + 1, 2 * CHUNK_COMMITS + 3), 90)
-        assert await told(graph) == posts(*range(2 * CHUNK_COMMITS + 1, 2 * CHUNK_COMMITS + 3), 90)
+                assert await told(graph, cursor) == posts(*range(n + 1, 2 * CHUNK_ENTRIES + 3), 90)
+        assert await told(graph) == posts(*range(2 * CHUNK_ENTRIES + 1, 2 * CHUNK_ENTRIES + 3), 90)
         # A cursor that has no part for this lane is from before its beginning.
         partial = LogCursor({next(iter(cursors[0].places)) ^ 1: next(iter(cursors[0].places.values()))})
         with pytest.raises(CursorTooOld, match="entries after it were deleted"):
@@ -303,7 +302,7 @@ async def test_dynamodb_event_log_trims_by_two_processes_in_pages_delete_each_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_log, "_TRIMMED_AT_ONCE", 2)
-    url, number = new_table(), 7 * CHUNK_COMMITS + 1
+    url, number = new_table(), 7 * CHUNK_ENTRIES + 1
     async with opened(url, logs=True) as graph, opened(url) as other:
         for n in range(number):
             await post(graph, n)
@@ -318,13 +317,13 @@ async def test_dynamodb_event_log_trims_by_two_processes_in_pages_delete_each_en
 async def test_dynamodb_event_log_gap_of_interrupted_trim_is_skipped_only_by_new_readers() -> None:
     async with opened(new_table(), logs=True) as graph:
         start = await EventLog(graph).end()
-        for n in range(4 * CHUNK_COMMITS):
+        for n in range(4 * CHUNK_ENTRIES):
             await post(graph, n)
         chunks = sorted(
             (item for item in await chunks_of(graph) if "closed" in item), key=lambda item: item["sort"]["S"]
         )
         await graph._service.forget([address_of(chunks[1])])
-        assert await told(graph) == posts(*range(2 * CHUNK_COMMITS, 4 * CHUNK_COMMITS))
+        assert await told(graph) == posts(*range(2 * CHUNK_ENTRIES, 4 * CHUNK_ENTRIES))
         with pytest.raises(CursorTooOld, match="entries after it were deleted"):
             await told(graph, start)
 
@@ -446,7 +445,7 @@ async def test_dynamodb_event_log_turned_off_is_deleted_by_upkeep_and_opens_tabl
 ) -> None:
     url = new_table()
     async with opened(url, logs=True) as graph:
-        for n in range(2 * CHUNK_COMMITS):
+        for n in range(2 * CHUNK_ENTRIES):
             await post(graph, n)
     monkeypatch.setattr("shoal.graph.dynamodb.table.LOGGED_VERSION", 3)
     with pytest.raises(Unavailable, match="this Shoal reads layout versions up to 3"):
@@ -454,7 +453,7 @@ async def test_dynamodb_event_log_turned_off_is_deleted_by_upkeep_and_opens_tabl
     monkeypatch.undo()
     async with opened(url, logs=False) as graph:
         assert await chunks_of(graph)
-        assert await EventLog(graph).trim(0) == 2 * CHUNK_COMMITS
+        assert await EventLog(graph).trim(0) == 2 * CHUNK_ENTRIES
         assert await chunks_of(graph) == []
         (layout,) = await graph._service.get([LAYOUT])
         assert layout == {**LAYOUT.item(), "version": {"N": "3"}, "spread": {"N": "2"}}

@@ -35,7 +35,7 @@ from shoal.core.ids import now_ms
 from shoal.graph.contract import Batch, CursorTooOld, LogEntry, LogPlace, StorePage
 from shoal.graph.dynamodb.client import ConditionFailed, Service, TransactionOvertaken
 from shoal.graph.dynamodb.items import (
-    CHUNK_COMMITS,
+    CHUNK_ENTRIES,
     LAYOUT,
     LAYOUT_VERSION,
     LOGGED_VERSION,
@@ -159,16 +159,16 @@ class DynamoLog:
         return None
 
     def newest_of(self, chunk: Chunk) -> Chunk:
-        """Return the open chunk of a lane: this one, or a newer one if this process knows it, with its known number of commits."""
+        """Return the open chunk of a lane: this one, or a newer one if this process knows it, with its known number of entries."""
         known = self._newest.get(chunk.lane)
         if known is None or known.log != chunk.log or known < chunk:
             known = self._newest[chunk.lane] = chunk
         return known
 
-    def appended(self, chunk: Chunk) -> None:
-        """Note that this process has appended a commit to an open chunk."""
+    def appended(self, chunk: Chunk, number: int) -> None:
+        """Note that this process has appended entries to an open chunk."""
         chunk = chunk.following if chunk.is_full else chunk
-        self._newest[chunk.lane] = chunk._replace(n=chunk.n + 1)
+        self._newest[chunk.lane] = chunk._replace(n=chunk.n + number)
 
     async def newest(self, number: int, lane: int) -> Item | None:
         return next(iter(await self._service.stretch(*lane_bounds(number, lane), 1, newest_first=True)), None)
@@ -293,7 +293,7 @@ class Lane:
         return chunks, entries[index:]
 
     async def _chunks(self, number: int, first: int, limit: int) -> list[Item]:
-        return await self._service.stretch(*lane_bounds(number, self._lane, first), limit // CHUNK_COMMITS + 2)
+        return await self._service.stretch(*lane_bounds(number, self._lane, first), limit // CHUNK_ENTRIES + 2)
 
     async def log_end(self) -> StorePage:
         number = (await self._log.started()).number
@@ -337,7 +337,8 @@ class Lane:
 
     async def _close(self, item: Item) -> bool:
         closing = Transaction(self._service.table, 1)
-        closing.close_chunk(chunk_of(item), now_ms())
+        chunk = chunk_of(item)
+        closing.close_chunk(chunk, now_ms(), chunk_item(chunk.following))
         try:
             await self._service.transact(closing.writes)
         except TransactionOvertaken:

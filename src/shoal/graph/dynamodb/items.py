@@ -355,13 +355,13 @@ def job_of(item: Item) -> Job:
 
 # The event log
 
-CHUNK_COMMITS = 16
-"""Commits in a chunk of the event log. An entry takes about 45 bytes, so most chunks have less than the 1 KB of a write unit."""
+CHUNK_ENTRIES = 16
+"""Entries of a full chunk of the event log. An entry takes about 45 bytes, so most chunks have at most the 1 KB of a write unit."""
 _LAST_CHUNK = 2**62
 
 
 class Chunk(NamedTuple):
-    """A chunk of the event log, an item with the entries of `n` commits of one lane. `log` is the stored number of the log."""
+    """A chunk of the event log, an item with `n` entries of one lane. `log` is the stored number of the log."""
 
     log: int
     lane: int
@@ -374,7 +374,7 @@ class Chunk(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        return self.n >= CHUNK_COMMITS
+        return self.n >= CHUNK_ENTRIES
 
     @property
     def following(self) -> Chunk:
@@ -392,5 +392,5 @@ def chunk_of(item: Item) -> Chunk:
     return Chunk(int(log, 16), int(lane), number_of(address.sort), typed(item, "n"))
 
 
-def chunk_item(chunk: Chunk, *entries: bytes) -> Item:
-    return {**item_of(chunk.address, {"n": len(entries)}), "entries": {"L": [attribute(entry) for entry in entries]}}
+def chunk_item(chunk: Chunk, *commits: bytes) -> Item:
+    return {**item_of(chunk.address, {"n": chunk.n}), "entries": {"L": [attribute(commit) for commit in commits]}}

@@ -256,10 +256,10 @@ class DynamoGraph:
             # Transactions that change the same item at the same time cancel each other.
             async with self._locks.of([chunk.address.id]):
                 chunk = self._log.newest_of(chunk)
-                transaction.log(chunk, encode(now, changes.logged), now)
+                transaction.log(chunk, len(changes.logged), encode(now, changes.logged), now)
                 transaction.check_size()
                 await self._service.transact(transaction.writes)
-                self._log.appended(chunk)
+                self._log.appended(chunk, len(changes.logged))
         self._outbox.added(jobs)
         return list(zip(jobs[len(jobs) - len(pending_inverses) :], pending_inverses, strict=True))
 

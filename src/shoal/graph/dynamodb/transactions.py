@@ -159,22 +159,22 @@ class Transaction:
                 None,
             )
 
-    def log(self, chunk: Chunk, entry: bytes, now: int) -> None:
-        """Append to the open chunk of a lane of the event log. If it is full, close it and begin the next one with the entry."""
+    def log(self, chunk: Chunk, number: int, entries: bytes, now: int) -> None:
+        """Append entries to the open chunk of a lane of the event log. If it is full, close it and begin the next one with them."""
         if chunk.is_full:
-            self.close_chunk(chunk, now, entry)
+            self.close_chunk(chunk, now, chunk_item(chunk.following._replace(n=number), entries))
             return
         self._update_open(
             chunk,
-            "SET #entries = list_append(#entries, :entry) ADD #n :one",
+            "SET #entries = list_append(#entries, :entries) ADD #n :number",
             {"#entries": "entries"},
-            {":entry": {"L": [attribute(entry)]}, ":one": attribute(1)},
+            {":entries": {"L": [attribute(entries)]}, ":number": attribute(number)},
         )
 
-    def close_chunk(self, chunk: Chunk, now: int, *entries: bytes) -> None:
-        """Close the open chunk of a lane, and create the next one with these entries."""
+    def close_chunk(self, chunk: Chunk, now: int, following: Item) -> None:
+        """Close the open chunk of a lane, and create the next one."""
         self._update_open(chunk, "SET #closed = :now", {}, {":now": attribute(now)})
-        self.put(chunk_item(chunk.following, *entries), ABSENT)
+        self.put(following, ABSENT)
 
     def _update_open(
         self, chunk: Chunk, expression: str, names: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]
