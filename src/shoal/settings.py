@@ -210,8 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which entries of the audit log are kept; 0: permanently."""
     event_log: Literal["", "on", "off"] = ""
     """Whether the stores keep an event log, which other programs can follow: `on` or `off`; empty: as it was last set, off for a
-    new store. Upgrade all processes before you turn it on. A process that starts with `off` deletes the log of all processes. A
-    store on DynamoDB has none."""
+    new store. Upgrade all processes before you turn it on. A process that starts with `off` deletes the log of all processes."""
     event_log_days: Annotated[float, msgspec.Meta(gt=0, le=3_650)] = 30.0
     """Days for which entries of the event log are kept; at most 3,650."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0

@@ -14,21 +14,19 @@ from shoal.graph.contract import Batch, CursorTooOld, LogCursor, LogEntry, Store
 from shoal.graph.event_log import EventLog, LogKind
 from shoal.graph.schema import BLOCKS, FOLLOWS, LIKES
 from tests.async_runner import in_loop
-from tests.engines import dynamodb
 from tests.event_log_replica import Replica, facts_of, settled
 from tests.stores import ANN, BACKENDS, BEN, CYD, DURABLE, POST_OF_BEN, Backend, add, begin, end, id_on, moment
 
-LOGGING = [name for name in BACKENDS if name != "dynamodb"]
 MEMBERS = [ANN, BEN, CYD]
 FUTURE = 2**62
 
 
-@pytest.fixture(params=LOGGING)
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return Backend(request.param, tmp_path)
 
 
-@pytest.fixture(params=[name for name in LOGGING if name in DURABLE])
+@pytest.fixture(params=DURABLE)
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return Backend(request.param, tmp_path)
 
@@ -251,12 +249,3 @@ async def test_event_log_misses_no_commit_of_concurrent_writers(backend: Backend
                 ids = [id_on(source, 100 * writer + n) for n in range(1, 16)]
                 mine = [e.object for e in replica.entries if e.kind == LogKind.POST_CREATED and e.object in ids]
                 assert mine == ids
-
-
-@in_loop
-async def test_event_log_on_dynamodb_is_refused_when_the_store_is_opened(tmp_path: Path) -> None:
-    dynamodb.server()
-    with pytest.raises(InvalidInput, match="event_log: a store on DynamoDB has no event log") as refused:
-        async with Backend("dynamodb", tmp_path).open(logs=True):
-            pass
-    assert refused.value.field == "event_log"

@@ -48,6 +48,7 @@ from shoal.graph import schema
 from shoal.graph.contract import (
     Assoc,
     AssocOp,
+    Batch,
     CursorTooOld,
     LogCursor,
     LogEntry,
@@ -257,6 +258,13 @@ def _is_moderation(op: AssocOp) -> bool:
     if not op.alive or op.id1 not in _PUBLIC_LISTS:
         return False
     return decode_entry(Assoc(op.id2, op.time, op.data)).verb in MODERATION_VERBS
+
+
+def may_log(batch: Batch) -> bool:
+    """Return whether the log may get entries from a batch."""
+    return any(op.node is None or type(op.node) in OBJECTS for op in batch.objects) or any(
+        op.atype in _BY_NUMBER and not op.plain for op in batch.assocs
+    )
 
 
 OFF = "the network, or one of its stores, keeps no event log: set event_log = on"

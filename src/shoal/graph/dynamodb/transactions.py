@@ -13,11 +13,13 @@ from shoal.core.errors import TooLarge
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb.client import ITEM_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS
 from shoal.graph.dynamodb.items import (
+    Chunk,
     Item,
     ItemKey,
     Pair,
     Value,
     attribute,
+    chunk_item,
     count_at,
     count_name,
     count_spot,
@@ -157,6 +159,35 @@ class Transaction:
                 None,
             )
 
+    def log(self, chunk: Chunk, number: int, entries: bytes, now: int) -> None:
+        """Append entries to the open chunk of a lane of the event log. If it is full, close it and begin the next one with them."""
+        if chunk.is_full:
+            self.close_chunk(chunk, now, chunk_item(chunk.following._replace(n=number), entries))
+            return
+        self._update_open(
+            chunk,
+            "SET #entries = list_append(#entries, :entries) ADD #n :number",
+            {"#entries": "entries"},
+            {":entries": {"L": [attribute(entries)]}, ":number": attribute(number)},
+        )
+
+    def close_chunk(self, chunk: Chunk, now: int, following: Item) -> None:
+        """Close the open chunk of a lane, and create the next one."""
+        self._update_open(chunk, "SET #closed = :now", {}, {":now": attribute(now)})
+        self.put(following, ABSENT)
+
+    def _update_open(
+        self, chunk: Chunk, expression: str, names: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        parameters = {
+            "Key": chunk.address.item(),
+            "UpdateExpression": expression,
+            "ConditionExpression": "attribute_exists(#n) AND attribute_not_exists(#closed)",
+            "ExpressionAttributeNames": {"#n": "n", "#closed": "closed", **names},
+            "ExpressionAttributeValues": values,
+        }
+        self._add("Update", parameters, None)
+
     def check_size(self) -> None:
         check_number(len(self.writes))
         sizes = [sum(_bytes(item)) for item in self._items()]
@@ -190,5 +221,12 @@ def _bytes(item: Item) -> Iterator[int]:
     """Yield the estimated size of each attribute in bytes, which is never below the actual size."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
-        length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)
-        yield len(name.encode()) + length
+        yield len(name.encode()) + _length(value)
+
+
+def _length(value: bool | str | bytes | list[Mapping[str, Any]]) -> int:
+    if isinstance(value, bool):
+        return 1
+    if isinstance(value, list):
+        return sum(1 + _length(element) for typed in value for element in typed.values())
+    return len(value.encode() if isinstance(value, str) else value)
