@@ -23,6 +23,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import InvalidInput
+from shoal.core.external_ids import ExternalLink
 from shoal.core.filters import Filter
 from shoal.core.model import (
     AccountDeletion,
@@ -34,6 +35,7 @@ from shoal.core.model import (
     MemberList,
     Poll,
     Post,
+    ProductToken,
     Report,
     Revision,
     ScheduledPost,
@@ -141,7 +143,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
     "is private, or for the staff": (
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
-        *(App, Token, AuthorizationCode, FeedPreferences, SeenPosts),
+        *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
         *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),
@@ -150,7 +152,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.OWNS_LIST, schema.LISTS, schema.LISTED_IN, schema.OWNS_FILTER, schema.NOTIFIED, schema.CONVERSES),
         *(schema.MARKED, schema.HELD, schema.ACCEPTS_NOTICES, schema.PUSHES, schema.OWNS_INVITATION, schema.EXPIRING),
         *(schema.BLOCKS_EMAIL_DOMAIN, schema.BLOCKS_EMAIL, schema.BLOCKS_IP, schema.BLOCKS_NAME),
-        *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY),
+        *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY, schema.EXTERNAL_IDS, schema.SERVER_KEYS),
     ),
     "is part of an object or association that is logged": (
         *(Revision, Poll),

@@ -235,7 +235,12 @@ def test_route_lookup_prefers_literal_segment_and_backtracks() -> None:
         ("/a/x%2Fy/b", ({"GET": 0}, ("x/y",))),
         ("/a/%2F%2f/b", ({"GET": 0}, ("//",))),
         ("/a/x%2Fb", ({"GET": 1}, ("x/b",))),
-        ("/a%2Fx/b", ({"GET": 0}, ("x",))),
+        ("/a/x%2Fy/b/", ({"GET": 0}, ("x/y",))),
+        ("/a/x%20y/b", ({"GET": 0}, ("x y",))),
+        ("/a%2Fx/b", None),
+        ("/a/x%2Fb/", ({"GET": 1}, ("x/b",))),
+        ("/a/%FF", None),
+        ("/%61/x", ({"GET": 1}, ("x",))),
         ("/a/" + "x/" * 40 + "%2F", None),
         ("/q%2Fr", None),
     ],
@@ -245,6 +250,12 @@ def test_route_lookup_keeps_encoded_slash_in_parameter(mount: str, raw: str, fou
     for number, path in enumerate(("/a/{x}/b", "/a/{x}")):
         trie.add("GET", path, number)
     assert trie.find_encoded(unquote(raw), f"{mount}{raw}?q=%2F".encode()) == found
+
+
+def test_route_lookup_of_root_of_mount_with_encoded_character_finds_it() -> None:
+    trie: Trie[int] = Trie()
+    trie.add("GET", "/", 0)
+    assert trie.find_encoded("/", b"/soc%2Fial/") == ({"GET": 0}, ())
 
 
 def test_route_lookup_of_path_without_raw_form_decodes_it() -> None:
