@@ -296,10 +296,6 @@ async def _tags(export: Export, noun: str, atype: AssocType) -> None:
     await export.table(noun, atype, ("time", "tag"), rows)
 
 
-_PRIVATE_DETAILS = ("key", "issuer", "id_digest")
-"""Details about the server keys of other products, and about external ids, which only these products may read."""
-
-
 async def _audited(export: Export) -> None:
     """Write the audit log entries of the member's account with their IP addresses: actions, and failed logins."""
 
@@ -310,7 +306,7 @@ async def _audited(export: Export) -> None:
                 when(id_),
                 entry.verb.value,
                 address,
-                "; ".join(f"{name}: {value}" for name, value in entry.details.items() if name not in _PRIVATE_DETAILS),
+                "; ".join(f"{name}: {value}" for name, value in entry.details.items()),
             )
             for id_, entry, address in entries
         ]

@@ -45,7 +45,7 @@ from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, na
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
 from shoal.core.placement import place
-from shoal.core.text import check_text, check_user_name
+from shoal.core.text import check_user_name
 from shoal.graph.access import access_member, get_object, objects_of, pages_of
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
@@ -334,20 +334,15 @@ async def _updated(writes: Writes, member: Member, profile: ExternalProfile) -> 
     """Change the given values of a profile. Writes nothing if the member has them already."""
     if member.suspended:
         raise Gone("this member is suspended")
-    limits = writes.limits
     given = ProfileChange(
-        display_name=_normalized("display_name", profile.display_name, limits.display_name),
-        note=_normalized("note", profile.note, limits.note),
+        display_name=profile.display_name,
+        note=profile.note,
         default_language=language_tag(profile.language) or None,
     )
     names = ("display_name", "note", "default_language")
     if all(getattr(given, name) in {None, getattr(member, name)} for name in names):
         return member
     return await members.update_profile(writes, member.id, given)
-
-
-def _normalized(field: str, text: str | None, maximum: int) -> str | None:
-    return None if text is None else check_text(text, field=field, maximum=maximum)
 
 
 async def _free_name(writes: Writes, proposed: str) -> str:

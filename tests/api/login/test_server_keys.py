@@ -21,10 +21,10 @@ from shoal.commands.server_keys import MAX_KEYS, KeyDetails
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, InvalidToken, NotFound, Taken, Unfit
 from shoal.core.external_ids import ExternalId
-from shoal.core.ids import IdMaker, now_ms, shard_of
-from shoal.core.model import App, ProductToken, Role, Token
+from shoal.core.ids import MAX_ID, IdMaker, now_ms, shard_of
+from shoal.core.model import App, Node, ProductToken, Role, Token
 from shoal.core.tokens import TokenLifetime, opened
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Reader, find_object
 from shoal.graph.payloads.members import drop_login
 from shoal.http.authentication import key_scopes
 from shoal.http.routes import Route
@@ -178,6 +178,20 @@ def test_server_key_for_unknown_member_is_refused(keyed: tuple[NetworkFixture, s
     shoal, secret = keyed
     answer = ask(shoal, secret, ME, header)
     assert (answer.status_code, answer.json()["error"]) == (403, "Shoal-Member: there is no such member")
+
+
+def test_server_key_for_member_id_above_maximum_asks_store_for_possible_id(
+    shoal: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, asked = create(shoal, "shop", "server:act", "read"), list[int]()
+
+    async def find(graph: Reader, kind: type[Node], id_: int) -> Node | None:
+        asked.append(id_)
+        return await find_object(graph, kind, id_)
+
+    monkeypatch.setattr("shoal.http.authentication.find_object", find)
+    assert ask(shoal, secret, ME, f"id:{'9' * 19}").status_code == 403
+    assert max(asked) == MAX_ID, "PostgreSQL refuses integers of more than 63 bits"
 
 
 @pytest.mark.parametrize("state", BARRED)
