@@ -330,6 +330,17 @@ async def test_issuer_keys_are_fetched_once_and_again_after_ten_minutes(service:
 
 
 @in_loop
+async def test_issuer_unused_for_an_hour_does_not_accept_removed_key(service: PushService) -> None:
+    remote, text = Remote(service), signed(KEYS["ES256"], "ES256")
+    remote.publish(KEYS["ES256"])
+    assert await remote.accepts(text)
+    remote.publish(KEYS["RS256"])
+    remote.clock.now += 3_600
+    assert not await remote.accepts(text)
+    await remote.issuers.close()
+
+
+@in_loop
 async def test_issuer_that_does_not_respond_does_not_delay_jwts_of_cached_keys(service: PushService) -> None:
     remote, text = Remote(service), signed(KEYS["ES256"], "ES256")
     remote.publish(KEYS["ES256"])

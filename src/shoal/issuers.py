@@ -1,8 +1,9 @@
 """Verification of JWTs that other products sign for their users: issuers, their keys, and the claims.
 
 Only asymmetric algorithms are accepted, each with keys of its own type, so that a public key is never used as a shared secret. Keys
-from a URL are cached for ten minutes, and then fetched again in the background. An unknown key id fetches them immediately. Each
-process fetches the keys of an issuer at most once a minute. If a fetch fails, the cached keys remain valid for a day.
+from a URL are cached for ten minutes, and then fetched again in the background; after twenty minutes a request waits for them. An
+unknown key id fetches them immediately. Each process fetches the keys of an issuer at most once a minute. If a fetch fails, the
+cached keys remain valid for a day.
 """
 
 from __future__ import annotations
@@ -234,8 +235,11 @@ class _Keys:
 
     async def find(self, kid: str | None, algorithm: str) -> Key | None:
         """Return the key with this id; without an id, the only key. Returns None if there is no such key for the algorithm."""
-        age = self._clock() - self._fetched_at
-        if self._url and age >= _STALE_SECONDS:
+        now = self._clock()
+        age = now - self._fetched_at
+        # While an issuer does not respond, requests wait for it once in ten minutes.
+        unused = age >= 2 * _FRESH_SECONDS and now - self._tried_at >= _FRESH_SECONDS
+        if self._url and (unused or age >= _STALE_SECONDS):
             await self._refresh()
         elif self._url and age >= _FRESH_SECONDS and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._refresh(), name="shoal-issuer-keys")
