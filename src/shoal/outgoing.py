@@ -89,6 +89,10 @@ def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = (
     return routable or any(address.version == network.version and address in network for network in allowed)
 
 
+class _HostRefused(httpcore.ConnectError):
+    """No connection was tried. The message states the reason, without the address."""
+
+
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """A network backend that connects only to public IP addresses and to the `allowed` ranges."""
 
@@ -115,10 +119,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except (OSError, UnicodeError) as error:
             # A label of more than 63 characters raises `UnicodeError`.
-            raise httpcore.ConnectError("the host name does not resolve") from error
+            raise _HostRefused("the host name does not resolve") from error
         addresses = dict.fromkeys(str(info[4][0]) for info in found)
         good = [address for address in addresses if is_public(ip_address(address.partition("%")[0]), self._allowed)]
-        trouble: Exception = httpcore.ConnectError("the host has no public address")
+        trouble: Exception = _HostRefused("the host has no public address, nor one in an allowed network")
         for address in good:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
@@ -201,4 +205,18 @@ async def request(
         httpcore.ProtocolError,
         httpcore.UnsupportedProtocol,
     ) as error:
-        raise RequestFailed(type(error).__name__) from error
+        raise RequestFailed(_cause_of(error, seconds)) from error
+
+
+def _cause_of(error: Exception, seconds: float) -> str:
+    if isinstance(error, _HostRefused):
+        return str(error)
+    if isinstance(error, TimeoutError | httpcore.TimeoutException):
+        return f"no response within {seconds:g} seconds"
+    # The library passes the original exception to its own, and then removes it as the cause.
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS failed: {getattr(cause, 'verify_message', '') or cause.reason}"
+    if isinstance(error, httpcore.ConnectError):
+        return "the connection was refused"
+    return type(error).__name__

@@ -39,7 +39,20 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_age_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 3_600
     """Maximum age of a JWT by its claim `iat`."""
     token_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 3_600
-    """Seconds for which a token is valid."""
+    """Maximum seconds for which a token is valid. It expires so long after the JWT was issued, or with the JWT if that is later."""
+    single_use: bool = False
+    """Whether each JWT is exchanged once, by its claim `jti`, which is then required."""
+    apps: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")], ...], msgspec.Meta(max_length=100)
+    ] = ()
+    """The `client_id` of each app that may exchange JWTs; empty: any app."""
+    scopes: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern="^(read|write|follow|push|profile)(:[a-z]+)?$")], ...],
+        msgspec.Meta(min_length=1, max_length=50),
+    ] = ("read", "write", "follow", "push", "profile")
+    """Scopes that a token may have; each includes its parts."""
+    privileged_members: bool = False
+    """Whether JWTs are exchanged for members with a role or a second factor. The exchange does not ask for a second factor."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,7 +160,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = {}
     """Products whose users get tokens in exchange for JWTs, by the claim `iss`: a table in TOML, JSON in the environment, such as
     `{"https://shop.example": {"audience": "shoal", "jwks_url": "https://shop.example/jwks.json"}}`. Each has `audience`, and
-    `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds` and `token_seconds`."""
+    `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds`, `token_seconds`, `single_use`, `apps`, `scopes` and
+    `privileged_members`."""
     outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
     """Address ranges that URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a list in TOML,
     JSON in the environment. For web push, see `push_networks`."""

@@ -116,8 +116,8 @@ FOR_PROGRAMS = (
     r"this id is already taken|no free id found; try again|.*cursor.*",
     r"a user name must have 1 to .*",
     # Errors of server keys and external ids.
-    r".*(server key|external id|ISSUER:ID|creating this member|no free user name).*|(grace|name): .*",
-    r"X: (this must be a text|at most X bytes).*",
+    r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
+    r"X: (this must not|at most X bytes).*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -39,7 +39,7 @@ from shoal.commands.oauth import check_welcome
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
-from shoal.core.external_ids import decode_external_id
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, Media, Member, Node, Poll, Role
@@ -393,7 +393,8 @@ async def _personalization(writes: Writes, member: int) -> int:
 
 async def _end_external_id(writes: Writes, member: int, assoc: Assoc) -> None:
     node = await get_object(writes.graph, Member, member)
-    await external_ids.release(writes, node, decode_external_id(assoc.data), audited=False)
+    link = await get_object(writes.graph, ExternalLink, assoc.id2)
+    await external_ids.release(writes, node, link.external, audited=False)
 
 
 async def _commit(writes: Writes, batch: Batch) -> int:

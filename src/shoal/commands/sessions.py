@@ -122,7 +122,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
         if isinstance(node := found.get(assoc.id2), Token)
         and isinstance(member, Member)
         and node.generation == member.generation
-        and not node.is_over(now, writes.lifetime)
+        and not node.is_expired(now, writes.lifetime)
         and (node.app_id or not has_expired(node, now))
     ]
     apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))

@@ -158,7 +158,7 @@ class AuditTarget(NamedTuple):
 
 class Actor(NamedTuple):
     member_id: int = 0
-    """0 for the command line, and for an anonymous client."""
+    """0 for the command line, for an anonymous client, and for a server key that acts for no member."""
     name: str = ""
     address: str = ""
     """The client's IP address; empty for an action of the server itself."""
@@ -183,7 +183,7 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 
     verb: AuditVerb
     actor_id: int
-    """0 for the command line, and for an anonymous client."""
+    """0 for the command line, for an anonymous client, and for a server key that acts for no member."""
     actor_name: str
     kind: TargetKind
     target_id: int
@@ -199,9 +199,10 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
     """Return the audit log entry of an action.
 
-    For an action on the actor's own account, the IP address is left out: the member's own list of audit entries stores it.
+    For an action on the actor's own account, the IP address is left out: the member's own list of audit entries stores it. The
+    address of a server key is that of another product, and no data of the member.
     """
-    own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
+    own = not actor.key and bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
         actor_id=actor.member_id,

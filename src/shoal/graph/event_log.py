@@ -24,6 +24,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import InvalidInput
+from shoal.core.external_ids import ExternalLink
 from shoal.core.filters import Filter
 from shoal.core.model import (
     AccountDeletion,
@@ -35,6 +36,7 @@ from shoal.core.model import (
     MemberList,
     Poll,
     Post,
+    ProductToken,
     Report,
     Revision,
     ScheduledPost,
@@ -153,7 +155,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
     "is private, or for the staff": (
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
-        *(App, Token, AuthorizationCode, FeedPreferences, SeenPosts),
+        *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
         *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),

@@ -34,7 +34,7 @@ class RateKey(NamedTuple):
 
     limit_class: str
     who: int | str
-    """A member's id, or an address in the form of `address_key`."""
+    """A member's id, an address in the form of `address_key`, or another name of a caller."""
 
 
 class RateRule(NamedTuple):
@@ -73,9 +73,14 @@ DEFAULTS: Mapping[str, RateRule] = {
     "contacts": RateRule(10, 86_400),
     "archives": RateRule(30, 86_400),
     "server": RateRule(3_000, 300),
+    "server_members": RateRule(30_000, 300),
+    "token": RateRule(3_000, 300),
+    "exchange": RateRule(30, 300),
 }
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
-page has many pictures, which clients cache permanently. `server` is for server keys that act for no member, by address.
+page has many pictures, which clients cache permanently. `server` is for the requests of a server key that acts for no member, and
+`server_members` for the members that it creates or changes. `token` is for all requests to the token endpoint; those that are no
+successful token exchange count for `login` too, and the others for `exchange`, by app and external id.
 
 `contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.

@@ -30,6 +30,13 @@ class Caller(msgspec.Struct, frozen=True):
     key: str = ""
     """Name of the server key that calls, possibly for the member; empty for any other token."""
 
+    @property
+    def counted_as(self) -> int | str | None:
+        """The caller for rate limits: a member, a server key, or a key that acts for a member; None for others."""
+        if not self.key:
+            return self.member_id
+        return f"key {self.app_id}" if self.member_id is None else f"key {self.app_id} for {self.member_id}"
+
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
 """A caller without a token, the only one whose `token_id` is 0."""
@@ -90,7 +97,7 @@ class Route(_Address, frozen=True, kw_only=True):
     max_body: int = 1 << 16
     """Maximum of the body in bytes. A larger one is refused before it is read."""
     max_fields: int = 1_000
-    """Maximum number of values in the parameters, at all levels."""
+    """Maximum number of values in a JSON body, at all levels."""
     on_disk: bool = False
     """Whether uploaded files stay on disk for the handler to copy them, instead of being loaded into memory."""
     answer: object = None

@@ -16,6 +16,7 @@ from shoal.commands.account_deletions import Farewell
 from shoal.commands.authentication import account_key
 from shoal.core.credentials import Site, site_of
 from shoal.core.errors import TooMany, TooManyMails
+from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member
 from shoal.http.middleware import outside
 from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, address_prefix
@@ -153,6 +154,22 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
         window = await context.app.limiter.take(key)
         if window is not None and window.wait:
             raise TooManyMails("Too many e-mails requested; try again later", retry_after=window.wait)
+
+
+async def count_login(context: Context) -> None:
+    """Count a request for a token by address. Raises `TooMany`."""
+    await _count(context, RateKey("login", address_of(context.request.scope)))
+
+
+async def count_exchange(context: Context, app_id: int, external: ExternalId) -> None:
+    """Count a token exchange by app and external id. Raises `TooMany`."""
+    await _count(context, RateKey("exchange", f"{app_id} {external.digest}"))
+
+
+async def _count(context: Context, key: RateKey) -> None:
+    window = await context.app.limiter.take(key)
+    if window is not None and window.wait:
+        raise TooMany("Too many requests", retry_after=window.wait)
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:
