@@ -70,7 +70,7 @@ async def leave(writes: Writes, member_id: int, password: str, asker: Asker | No
     Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
-    if not await authentication.fits(writes, await members.login_of(writes, member), member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     return await dismiss(writes, member_id, writes.limits.leaving_days)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import msgspec
 from msgspec import structs
@@ -24,7 +24,7 @@ from shoal.commands.audit import note
 from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.members import ProfileChange, members_named
 from shoal.core.audit import AuditVerb, member_target
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Taken, Unavailable, Unfit
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, ShoalError, Taken, Unavailable, Unfit, is_refusal
 from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import (
     MAX_PER_MEMBER,
@@ -36,6 +36,7 @@ from shoal.core.external_ids import (
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import place
+from shoal.core.signup import Invited
 from shoal.core.text import check_user_name
 from shoal.graph.access import access_member, association, get_object
 from shoal.graph.cache.coherence import another_request
@@ -61,6 +62,19 @@ class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     language: str = ""
     """A language tag (BCP 47) or locale. An unknown language is ignored."""
+
+
+class Registration(TypedDict, total=False):
+    """Options of `members.register` for a member who signs up with an external id."""
+
+    email: str
+    display_name: str
+    language: str
+    pending: bool
+    reason: str
+    network: str
+    invited: Invited | None
+    confirmed: bool
 
 
 class Upserted(NamedTuple):
@@ -104,6 +118,38 @@ async def upsert(writes: Writes, external: ExternalId, profile: ExternalProfile,
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311  # spreads the attempts
             waited, pause = waited + pause / 2, min(2 * pause, _LONGEST_PAUSE)
     raise Unavailable("another request is creating this member: try again in a moment", retry_after=1.0)
+
+
+async def register(writes: Writes, external: ExternalId, name: str, **more: Unpack[Registration]) -> Member:
+    """Create a member with this external id by `members.register`, in the same two commits as `upsert`.
+
+    Raises `Taken` with the field `id` if a member has the external id or is being created, and the errors of `members.register`.
+    """
+    invited = more.get("invited")
+    shard, key = place(check_user_name(name)).shard, external_id_key(external)
+    member_id = invited.member_id if invited else writes.new_id(shard)
+    async with writes.locks.of((f"external id {external.digest}",)):
+        taken = Taken("another member has this external id", field="id")
+        _, owner = await _holder(writes, external)
+        if owner:
+            raise taken
+        reserved = Batch(key.shard)
+        reserved.key_add(key, member_id)
+        try:
+            await writes.graph.commit(reserved)
+        except KeyTaken:
+            raise taken from None
+
+        def extra(batch: Batch) -> None:
+            batch.fresh.add(member_id)
+            batch.assoc_add(member_id, EXTERNAL_IDS, external.node_id, member_id, encode_external_id(external))
+
+        try:
+            return await members.register(writes, name, **more, member_id=member_id, extra=extra)
+        except ShoalError as error:
+            if is_refusal(error):
+                await _free(writes, external, member_id)
+            raise
 
 
 async def link(writes: Writes, member_id: int, external: ExternalId) -> Member:
@@ -206,7 +252,7 @@ async def _free(writes: Writes, external: ExternalId, owner: int) -> None:
 
 async def _created(writes: Writes, external: ExternalId, profile: ExternalProfile) -> Member | None:
     """Create the member; None if another request was faster, with the external id or with the user name."""
-    name = await _free_name(writes, profile.user_name)
+    name = await free_name(writes, profile.user_name)
     shard, key = place(name).shard, external_id_key(external)
     ids = writes.new_id(shard), writes.new_id(shard)
     member, login = members.imported(writes.limits, ids, name, profile.display_name or "", profile.note or "", 0)
@@ -252,7 +298,7 @@ async def _updated(writes: Writes, member: Member, profile: ExternalProfile) -> 
     return await members.update_profile(writes, member.id, given)
 
 
-async def _free_name(writes: Writes, proposed: str) -> str:
+async def free_name(writes: Writes, proposed: str) -> str:
     """Return a free user name like the proposed one."""
     for base in (proposed, ""):
         names = [name for name in dict.fromkeys(name_candidates(base)) if await _is_allowed(writes, name)]

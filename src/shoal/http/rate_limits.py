@@ -62,6 +62,7 @@ DEFAULTS: Mapping[str, RateRule] = {
     "delete": RateRule(30, 1800),
     "signup": RateRule(5, 1800),
     "login": RateRule(30, 300),
+    "oidc": RateRule(300, 300),
     "apps": RateRule(30, 1800),
     "account_guesses": RateRule(10, 600),
     "network_guesses": RateRule(50, 600),
@@ -75,7 +76,8 @@ DEFAULTS: Mapping[str, RateRule] = {
     "server": RateRule(3_000, 300),
 }
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
-page has many pictures, which clients cache permanently. `server` is for server keys that act for no member, by address.
+page has many pictures, which clients cache permanently. `oidc` is for the two requests of a login with a provider, which
+has no password that could be guessed. `server` is for server keys that act for no member, by address.
 
 `contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.

@@ -42,6 +42,7 @@ from shoal.mastodon_api.network_totals import NetworkTotals
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
 from shoal.observability.requests import Meter, Recorder
+from shoal.oidc import Providers
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
 from shoal.queries.hydration import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
@@ -126,6 +127,7 @@ class AppContext:
     uses: TokenUses
     background: Background
     issuers: Issuers
+    providers: Providers
     recorder: Recorder = field(default_factory=Recorder)
     meter: Meter = field(default_factory=Meter)
     """Request metrics of this process."""
@@ -140,7 +142,7 @@ class AppContext:
     async def close(self) -> None:
         async with AsyncExitStack() as closing:
             # Close these services in reverse order. If one of them fails, close the others nevertheless.
-            for part in (self.ledger, self.network_totals, self.background, self.uses, self.issuers):
+            for part in (self.ledger, self.network_totals, self.background, self.uses, self.issuers, self.providers):
                 closing.push_async_callback(part.close)
 
     @property
@@ -192,6 +194,7 @@ def app_context_of(app_parts: AppParts) -> AppContext:
         uses=TokenUses(app_parts.writes, app_parts.tell_use),
         background=background,
         issuers=Issuers(settings),
+        providers=Providers(settings),
         demo_member=app_parts.demo_member,
         photo_credits=app_parts.photo_credits,
         archives=app_parts.archives,

@@ -113,6 +113,7 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "grace": _("seconds of grace"),
         "key": _("server key"),
         "issuer": _("issuer"),
+        "provider": _("login provider"),
     }.get(name, name)
     return f"{label}: {shown}"
 
