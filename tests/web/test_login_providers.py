@@ -245,6 +245,7 @@ def test_response_counts_once_and_for_its_provider_only(here: NetworkFixture, pr
     assert "This page has expired" in who.open(f"/login/with/other/return?{answer}").text
     assert who.open(f"/login/with/example/return?{answer}").path == "/"
     assert who.open("/saved").status == 200
+    assert "This page has expired" in who.open(f"/login/with/example/return?{answer}").text
     assert len([one for one in provider.requests if one[0] == "/token"]) == 1
     assert "This page has expired" in visitor(here).open(f"/login/with/example/return?{answer}").text
 
