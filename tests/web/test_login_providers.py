@@ -205,6 +205,15 @@ def test_link_without_confirmation_or_form_token_is_refused(here: NetworkFixture
     assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
 
 
+def test_unlink_without_confirmation_is_refused(here: NetworkFixture) -> None:
+    linked(here)
+    who = visitor(here, "ann")
+    token = who.open("/settings/logins").form_token
+    page = who.post("/settings/logins/unlink", [("form_token", token), ("provider", "example")])
+    assert "confirm that this account is yours" in page.text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is not None
+
+
 def test_last_way_to_log_in_cannot_be_unlinked(here: NetworkFixture, provider: FakeProvider) -> None:
     who = signed_up(here, provider)
     page = confirmed(here, provider, who, "/settings/logins")
@@ -379,9 +388,12 @@ def test_member_without_password_changes_settings_after_login_at_provider(
 
 def test_confirmation_with_another_account_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
     who = signed_up(here, provider)
-    provider.user["sub"] = "78"
-    page = through(provider, who, who.open("/settings/account"), "Log in again with Example")
-    assert (page.status, "not the account that is linked to yours" in page.text) == (403, True)
+    ben = member(here, "ben")
+    here.run(external_ids.link(here.network.writes, ben.id, ExternalId(ISSUER, "79")))
+    for other in ("78", "79"):
+        provider.user["sub"] = other
+        page = through(provider, who, who.open("/settings/account"), "Log in again with Example")
+        assert (page.status, "not the account that is linked to yours" in page.text) == (403, True)
     assert "confirm that this account is yours" in who.open("/settings/account").text
 
 
