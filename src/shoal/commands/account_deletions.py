@@ -67,7 +67,7 @@ class Farewell(NamedTuple):
 async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
     """Start the deletion of the member's account: hide it, revoke all logins, and delete everything after the grace period.
 
-    Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
+    Raises `InvalidInput` for a wrong password, `NotAllowed` for a member without one, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
     if not await authentication.is_owner(writes, member, password, asker):

@@ -66,7 +66,7 @@ class _Requested(msgspec.Struct, frozen=True, array_like=True):
     """The member who sent it; 0 for a visitor."""
 
 
-class Identity(msgspec.Struct, frozen=True, array_like=True):
+class ProviderIdentity(msgspec.Struct, frozen=True, array_like=True):
     """A provider's user who is not linked to a member, as the browser keeps it."""
 
     provider: str
@@ -193,7 +193,7 @@ async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery)
 
 
 async def _keep_identity(ctx: PageContext, requested: _Requested, user: OidcUser, path: str) -> Response:
-    identity = Identity(
+    identity = ProviderIdentity(
         requested.provider,
         user.external,
         user.user_name[:_MOST_NAME],
@@ -252,9 +252,9 @@ async def _read(ctx: PageContext, purpose: str, kind: type[K]) -> K | None:
         return None
 
 
-async def identity_of(ctx: PageContext) -> Identity | None:
+async def identity_of(ctx: PageContext) -> ProviderIdentity | None:
     """Return the identity in the browser, if its provider is still in the settings and the viewer may use it."""
-    found = await _read(ctx, IDENTITY, Identity)
+    found = await _read(ctx, IDENTITY, ProviderIdentity)
     if found is None or ctx.app.providers.issuer(found.provider) != found.external.issuer:
         return None
     return found if found.member_id in {0, ctx.viewer_id} else None

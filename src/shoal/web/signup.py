@@ -20,7 +20,7 @@ from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
-from shoal.web.oidc import Identity, identity_of
+from shoal.web.oidc import ProviderIdentity, identity_of
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.rendering import page
@@ -97,7 +97,7 @@ async def sign_up_with_identity(ctx: PageContext, asked: SignUpForm) -> Response
     return ctx.go("/signup") if identity is None else await _sign_up(ctx, asked, identity)
 
 
-async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: Identity | None) -> Response:
+async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: ProviderIdentity | None) -> Response:
     if asked.homepage:
         unread = ctx.words.text("This looks like an automated submission. If you are a person, please try again.")
         return await _form(ctx, asked, {"": unread}, identity)
@@ -140,7 +140,7 @@ async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: Identity | Non
     return response
 
 
-async def _is_taken(ctx: PageContext, identity: Identity | None) -> bool:
+async def _is_taken(ctx: PageContext, identity: ProviderIdentity | None) -> bool:
     """Return whether an existing member has the address of an identity, which their provider has verified."""
     try:
         if identity is not None and identity.email:
@@ -159,7 +159,7 @@ async def unconfirmed(ctx: PageContext, _params: None) -> Response:
 
 
 async def _form(
-    ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT, identity: Identity | None = None
+    ctx: PageContext, asked: SignUpForm, wrong: Wrong = RIGHT, identity: ProviderIdentity | None = None
 ) -> Response:
     title, settings = ctx.words.text("Sign up"), ctx.settings
     offer = None
