@@ -11,6 +11,7 @@ import pytest
 
 from shoal.commands import external_ids
 from shoal.core.errors import Conflict, Taken
+from shoal.core.external_ids import ExternalId
 from shoal.core.ids import IdMaker, now_ms
 from shoal.core.model import Member
 from shoal.graph.contract import Batch, Graph
@@ -56,11 +57,11 @@ async def test_external_id_registration_after_crashed_one_creates_one_member(com
 @in_loop
 async def test_external_id_refused_registration_frees_the_id(tmp_path: Path) -> None:
     async with processes(Backend("sharded-memory", tmp_path)) as (graph, (one, *_)):
-        ann = (await external_ids.upsert(one, external_ids.ExternalId("shop", "1"), PROFILE)).member
+        ann = (await external_ids.upsert(one, ExternalId("shop", "1"), PROFILE)).member
         with pytest.raises(Taken, match="Username"):
             await external_ids.register(one, WHO, "ann")
         with pytest.raises(Taken, match="external id"):
-            await external_ids.register(one, external_ids.ExternalId("shop", "1"), "ben")
+            await external_ids.register(one, ExternalId("shop", "1"), "ben")
         ben = await external_ids.register(one, WHO, "ben")
         assert {member.id for member in await members_on(graph)} == {ann.id, ben.id}
 
