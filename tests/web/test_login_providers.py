@@ -20,6 +20,7 @@ from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
 from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
+from tests.web.test_passkeys import added, by_passkey, question, send
 
 BUTTON = "Continue with Example"
 ANN_ID = ExternalId(ISSUER, "77")
@@ -505,6 +506,30 @@ def test_member_without_password_adds_email_and_second_factor(closed: NetworkFix
     key = str(page.one("[name=key]")["value"])
     page = page.press("Turn on", code=pyotp.TOTP(key).now())
     assert named(closed, "ann").second_factor, page.text
+
+
+def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
+    closed: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(closed, provider)
+    confirmed(closed, provider, who, "/settings/passkeys")
+    device = added(who, current_password="")
+    browser = visitor(closed)
+    assert by_passkey(browser, device, "/settings/account").path == "/settings/account"
+
+    def sent(answer: str) -> Page:
+        return send(browser, "/settings/account", "/settings/confirm", answer=answer, to="/settings/account")
+
+    assert sent(device.answer(question(browser, "login"))).status == 422
+    answer = device.answer(question(browser, "confirm"))
+    page, again = sent(answer), sent(answer)
+    assert "I want to delete my account" in page.text
+    assert again.status == 422, "a response of a passkey counts once"
+    assert page.press("Delete account", sure="true").path.startswith("/goodbye/")
+    back = by_passkey(visitor(closed), device)
+    assert back.path == "/comeback"
+    assert back.press("Keep my account").path == "/"
+    assert not named(closed, "ann").departure_id
 
 
 def test_authorize_page_offers_providers_and_returns_after_login(
