@@ -44,14 +44,14 @@ def oidc_provider(folder: Path) -> Iterator[Provider]:
     users.write_text("{}")
     paths = {"CERTIFICATE": str(made.certificate), "KEY": str(made.key), "USERS": str(users)}
     with (
-        subprocess.Popen(oidc_command(), env={**os.environ, **paths}, stdout=subprocess.PIPE, text=True) as program,
+        subprocess.Popen(
+            oidc_command(), env={**os.environ, **paths}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as program,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setenv("SSL_CERT_FILE", str(made.certificate))
-        try:
-            assert program.stdout is not None
-            issuer = next((line.strip() for line in program.stdout if line.startswith("https://")), "")
-            assert issuer, "the provider did not start"
-            yield Provider(issuer, made.certificate, users)
-        finally:
-            program.kill()
+        assert program.stdout is not None
+        issuer = next((line.strip() for line in program.stdout if line.startswith("https://")), "")
+        assert issuer, "the provider did not start"
+        # The program ends when its input is closed.
+        yield Provider(issuer, made.certificate, users)

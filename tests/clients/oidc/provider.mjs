@@ -44,4 +44,6 @@ server.on("request", async (request, response) => {
   const result = login ? { login: { accountId: login } } : { error: "access_denied" };
   return provider.interactionFinished(request, response, result);
 });
+// The program ends with its parent, whose child it is not: Node of the virtual environment is started by a wrapper.
+process.stdin.on("end", () => process.exit()).resume();
 console.log(issuer);
