@@ -55,6 +55,40 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether JWTs are exchanged for members with a role or a second factor. The exchange does not ask for a second factor."""
 
 
+_Claim = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+class OidcClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The names of the claims in which a login provider states each value. An empty name means that it has no such claim."""
+
+    user_name: _Claim = "preferred_username"
+    name: _Claim = "name"
+    email: _Claim = "email"
+    email_verified: _Claim = "email_verified"
+    """Claim that is true if the provider has verified the address. Any other address is ignored."""
+
+
+class OidcProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An OpenID Connect provider with which members log in."""
+
+    issuer: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    """The provider's issuer, an https URL; its metadata is at `/.well-known/openid-configuration` below it."""
+    client_id: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    """The id with which this server is registered at the provider."""
+    client_secret: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The secret of this registration; empty for a public client."""
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
+    """The name on the login button."""
+    scopes: Annotated[str, msgspec.Meta(max_length=1_000)] = "openid profile email"
+    """The scopes to request, separated by spaces, with `openid`."""
+    claims: OidcClaims = OidcClaims()
+    """The names of the claims for the user name, name and e-mail address."""
+    email_domains: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
+    """Domains of verified addresses that may log in, compared exactly; empty: all users of the provider may."""
+    end_session: bool = False
+    """Whether logging out also ends the session at the provider."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings of a server. The docstrings state the units."""
 
@@ -155,6 +189,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days without use after which an app's token expires; 0 to 36,500, 0: never."""
     password_grant: bool = True
     """Whether clients may exchange a user name and password for a token."""
+    password_login: bool = True
+    """Whether members sign up and log in with passwords; false: only with login providers and passkeys, and the web app shows no
+    password form."""
+    oidc_providers: Annotated[
+        dict[Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,32}\Z")], OidcProvider], msgspec.Meta(max_length=20)
+    ] = {}
+    """OpenID Connect providers with which members log in, by a name for URLs: a table in TOML, JSON in the environment. Each has
+    `issuer`, `client_id` and `title`; it may have `client_secret`, `scopes`, `claims`, `email_domains` and `end_session`."""
     issuers: Annotated[
         dict[Annotated[str, msgspec.Meta(min_length=1, max_length=255)], Issuer], msgspec.Meta(max_length=20)
     ] = {}
@@ -268,13 +310,14 @@ _TABLES = {
     "push_networks": "list",
     "outgoing_networks": "list",
     "issuers": "table",
+    "oidc_providers": "table",
     "recipe": "table",
 }
 """Settings that are written as JSON in the environment, each with its kind of value."""
 RENAMED = {"loud_from": "high_fan_out_from"}
 """Settings that were renamed: the old name, which is still accepted, and the new name."""
 
-SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
+SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key", "oidc_providers")
 """Settings that may contain a secret: keys, and URLs with passwords."""
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
 _SECRET_BYTES = 64 * 1024

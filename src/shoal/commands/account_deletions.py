@@ -67,10 +67,10 @@ class Farewell(NamedTuple):
 async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
     """Start the deletion of the member's account: hide it, revoke all logins, and delete everything after the grace period.
 
-    Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
+    Raises `InvalidInput` for a wrong password, `NotAllowed` for a member without one, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
-    if not await authentication.fits(writes, await members.login_of(writes, member), member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     return await dismiss(writes, member_id, writes.limits.leaving_days)
 

@@ -15,7 +15,9 @@ of the passkey stored, in one commit.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hmac
 import logging
 import os
 import secrets
@@ -53,7 +55,7 @@ from shoal.core.credentials import (
     used,
 )
 from shoal.core.email import MailKind
-from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
@@ -153,6 +155,52 @@ async def _challenge_secret(writes: Writes) -> bytes:
     return (await made_once(writes, challenge_key_key(), ChallengeKey, make)).secret
 
 
+async def sealed(writes: Writes, purpose: bytes, data: bytes) -> str:
+    """Return data that a browser keeps for `unsealed`, protected from changes under the key of the network.
+
+    The data are not encrypted. `purpose` has at most 16 bytes.
+    """
+    head = writes.new_id.now().to_bytes(8) + data
+    return base64.urlsafe_b64encode(head + _seal(await _challenge_secret(writes), purpose, head)).decode()
+
+
+async def unsealed(writes: Writes, purpose: bytes, text: str, lifetime_ms: int) -> bytes | None:
+    """Return the data of `sealed`; None if the text is malformed, has another purpose, or is older than the lifetime."""
+    try:
+        found = base64.b64decode(text, altchars=b"-_", validate=True)
+    except ValueError:
+        return None
+    head, seal = found[:-_SEAL_BYTES], found[-_SEAL_BYTES:]
+    if not hmac.compare_digest(seal, _seal(await _challenge_secret(writes), purpose, head)):
+        return None
+    age = writes.new_id.now() - int.from_bytes(head[:8])
+    return head[8:] if -_SEAL_SKEW_MS <= age < lifetime_ms else None
+
+
+_SEAL_BYTES = 32
+_SEAL_SKEW_MS = 120_000
+"""Milliseconds by which the clock of the process that sealed the data may be ahead."""
+
+
+def _seal(secret: bytes, purpose: bytes, head: bytes) -> bytes:
+    return blake2b(head, digest_size=_SEAL_BYTES, key=secret, person=purpose).digest()
+
+
+_CONFIRMED = b"owner"
+CONFIRMED_MS = 5 * 60_000
+"""Lifetime of a confirmation."""
+
+
+async def confirmation(writes: Writes, member_id: int) -> str:
+    """Return a text that proves, in place of a password, that the member has just logged in again."""
+    return await sealed(writes, _CONFIRMED, member_id.to_bytes(8))
+
+
+async def confirmed_member(writes: Writes, text: str) -> int:
+    """Return the id of the member whose confirmation this is; 0 for none."""
+    return int.from_bytes(await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) or b"") if text else 0
+
+
 _log = logging.getLogger("shoal.logins")
 
 
@@ -248,8 +296,10 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     """Return whether the password is that of the login. `name` is the name or address as typed.
 
     Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if the `asker` is
-    rate-limited.
+    rate-limited, and `NotAllowed` if passwords are disabled.
     """
+    if not writes.limits.passwords:
+        raise NotAllowed("This server does not accept passwords: log in with a login provider or a passkey")
     # Limit the text to hash. The maximum length applies to the NFC form, in which up to four characters become one.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
@@ -264,6 +314,24 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     if login is not None and login.second is None:
         await remember(writes, login, asker)
     return True
+
+
+async def is_owner(writes: Writes, member: Member, proof: str, asker: Asker | None) -> bool:
+    """Return whether a logged-in member proved again who they are: by their password or a `confirmation`.
+
+    Raises `NotAllowed` without a confirmation if the member has no password or passwords are disabled, and `TooMany` if the `asker`
+    is rate-limited.
+    """
+    if await confirmed_member(writes, proof) == member.id:
+        return True
+    login = await login_of(writes.graph, member)
+    if not has_password(writes, login):
+        raise NotAllowed("This account has no password: confirm in the web app that it is yours")
+    return await fits(writes, login, member.name, proof, asker)
+
+
+def has_password(writes: Writes, login: Login | None) -> bool:
+    return writes.limits.passwords and login is not None and login.password != ""
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:

@@ -53,7 +53,7 @@ async def change_password(
     members.check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
     login = await members.login_of(writes, member)
-    fits = await authentication.fits(writes, login, member.name, current, asker)
+    fits = await authentication.is_owner(writes, member, current, asker)
     if login is None or not fits:
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await authentication.hashed(password)
@@ -162,6 +162,17 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
     return ended or any(since <= proof.id < until for since, until in login.voided)
 
 
+async def notify_linked(writes: Writes, member: Member, provider: str) -> None:
+    """Send a member a mail about a login provider that was linked to their account. Best effort."""
+    login = await members.login_of(writes, member)
+    if login is not None and login.email:
+        batch = Batch(shard_of(member.id))
+        asked = writes.new_id(batch.shard)
+        batch.emit(MailDue(kind=MailKind.PROVIDER_LINKED, asked=asked, member_id=member.id, passkey=provider))
+        with contextlib.suppress(ShoalError):
+            await writes.graph.commit(batch)
+
+
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
     """Set a new password by a reset link from a mail. Every token and code of the member becomes invalid.
 
@@ -219,7 +230,7 @@ async def ask_change(
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
     login = await members.login_of(writes, member)
-    if not await authentication.fits(writes, login, member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     await blocklists.check_email(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import structs
@@ -45,6 +45,7 @@ from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, na
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
 from shoal.core.placement import place
+from shoal.core.signup import Invited
 from shoal.core.text import check_user_name
 from shoal.graph.access import access_member, get_object, objects_of, pages_of
 from shoal.graph.cache.coherence import another_request
@@ -73,6 +74,19 @@ class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
     language: str = ""
     """A language tag (BCP 47) or locale. An unknown language is ignored."""
+
+
+class Registration(TypedDict, total=False):
+    """Options of `members.register` for a member who signs up with an external id."""
+
+    email: str
+    display_name: str
+    language: str
+    pending: bool
+    reason: str
+    network: str
+    invited: Invited | None
+    confirmed: bool
 
 
 class Upserted(NamedTuple):
@@ -112,6 +126,35 @@ async def upsert(writes: Writes, external: ExternalId, profile: ExternalProfile,
         return None if link_id else await _created(writes, external, profile)
 
     return await _repeated(writes, external, attempt)
+
+
+async def register(writes: Writes, external: ExternalId, name: str, **more: Unpack[Registration]) -> Member:
+    """Create a member with this external id by `members.register`, in the same two commits as `upsert`.
+
+    Raises `Taken` with the field `id` if a member has the external id or is being created, and the errors of `members.register`.
+    """
+    shard, key = place(check_user_name(name)).shard, external_id_key(external)
+    async with writes.locks.of((f"external id {external.digest}",)):
+        taken = Taken("another member has this external id", field="id")
+        if (await _holder(writes, external)).link_id:
+            raise taken
+        link_id = writes.new_id(shard)
+        reserved = Batch(key.shard)
+        reserved.key_add(key, link_id)
+        try:
+            await writes.graph.commit(reserved)
+        except KeyTaken:
+            raise taken from None
+
+        def extra(batch: Batch, member_id: int) -> None:
+            _add_link(writes, batch, member_id, external, link_id)
+
+        try:
+            return await members.register(writes, name, **more, extra=extra)
+        except ShoalError as error:
+            if is_refusal(error):
+                await _free(writes, external, link_id)
+            raise
 
 
 async def link(writes: Writes, member_id: int, external: ExternalId, *, staff: bool = True) -> Member:
@@ -257,8 +300,8 @@ async def _taken_over(writes: Writes, external: ExternalId, link_id: int) -> _Li
     return _Linked(0, None)
 
 
-def _add_link(writes: Writes, batch: Batch, member_id: int, external: ExternalId) -> int:
-    link_id = writes.new_id(batch.shard)
+def _add_link(writes: Writes, batch: Batch, member_id: int, external: ExternalId, link_id: int = 0) -> int:
+    link_id = link_id or writes.new_id(batch.shard)
     batch.fresh.add(link_id)
     batch.obj_add(ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id))
     batch.assoc_add(member_id, EXTERNAL_IDS, link_id, link_id)
@@ -310,7 +353,7 @@ def _audited(external: ExternalId) -> dict[str, str]:
 
 async def _created(writes: Writes, external: ExternalId, profile: ExternalProfile) -> Upserted | None:
     """Create the member; None if another request was faster, with the external id or with the user name."""
-    name = await _free_name(writes, profile.user_name)
+    name = await free_name(writes, profile.user_name)
     shard = place(name).shard
     ids = writes.new_id(shard), writes.new_id(shard)
     member, login = members.imported(writes.limits, ids, name, profile.display_name or "", profile.note or "", 0)
@@ -345,7 +388,7 @@ async def _updated(writes: Writes, member: Member, profile: ExternalProfile) -> 
     return await members.update_profile(writes, member.id, given)
 
 
-async def _free_name(writes: Writes, proposed: str) -> str:
+async def free_name(writes: Writes, proposed: str) -> str:
     """Return a free user name like the proposed one."""
     for base in (proposed, ""):
         names = [name for name in dict.fromkeys(name_candidates(base)) if await _is_allowed(writes, name)]

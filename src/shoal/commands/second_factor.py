@@ -172,7 +172,7 @@ async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, v
 
 async def _check_password(writes: Writes, member_id: int, password: str, asker: Asker | None) -> None:
     member = await access_member(writes.graph, member_id)
-    if not await authentication.fits(writes, await login_of(writes.graph, member), member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the current password is wrong", field="current_password")
 
 

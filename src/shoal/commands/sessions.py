@@ -52,8 +52,10 @@ class Sessions(NamedTuple):
     next: int | None
 
 
-async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
-    """Start a browser session of a member whose password was verified.
+async def begin(
+    writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE, provider: str = ""
+) -> NewToken:
+    """Start a browser session of a member whose password was verified, or whom a login `provider` authenticated.
 
     If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that
     a code was verified already.
@@ -66,7 +68,8 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
         for session in old:
             drop_login(batch, member.id, session, id_)
         if not scopes:
-            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
+            details = {"provider": provider} if provider else {}
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), **details)
 
     return await add_token(writes, 0, member.id, scopes, member.generation, origin, extra)
 

@@ -400,7 +400,7 @@ class Login(Node, frozen=True, tag="login"):
     reason: str = ""
     """The sign-up reason in the member's words, if new members need approval."""
     confirmed: bool = False
-    """Whether a link mailed to the address was opened."""
+    """Whether a link mailed to the address was opened, or a login provider has verified it."""
     needs_approval: bool = False
     """Whether a still `unconfirmed` member also needs the approval of moderators."""
     networks: tuple[bytes, ...] = ()  # hashes of the networks from which the member logged in, newest first

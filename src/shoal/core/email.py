@@ -40,6 +40,8 @@ class MailKind(StrEnum):
     SECOND_OFF = "second_off"
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
+    PROVIDER_LINKED = "provider_linked"
+    """A login provider was linked."""
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
 

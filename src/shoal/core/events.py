@@ -281,7 +281,7 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     place: str = ""
     """The IP address from which the member logged in."""
     passkey: str = ""
-    """The name of the passkey concerned."""
+    """The name of the passkey or login provider concerned."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):

@@ -62,6 +62,7 @@ DEFAULTS: Mapping[str, RateRule] = {
     "delete": RateRule(30, 1800),
     "signup": RateRule(5, 1800),
     "login": RateRule(30, 300),
+    "oidc": RateRule(300, 300),
     "apps": RateRule(30, 1800),
     "account_guesses": RateRule(10, 600),
     "network_guesses": RateRule(50, 600),
@@ -78,9 +79,10 @@ DEFAULTS: Mapping[str, RateRule] = {
     "exchange": RateRule(30, 300),
 }
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
-page has many pictures, which clients cache permanently. `server` is for the requests of a server key that acts for no member, and
-`server_members` for the members that it creates or changes. `token` is for all requests to the token endpoint; those that are no
-successful token exchange count for `login` too, and the others for `exchange`, by app and external id.
+page has many pictures, which clients cache permanently. `oidc` is for the two requests of a login with a provider, which has no
+password that could be guessed. `server` is for the requests of a server key that acts for no member, and `server_members` for the
+members that it creates or changes. `token` is for all requests to the token endpoint; those that are no successful token exchange
+count for `login` too, and the others for `exchange`, by app and external id.
 
 `contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.

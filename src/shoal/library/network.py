@@ -68,6 +68,8 @@ class Options(TypedDict, total=False):
     public_pages: bool
     token_days: int
     password_grant: bool
+    password_login: bool
+    oidc_providers: dict[str, configuration.OidcProvider]
     issuers: dict[str, configuration.Issuer]
     outgoing_networks: tuple[str, ...]
     max_post_characters: int

@@ -190,6 +190,17 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                 "/settings/password",
                 _("Changing the password logs out all other sessions."),
             )
+        case MailKind.PROVIDER_LINKED:
+            return content(
+                _("New login provider for @%(name)s"),
+                [
+                    _("On %(when)s, an account at %(passkey)s was linked to @%(name)s on %(title)s. It can log in."),
+                    nothing,
+                ],
+                _("This wasn't me: unlink it"),
+                "/settings/logins",
+                _("Then log out all other sessions in your settings."),
+            )
         case _:
             return _about_passkeys(words, about.kind, content, nothing)
 

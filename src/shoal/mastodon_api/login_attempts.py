@@ -14,7 +14,7 @@ from starlette.types import Scope
 from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
 from shoal.commands.account_deletions import Farewell
 from shoal.commands.authentication import account_key
-from shoal.core.credentials import Site, site_of
+from shoal.core.credentials import Purpose, Site, is_answer, site_of
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member
@@ -83,6 +83,27 @@ async def knows_password(context: Context, name: str, password: str) -> Member:
 
 async def code_counts(context: Context, member: Member, code: str) -> bool:
     return await authentication.code_counts(context.app.writes, member, code, _attempt(context))
+
+
+async def welcomed(context: Context, member: Member) -> Member:
+    """Return a member whom a login provider authenticated. As after a password, their address prefix is remembered."""
+    writes, attempt = context.app.writes, _attempt(context)
+    await members.welcomed(writes, member, attempt)
+    login = await members.login_of(writes, member)
+    if login is not None and login.second is None:
+        await authentication.remember(writes, login, attempt)
+    return member
+
+
+async def is_owner(context: Context, member: Member, password: str) -> bool:
+    async with hashing(context.request.scope):
+        return await authentication.is_owner(context.app.writes, member, password, _attempt(context))
+
+
+async def confirms_by_passkey(context: Context, member: Member, answer: str) -> bool:
+    """Return whether a text is a response of one of the member's passkeys with which they confirm who they are."""
+    writes, attempt = context.app.writes, _attempt(context)
+    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.CONFIRM)
 
 
 async def by_passkey(context: Context, answer: str) -> Member:

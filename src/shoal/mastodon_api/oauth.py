@@ -379,7 +379,7 @@ _GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewT
 
 
 def grant_types(settings: Settings) -> list[str]:
-    off = {"password": not settings.password_grant, _EXCHANGE: not settings.issuers}
+    off = {"password": not (settings.password_grant and settings.password_login), _EXCHANGE: not settings.issuers}
     return [name for name in _GRANT_HANDLERS if not off.get(name)]
 
 

@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from shoal.commands import account_deletions, blocklists, credentials, invitations, members, oauth
+from shoal.commands import account_deletions, blocklists, credentials, external_ids, invitations, members, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
+from shoal.core.external_ids import ExternalId
 from shoal.core.ids import now_ms
 from shoal.core.model import AccountDeletion, Member, Role
 from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
@@ -48,6 +49,9 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     """The code of an invitation; empty if the person has none."""
     proof: str = ""
     """A proof of work (`core.signup`); empty if the client computed none."""
+    external: ExternalId | None = None
+    """The user of a login provider who joins, without a password; `email` is an address that the provider has verified."""
+    display_name: str = ""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
@@ -57,13 +61,14 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
     other person needs approval if the server requires it for all, if an IP block requires it, or if the server requires
     a proof of work and `proven` is false.
     """
-    if not (context.app.settings.registrations or invited):
+    settings = context.app.settings
+    if not (settings.registrations or invited) or not (settings.password_login or settings.oidc_providers):
         raise NotAllowed("This server does not accept new members")
     severity = context.app.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server does not accept new members from your IP address")
-    unproven = context.app.settings.signup_work > 0 and not proven
-    return ((context.app.settings.approval or unproven) and not invited) or severity is not None
+    unproven = settings.signup_work > 0 and not proven
+    return ((settings.approval or unproven) and not invited) or severity is not None
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -79,7 +84,11 @@ async def join(context: Context, form: Joining) -> Member:
     """
     if form.invite_code:
         await invitations.offered(context.app.writes, form.invite_code)
-    pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
+    external = form.external
+    if external is None and not context.app.settings.password_login:
+        raise NotAllowed("This server accepts new members only through login providers")
+    proven = bool(form.proof or external)
+    pending = needs_approval(context, invited=bool(form.invite_code), proven=proven)
     client = address_of(context.request.scope)
     await _check(context.app, form, client, pending=pending)
     if form.proof and context.app.settings.signup_work:
@@ -88,6 +97,22 @@ async def join(context: Context, form: Joining) -> Member:
     invitation = (
         invitations.held(context.app.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     )
+    reason, network = form.reason if pending else "", address_prefix(client) if client else ""
+    if external is not None:
+        async with invitation as invited:
+            return await external_ids.register(
+                context.app.writes,
+                external,
+                form.username,
+                email=form.email,
+                confirmed=bool(form.email),
+                display_name=form.display_name,
+                language=form.language,
+                pending=pending,
+                reason=reason,
+                network=network,
+                invited=invited,
+            )
     async with hashing(context.request.scope), invitation as invited:
         return await members.register(
             context.app.writes,
@@ -96,10 +121,10 @@ async def join(context: Context, form: Joining) -> Member:
             email=form.email,
             language=form.language,
             pending=pending,
-            reason=form.reason if pending else "",
+            reason=reason,
             unconfirmed=confirms and context.app.settings.email_confirmation == "required",
             confirms=confirms,
-            network=address_prefix(client) if client else "",
+            network=network,
             invited=invited,
         )
 
@@ -125,8 +150,10 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
     except InvalidInput as error:
         errors.append(error)
         name = ""
-    email = _validated(errors, "email", form.email, check_email)
-    _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
+    email = form.email
+    if form.external is None:
+        email = _validated(errors, "email", form.email, check_email)
+        _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
     if not form.agreement:
         errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
     if pending and len(form.reason) > (most := app_context.writes.limits.reason):

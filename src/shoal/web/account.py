@@ -7,6 +7,7 @@ does not reveal whether the account exists.
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import Annotated
 
 import msgspec
@@ -22,8 +23,10 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.ownership import proof
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext
+from shoal.web.routing import P, PageHandler
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
 _Proof = Annotated[str, Meta(max_length=100)]
@@ -196,7 +199,10 @@ async def save(ctx: PageContext, asked: PasswordForm) -> Response:
     """Replace the password. All other sessions are logged out."""
     member, app_context = ctx.checked(asked), ctx.app
     try:
-        await login_attempts.change_password(ctx.anonymous, member.id, asked.current_password, asked.new_password)
+        current = proof(ctx, asked.current_password)
+        await login_attempts.change_password(ctx.anonymous, member.id, current, asked.new_password)
+    except NotAllowed:
+        return await show_password(ctx)
     except InvalidInput as error:
         known = {
             "current_password": ctx.words.text("Incorrect password."),
@@ -251,7 +257,7 @@ async def change(ctx: PageContext, asked: EmailForm) -> Response:
         return await show_email(ctx)
     try:
         await login_attempts.ask_email_change(
-            ctx.anonymous, member.id, asked.password, asked.email.strip(), ctx.words.code
+            ctx.anonymous, member.id, proof(ctx, asked.password), asked.email.strip(), ctx.words.code
         )
     except InvalidInput as error:
         known = {
@@ -301,17 +307,27 @@ def password_length(ctx: PageContext) -> str:
     return text % {"least": limits.password_least, "most": words.number(limits.password_most)}
 
 
+def _of_passwords(handler: PageHandler[P], otherwise: str) -> PageHandler[P]:
+    """Wrap a handler that is about passwords. On a server without passwords, it redirects to the page `otherwise`."""
+
+    @wraps(handler)
+    async def handled(ctx: PageContext, params: P) -> Response:
+        return await handler(ctx, params) if ctx.settings.password_login else ctx.go(otherwise)
+
+    return handled
+
+
 ROUTES = (
-    routing.page("/forgotten", forgotten, ForgottenQuery),
-    routing.form("/forgotten", ask, Forgotten, limit_class="login"),
-    routing.page("/reset/{proof}", reset_form, ProofPath, secret=True),
-    routing.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
+    routing.page("/forgotten", _of_passwords(forgotten, "/login"), ForgottenQuery),
+    routing.form("/forgotten", _of_passwords(ask, "/login"), Forgotten, limit_class="login"),
+    routing.page("/reset/{proof}", _of_passwords(reset_form, "/login"), ProofPath, secret=True),
+    routing.form("/reset/{proof}", _of_passwords(reset, "/login"), ResetForm, limit_class="login", secret=True),
     routing.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
     routing.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
     routing.page("/undo/{proof}", undo_form, ProofPath, secret=True),
     routing.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
-    routing.page("/settings/password", show_password, SettingsQuery),
-    routing.form("/settings/password", save, PasswordForm, limit_class="login"),
+    routing.page("/settings/password", _of_passwords(show_password, "/settings/sessions"), SettingsQuery),
+    routing.form("/settings/password", _of_passwords(save, "/settings/sessions"), PasswordForm, limit_class="login"),
     routing.page("/settings/email", show_email, EmailQuery),
     routing.form("/settings/email", change, EmailForm, limit_class="login"),
     routing.form("/settings/email/again", again, Form, limit_class="login"),

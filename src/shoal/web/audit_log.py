@@ -114,6 +114,7 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "key": _("server key"),
         "issuer": _("issuer"),
         "id_digest": _("digest of the external id"),
+        "provider": _("login provider"),
     }.get(name, name)
     return f"{label}: {shown}"
 

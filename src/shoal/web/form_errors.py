@@ -17,6 +17,9 @@ from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
 COMPLAINTS = (
+    # Messages about logging in.
+    "This server does not accept passwords: log in with a login provider or a passkey",
+    "This account has no password: confirm in the web app that it is yours",
     # Messages about any field.
     "This has %(actual)s characters; the maximum is %(most)s",
     "This has %(actual)s bytes; the maximum is %(most)s",

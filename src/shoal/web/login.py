@@ -1,4 +1,4 @@
-"""Login by password, second factor or demo account, and logout."""
+"""Login by password, second factor or demo account, and logout. `web.oidc` has the login with providers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
 from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.web import account_deletion, routing
-from shoal.web.authentication import begin, code_refusal, password_refusal
+from shoal.web.authentication import begin, code_refusal, leave_to, password_refusal
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, local
@@ -112,7 +113,9 @@ async def as_demo(ctx: PageContext, asked: Form) -> Response:
 async def log_out(ctx: PageContext, asked: Form) -> Response:
     ctx.check_sent(asked)
     await sessions.leave(ctx.writes, ctx.browser.login)
-    response = ctx.go("/")
+    provider = ctx.browser.read(PROVIDER)
+    url = await ctx.app.providers.end_session_url(provider, f"{ctx.app.at.root}/") if provider else ""
+    response = await leave_to(ctx, url, ctx.app.providers.titles[provider]) if url else ctx.go("/")
     ctx.browser.log_out(response)
     return response
 
@@ -134,7 +137,7 @@ async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "",
         locked=locked,
         has_mail=bool(ctx.settings.mail),
         contact=ctx.settings.contact_email,
-        may_join=ctx.settings.registrations,
+        may_join=ctx.settings.registrations and (ctx.settings.password_login or bool(ctx.app.providers.titles)),
     )
     if action is None:
         ctx.browser.postpone(response, "")

@@ -1,0 +1,341 @@
+"""OpenID Connect login: requests to the login providers in the settings, and verification of their ID tokens.
+
+The authorization code flow with PKCE, a nonce, and a redirect URI of its own for each provider. The metadata of a provider are
+cached for an hour; if a fetch fails, they remain valid for a day. ID tokens are verified like other JWTs (`issuers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from ipaddress import ip_network
+from typing import Annotated, Any, NamedTuple, TypeVar
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import idna
+import msgspec
+from msgspec import Meta
+
+from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
+from shoal.core.external_ids import ExternalId
+from shoal.core.text import check_email
+from shoal.issuers import InvalidJwt, Issuers
+from shoal.outgoing import OutgoingResponse, RequestFailed, open_pool, request
+from shoal.settings import Issuer, OidcProvider, Settings
+
+T = TypeVar("T")
+
+_FRESH_SECONDS = 3_600.0
+_STALE_SECONDS = 86_400.0
+_RETRY_SECONDS = 10.0
+_REQUEST_SECONDS = 5.0
+_ID_TOKEN_SECONDS = 600
+"""Maximum age of an ID token."""
+REAUTHENTICATED_SECONDS = 300
+"""Maximum age of a login at the provider that confirms who the member is."""
+_SKEW_SECONDS = 30
+
+_Url = Annotated[str, Meta(max_length=2_000, pattern=r"^https://[!-~]+\Z")]
+
+
+class LoginRefused(Unauthenticated):
+    """The provider did not log the user in, or its response is invalid. The message states the reason, for logs."""
+
+
+class DomainRefused(LoginRefused):
+    """The user has no verified e-mail address in one of the provider's `email_domains`."""
+
+
+class OidcUser(NamedTuple):
+    """A user whom a provider has authenticated. Names and address are empty if the provider does not state them."""
+
+    external: ExternalId
+    user_name: str
+    name: str
+    email: str
+    """A verified e-mail address."""
+
+
+class AuthorizationRequest(NamedTuple):
+    """The secrets of an authorization request, which the browser keeps until the provider's response."""
+
+    state: str
+    nonce: str
+    verifier: str
+    """The code verifier (RFC 7636)."""
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """The metadata of a provider (OpenID Connect Discovery 1.0, 3)."""
+
+    issuer: str
+    authorization_endpoint: _Url
+    token_endpoint: _Url
+    jwks_uri: _Url
+    userinfo_endpoint: _Url | None = None
+    end_session_endpoint: _Url | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    id_token: str
+    access_token: str = ""
+
+
+class Providers:
+    """The login providers in the settings. Nothing is fetched before first use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Check the settings. Raises `InvalidInput`."""
+        self._providers = {
+            name: _Provider(name, provider, settings, now, clock) for name, provider in settings.oidc_providers.items()
+        }
+        if not (settings.password_login or settings.oidc_providers or settings.issuers):
+            raise InvalidInput("password_login: false requires oidc_providers or issuers", field="password_login")
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        """The titles of the providers by name, in the order of the settings."""
+        return {name: provider.settings.title for name, provider in self._providers.items()}
+
+    def issuer(self, name: str) -> str:
+        """Return the issuer of a provider; empty for an unknown name."""
+        return self._providers[name].settings.issuer if name in self._providers else ""
+
+    async def authorization_url(
+        self, name: str, redirect_uri: str, asked: AuthorizationRequest, *, again: bool = False
+    ) -> str:
+        """Return the URL at which the user logs in; with `again`, even a user with a session at the provider.
+
+        Raises `Unavailable` if the metadata of the provider cannot be fetched.
+        """
+        provider = self._providers[name]
+        metadata = await provider.metadata()
+        query = {
+            "response_type": "code",
+            "client_id": provider.settings.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": provider.settings.scopes,
+            "state": asked.state,
+            "nonce": asked.nonce,
+            "code_challenge": _base64(sha256(asked.verifier.encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        if again:
+            query |= {"prompt": "login", "max_age": str(REAUTHENTICATED_SECONDS)}
+        return _with_query(metadata.authorization_endpoint, query)
+
+    async def user(
+        self, name: str, redirect_uri: str, asked: AuthorizationRequest, code: str, iss: str, *, again: bool = False
+    ) -> OidcUser:
+        """Exchange an authorization code, and return its user. The caller has compared the `state`.
+
+        Args:
+            name: The provider.
+            redirect_uri: The redirect URI of the authorization request.
+            asked: The secrets of this request.
+            code: The authorization code.
+            iss: The issuer that the response states (RFC 9207); empty if it states none.
+            again: Whether the user must have logged in within the last minutes.
+
+        Raises:
+            LoginRefused: The code or the ID token is invalid.
+            Unavailable: The provider cannot be reached.
+        """
+        return await self._providers[name].user(redirect_uri, asked, code, iss, again=again)
+
+    async def end_session_url(self, name: str, back: str) -> str:
+        """Return the URL at which the user's session at the provider ends; empty if the settings or the provider have none."""
+        provider = self._providers.get(name)
+        if provider is None or not provider.settings.end_session:
+            return ""
+        try:
+            endpoint = (await provider.metadata()).end_session_endpoint
+        except Unavailable:
+            return ""
+        query = {"client_id": provider.settings.client_id, "post_logout_redirect_uri": back}
+        return _with_query(endpoint, query) if endpoint else ""
+
+    async def key_counts(self) -> dict[str, int | str]:
+        """Return the number of usable keys of each provider, or why they cannot be fetched. For `shoal doctor`."""
+        return {name: await provider.key_count() for name, provider in self._providers.items()}
+
+    async def close(self) -> None:
+        for provider in self._providers.values():
+            await provider.close()
+
+
+class _Provider:
+    def __init__(
+        self, name: str, settings: OidcProvider, network: Settings, now: Callable[[], float], clock: Callable[[], float]
+    ) -> None:
+        parts = urlsplit(settings.issuer)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+            raise InvalidInput(
+                f"oidc_providers: {name}: issuer: expected an https URL without query", field="oidc_providers"
+            )
+        if "openid" not in settings.scopes.split():
+            raise InvalidInput(f"oidc_providers: {name}: scopes: openid is missing", field="oidc_providers")
+        try:
+            self._domains = frozenset(_domain(domain) for domain in settings.email_domains)
+        except idna.IDNAError as error:
+            raise InvalidInput(f"oidc_providers: {name}: email_domains: {error}", field="oidc_providers") from None
+        self.settings = settings
+        self._network, self._now, self._clock = network, now, clock
+        self._pool = open_pool([ip_network(text) for text in network.outgoing_networks])
+        self._metadata: _Metadata | None = None
+        self._fetched_at = self._tried_at = float("-inf")
+        self._keys: Issuers | None = None
+        self._lock = asyncio.Lock()
+
+    async def metadata(self) -> _Metadata:
+        async with self._lock:
+            now = self._clock()
+            if now - self._fetched_at >= _FRESH_SECONDS and now - self._tried_at >= _RETRY_SECONDS:
+                self._tried_at = now
+                try:
+                    await self._set(await self._fetch())
+                    self._fetched_at = now
+                except RequestFailed:
+                    if now - self._fetched_at >= _STALE_SECONDS:
+                        raise
+            if self._metadata is None or now - self._fetched_at >= _STALE_SECONDS:
+                raise Unavailable("the login provider cannot be reached", retry_after=_RETRY_SECONDS)
+            return self._metadata
+
+    async def _fetch(self) -> _Metadata:
+        url = f"{self.settings.issuer.removesuffix('/')}/.well-known/openid-configuration"
+        found = _decoded(await self._request("GET", url), _Metadata)
+        if found.issuer != self.settings.issuer:
+            raise RequestFailed("the metadata have another issuer")
+        return found
+
+    async def _set(self, found: _Metadata) -> None:
+        if self._metadata is None or self._metadata.jwks_uri != found.jwks_uri:
+            issuer = Issuer(
+                audience=self.settings.client_id, jwks_url=found.jwks_uri, max_age_seconds=_ID_TOKEN_SECONDS
+            )
+            before, network = self._keys, msgspec.structs.replace(self._network, issuers={found.issuer: issuer})
+            self._keys = Issuers(network, now=self._now, clock=self._clock)
+            if before is not None:
+                await before.close()
+        self._metadata = found
+
+    async def user(
+        self, redirect_uri: str, asked: AuthorizationRequest, code: str, iss: str, *, again: bool
+    ) -> OidcUser:
+        metadata = await self.metadata()
+        if iss != metadata.issuer and (iss or metadata.authorization_response_iss_parameter_supported):
+            raise LoginRefused("the response is from another issuer")
+        tokens = await self._exchange(metadata, redirect_uri, code, asked.verifier)
+        external, claims = await self._verified(tokens.id_token, asked.nonce, again=again)
+        names = self.settings.claims
+        mapped = {name for name in (names.user_name, names.name, names.email, names.email_verified) if name}
+        if metadata.userinfo_endpoint and tokens.access_token and mapped - claims.keys():
+            headers = {"Authorization": f"Bearer {tokens.access_token}", "Accept": "application/json"}
+            response = await self._request("GET", metadata.userinfo_endpoint, headers)
+            more = _decoded(response, dict[str, Any])
+            # OpenID Connect Core 1.0, 5.3.2: the subject must be that of the ID token.
+            if more.get("sub") != external.id:
+                raise LoginRefused("the userinfo are of another user")
+            claims = {**more, **claims}
+        verified = claims.get(names.email_verified)
+        email = _text(claims, names.email) if verified is True or verified == "true" else ""
+        try:
+            email = check_email(email) if email else ""
+            domain = _domain(email.rpartition("@")[2]) if self._domains and email else ""
+        except (InvalidInput, idna.IDNAError):
+            email = domain = ""
+        if self._domains and domain not in self._domains:
+            raise DomainRefused(f"the verified address is in none of the domains {', '.join(sorted(self._domains))}")
+        return OidcUser(external, _text(claims, names.user_name), _text(claims, names.name), email)
+
+    async def _exchange(self, metadata: _Metadata, redirect_uri: str, code: str, verifier: str) -> _Tokens:
+        settings = self.settings
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri}
+        form |= {"client_id": settings.client_id, "code_verifier": verifier}
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+        if settings.client_secret and "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+            # RFC 6749, 2.3.1: both are encoded as in a form.
+            pair = f"{quote_plus(settings.client_id)}:{quote_plus(settings.client_secret)}"
+            headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        elif settings.client_secret:
+            form["client_secret"] = settings.client_secret
+        response = await self._request("POST", metadata.token_endpoint, headers, urlencode(form).encode())
+        if 400 <= response.status < 500:
+            raise LoginRefused(f"the token endpoint responded with status {response.status}: {response.body[:200]!r}")
+        return _decoded(response, _Tokens)
+
+    async def _verified(self, text: str, nonce: str, *, again: bool) -> tuple[ExternalId, dict[str, Any]]:
+        if self._keys is None:
+            raise Unavailable("the login provider cannot be reached")
+        try:
+            external = (await self._keys.verify(text)).external
+        except InvalidJwt as error:
+            raise LoginRefused(f"ID token: {error}") from None
+        claims: dict[str, Any] = msgspec.json.decode(base64.urlsafe_b64decode(f"{text.split('.')[1]}=="))
+        if claims.get("nonce") != nonce:
+            raise LoginRefused("ID token: the nonce is of another request")
+        # OpenID Connect Core 1.0, 3.1.3.7: a token for several audiences must name this client as its authorized party.
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if several else self.settings.client_id) != self.settings.client_id:
+            raise LoginRefused("ID token: it was issued to another client")
+        # Not all providers state when the user logged in.
+        at = claims.get("auth_time", self._now())
+        if again and not (isinstance(at, int | float) and at >= self._now() - REAUTHENTICATED_SECONDS - _SKEW_SECONDS):
+            raise LoginRefused("ID token: the user did not log in again")
+        return external, claims
+
+    async def key_count(self) -> int | str:
+        try:
+            await self.metadata()
+            return next(iter((await self._keys.key_counts()).values())) if self._keys else 0
+        except Unavailable as error:
+            return str(error)
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes = b""
+    ) -> OutgoingResponse:
+        return await request(self._pool, method, url, seconds=_REQUEST_SECONDS, headers=headers or {}, content=content)
+
+    async def close(self) -> None:
+        await self._pool.aclose()
+        if self._keys is not None:
+            await self._keys.close()
+
+
+def _decoded(response: OutgoingResponse, kind: type[T]) -> T:
+    if response.status != 200:
+        raise RequestFailed(f"status {response.status}")
+    try:
+        return msgspec.json.decode(response.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestFailed(f"unexpected response: {error}") from None
+
+
+def _domain(text: str) -> str:
+    """Return a domain in the form in which domains are compared (IDNA 2008, in lower case)."""
+    return idna.encode(text.strip(), uts46=True).decode().lower()
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    return "".join(filter(str.isprintable, value)) if isinstance(value, str) else ""
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _with_query(url: str, query: Mapping[str, str]) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"

@@ -1,0 +1,59 @@
+"""Proof that a logged-in member is the owner of the account, before settings that matter for logging in are changed.
+
+The proof is the password in the form. A member without a password logs in again with a provider or passkey, which the browser
+remembers for five minutes (`authentication.confirmation`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from shoal.commands import external_ids
+from shoal.commands.authentication import CONFIRMED_MS, confirmation, confirmed_member, has_password
+from shoal.core.model import Member
+from shoal.graph.member_lookup import login_of
+from shoal.mastodon_api.browser_session import OWNER
+from shoal.web.request_context import PageContext
+
+
+class LoginButton(NamedTuple):
+    name: str
+    """The provider's name in URLs."""
+    title: str
+
+
+def login_buttons(ctx: PageContext) -> list[LoginButton]:
+    return [LoginButton(name, title) for name, title in ctx.app.providers.titles.items()]
+
+
+class Owner(NamedTuple):
+    """How the viewer can prove that the account is theirs."""
+
+    password: bool
+    passkey: bool
+    providers: list[LoginButton]
+    """The providers to which the account is linked."""
+    confirmed: bool
+    """Whether they have just done so."""
+
+
+async def owner_of(ctx: PageContext) -> Owner:
+    login = await login_of(ctx.graph, ctx.member)
+    issuers = {external.issuer for external in await external_ids.of_member(ctx.graph, ctx.member.id)}
+    return Owner(
+        has_password(ctx.writes, login),
+        login is not None and bool(login.passkeys),
+        [button for button in login_buttons(ctx) if ctx.app.providers.issuer(button.name) in issuers],
+        await confirmed_member(ctx.writes, ctx.browser.read(OWNER)) == ctx.member.id,
+    )
+
+
+def proof(ctx: PageContext, password: str) -> str:
+    """Return the password of a form, or the browser's confirmation in place of an empty one."""
+    return password or ctx.browser.read(OWNER)
+
+
+async def remember_owner(ctx: PageContext, response: Response, member: Member) -> None:
+    ctx.browser.hold(response, OWNER, await confirmation(ctx.writes, member.id), CONFIRMED_MS // 1_000)

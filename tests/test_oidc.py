@@ -1,0 +1,316 @@
+"""Login providers: authorization requests, code exchange, ID tokens, claims, and the cache of metadata."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.monitoring import preflight
+from shoal.oidc import AuthorizationRequest, DomainRefused, LoginRefused, OidcUser, Providers
+from shoal.settings import Settings
+from shoal.settings import build as settings_of
+from tests.async_runner import in_loop
+from tests.fake_oidc_provider import ANN, ISSUER, FakeProvider, fake_provider
+from tests.stores import Clock
+
+BACK = "https://shoal.example/login/with/example/return"
+ASKED = AuthorizationRequest("st4te", "n0nce", "v" * 64)
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as made:
+        yield made
+
+
+def providers(provider: FakeProvider, **more: Any) -> Providers:
+    return Providers(settings_of(oidc_providers={"example": {**provider.settings, **more}}))
+
+
+async def logged_in(provider: FakeProvider, *, again: bool = False, iss: str = "", **more: Any) -> OidcUser:
+    opened = providers(provider, **more)
+    provider.authorize(await opened.authorization_url("example", BACK, ASKED, again=again))
+    found = await opened.user("example", BACK, ASKED, "abc", iss, again=again)
+    await opened.close()
+    return found
+
+
+@in_loop
+async def test_oidc_authorization_url_has_state_nonce_and_pkce_challenge(provider: FakeProvider) -> None:
+    url = await providers(provider).authorization_url("example", BACK, ASKED)
+    assert url.startswith(f"{ISSUER}/authorize?tenant=1&")
+    challenge = base64.urlsafe_b64encode(sha256(ASKED.verifier.encode()).digest()).rstrip(b"=").decode()
+    assert dict(parse_qsl(urlsplit(url).query)) == {
+        "tenant": "1",
+        "response_type": "code",
+        "client_id": "shoal",
+        "redirect_uri": BACK,
+        "scope": "openid profile email",
+        "state": "st4te",
+        "nonce": "n0nce",
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+
+
+@in_loop
+async def test_oidc_login_returns_claims_of_user(provider: FakeProvider) -> None:
+    found = await logged_in(provider)
+    assert (found.external.issuer, found.external.id) == (ISSUER, "77")
+    assert found[1:] == ("ann", "Ann A.", "ann@a.example")
+    _, headers, form = next(one for one in provider.requests if one[0] == "/token")
+    assert headers["Authorization"] == f"Basic {base64.b64encode(b'shoal:s3cret').decode()}"
+    assert form == {
+        "grant_type": "authorization_code",
+        "code": "abc",
+        "redirect_uri": BACK,
+        "client_id": "shoal",
+        "code_verifier": ASKED.verifier,
+    }
+
+
+@in_loop
+async def test_oidc_secret_is_in_body_if_provider_supports_no_basic(provider: FakeProvider) -> None:
+    provider.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
+    await logged_in(provider)
+    _, headers, form = next(one for one in provider.requests if one[0] == "/token")
+    assert "Authorization" not in headers
+    assert form["client_secret"] == "s3cret"
+
+
+@in_loop
+async def test_oidc_mapped_claims_are_used(provider: FakeProvider) -> None:
+    provider.user = {"sub": "77", "nick": "annie", "mail": "Ann@Bücher.example", "ok": "true", "email": "x@y.example"}
+    claims = {"user_name": "nick", "name": "", "email": "mail", "email_verified": "ok"}
+    assert (await logged_in(provider, claims=claims))[1:] == ("annie", "", "ann@bücher.example")
+
+
+@pytest.mark.parametrize("verified", [False, None, "false", 1, "yes", ["true"]])
+@in_loop
+async def test_oidc_unverified_address_is_ignored(provider: FakeProvider, verified: object) -> None:
+    provider.claims["email_verified"] = verified
+    assert (await logged_in(provider)).email == ""
+    with pytest.raises(DomainRefused):
+        await logged_in(provider, email_domains=["a.example"])
+
+
+@pytest.mark.parametrize(
+    ("allowed", "email", "accepted"),
+    [
+        ("a.example", "ann@a.example", True),
+        ("A.EXAMPLE", "ann@a.example", True),
+        ("bücher.example", "ann@xn--bcher-kva.example", True),
+        ("xn--bcher-kva.example", "ann@bücher.example", True),
+        ("a.example", "ann@sub.a.example", False),
+        ("a.example", "ann@nota.example", False),
+        ("a.example", "ann@a.example.evil.example", False),
+        ("a.example", "ann@a.example@evil.example", False),
+        ("a.example", '"ann@a.example"@evil.example', False),
+        ("a.example", "a.example", False),
+        ("a.example", "ann@а.example", False),
+    ],
+)
+@in_loop
+async def test_oidc_email_domain_is_compared_exactly_after_idna(
+    provider: FakeProvider, allowed: str, email: str, accepted: bool
+) -> None:
+    provider.claims["email"] = email
+    if accepted:
+        assert (await logged_in(provider, email_domains=[allowed])).external.id == "77"
+    else:
+        with pytest.raises(DomainRefused):
+            await logged_in(provider, email_domains=[allowed])
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"nonce": "other"}, "nonce"),
+        ({"nonce": None}, "nonce"),
+        ({"aud": "other"}, "audience"),
+        ({"aud": ["shoal", "other"]}, "another client"),
+        ({"aud": ["shoal", "other"], "azp": "other"}, "another client"),
+        ({"azp": "other"}, "another client"),
+        ({"azp": ["shoal"]}, "another client"),
+        ({"iss": "https://other.example"}, "issuer"),
+        ({"exp": 1}, "expired"),
+        ({"iat": 1}, "older than"),
+        ({"sub": "x" * 256}, "sub"),
+        ({"sub": None}, "not a signed JWT"),
+    ],
+)
+@in_loop
+async def test_oidc_id_token_with_wrong_claim_is_refused(
+    provider: FakeProvider, claims: dict[str, object], reason: str
+) -> None:
+    provider.claims = claims
+    with pytest.raises(LoginRefused, match=reason):
+        await logged_in(provider)
+
+
+@in_loop
+async def test_oidc_id_token_with_several_audiences_and_authorized_party_is_accepted(provider: FakeProvider) -> None:
+    provider.claims = {"aud": ["other", "shoal"], "azp": "shoal"}
+    assert (await logged_in(provider)).external.id == "77"
+
+
+@in_loop
+async def test_oidc_id_token_signed_by_another_key_is_refused(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = provider.id_token
+    monkeypatch.setattr(provider, "id_token", lambda: whole()[:-8] + "AAAAAAAA")
+    with pytest.raises(LoginRefused, match="signature"):
+        await logged_in(provider)
+
+
+@in_loop
+async def test_oidc_new_login_requires_recent_auth_time(provider: FakeProvider) -> None:
+    for age, accepted in ((0, True), (320, True), (340, False), ("now", False)):
+        opened = providers(provider)
+        provider.authorize(await opened.authorization_url("example", BACK, ASKED, again=True))
+        assert (provider.asked["prompt"], provider.asked["max_age"]) == ("login", "300")
+        provider.claims["auth_time"] = age if isinstance(age, str) else time.time() - age
+        if accepted:
+            await opened.user("example", BACK, ASKED, "abc", "", again=True)
+        else:
+            with pytest.raises(LoginRefused, match="did not log in again"):
+                await opened.user("example", BACK, ASKED, "abc", "", again=True)
+
+
+@in_loop
+async def test_oidc_missing_claims_are_read_from_userinfo(provider: FakeProvider) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.user, provider.userinfo = {"sub": "77", "name": "Ann"}, {**ANN, "name": "Other"}
+    assert (await logged_in(provider))[1:] == ("ann", "Ann", "ann@a.example")
+    _, headers, _ = provider.requests[-1]
+    assert headers["Authorization"] == "Bearer t0ken"
+
+
+@in_loop
+async def test_oidc_userinfo_of_another_subject_is_refused(provider: FakeProvider) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.user, provider.userinfo = {"sub": "77"}, {**ANN, "sub": "78"}
+    with pytest.raises(LoginRefused, match="another user"):
+        await logged_in(provider)
+
+
+@pytest.mark.parametrize(
+    ("iss", "stated", "accepted"),
+    [
+        ("", False, True),
+        (ISSUER, False, True),
+        (ISSUER, True, True),
+        ("", True, False),
+        ("https://x.example", False, False),
+    ],
+)
+@in_loop
+async def test_oidc_issuer_of_response_is_compared(
+    provider: FakeProvider, iss: str, stated: bool, accepted: bool
+) -> None:
+    provider.metadata["authorization_response_iss_parameter_supported"] = stated
+    if accepted:
+        await logged_in(provider, iss=iss)
+    else:
+        with pytest.raises(LoginRefused, match="another issuer"):
+            await logged_in(provider, iss=iss)
+
+
+@in_loop
+async def test_oidc_refused_code_is_a_refused_login_and_failing_endpoint_is_unavailable(provider: FakeProvider) -> None:
+    provider.statuses["/token"] = 400
+    with pytest.raises(LoginRefused, match="status 400"):
+        await logged_in(provider)
+    for status in (302, 500):
+        provider.statuses["/token"] = status
+        with pytest.raises(Unavailable):
+            await logged_in(provider)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"issuer": "https://other.example"},
+        {"issuer": f"{ISSUER}/"},
+        {"token_endpoint": "http://id.example/token"},
+        {"authorization_endpoint": "javascript:alert(1)"},
+        {"authorization_endpoint": "https://id.example/a\nX: y"},
+        {"jwks_uri": None},
+    ],
+)
+@in_loop
+async def test_oidc_invalid_metadata_make_provider_unavailable(
+    provider: FakeProvider, changes: dict[str, object]
+) -> None:
+    provider.metadata |= changes
+    with pytest.raises(Unavailable):
+        await providers(provider).authorization_url("example", BACK, ASKED)
+
+
+@in_loop
+async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_day(provider: FakeProvider) -> None:
+    clock = Clock()
+    clock.now = 1_000.0
+    opened = Providers(settings_of(oidc_providers={"example": provider.settings}), clock=clock)
+
+    async def asks() -> None:
+        await opened.authorization_url("example", BACK, ASKED)
+
+    for _ in range(3):
+        await asks()
+    assert len(provider.requests) == 1
+    provider.down = True
+    clock.now += 3_600
+    await asks()
+    await asks()
+    assert len(provider.requests) == 2, "a failed fetch must not be repeated by each login"
+    clock.now += 86_400 - 3_601
+    await asks()
+    clock.now += 1
+    with pytest.raises(Unavailable):
+        await asks()
+    provider.down = False
+    clock.now += 10
+    await asks()
+    await opened.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"issuer": "http://id.example"}, "issuer: expected an https URL"),
+        ({"issuer": "https://"}, "issuer: expected an https URL"),
+        ({"issuer": "https://id.example?x"}, "issuer: expected an https URL"),
+        ({"issuer": "https://user@id.example"}, "issuer: expected an https URL"),
+        ({"scopes": "email profile"}, "scopes: openid is missing"),
+        ({"email_domains": ["a..example"]}, "email_domains: "),
+    ],
+)
+def test_oidc_invalid_provider_settings_are_refused(changes: dict[str, object], wrong: str) -> None:
+    with pytest.raises(InvalidInput, match=f"oidc_providers: example: {wrong}"):
+        providers(FakeProvider(), **changes)
+
+
+def test_password_login_off_without_another_way_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="password_login: false requires oidc_providers or issuers"):
+        Providers(Settings(password_login=False))
+
+
+@in_loop
+async def test_doctor_reports_usable_keys_of_each_provider(provider: FakeProvider) -> None:
+    settings = settings_of(oidc_providers={"example": provider.settings})
+    found = [(finding.grade, finding.message) for finding in await preflight.providers(settings)]
+    assert found == [("ok", "example: usable keys: 1")]
+    provider.down = True
+    (wrong,) = await preflight.providers(settings)
+    assert (wrong.grade, wrong.message) == ("bad", "example: ConnectError")
+    (wrong,) = await preflight.providers(Settings(password_login=False))
+    assert wrong.message == "password_login: false requires oidc_providers or issuers"

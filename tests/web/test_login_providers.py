@@ -1,0 +1,569 @@
+"""Login with OpenID Connect providers: sign-up, log-in, linking, confirmation, and a server without passwords."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import pyotp
+import pytest
+
+from shoal.commands import blocklists, external_ids, invitations, members, moderation, second_factor
+from shoal.core.audit import AuditEntry, AuditVerb
+from shoal.core.credentials import new_key
+from shoal.core.external_ids import ExternalId
+from shoal.core.model import Member, Role
+from tests.api.in_memory_network import NetworkFixture, network_fixture
+from tests.audit.log_reader import entries
+from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
+from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
+from tests.web.test_passkeys import added, by_passkey, question, send
+
+BUTTON = "Continue with Example"
+ANN_ID = ExternalId(ISSUER, "77")
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as made:
+        yield made
+
+
+@contextmanager
+def network(provider: FakeProvider, **settings: Any) -> Iterator[NetworkFixture]:
+    other = {**provider.settings, "issuer": "https://other.example", "title": "Other"}
+    given = {"oidc_providers": {"example": provider.settings, "other": other}, **settings}
+    with network_fixture(**given) as made:
+        yield made
+
+
+@pytest.fixture
+def here(provider: FakeProvider) -> Iterator[NetworkFixture]:
+    with network(provider) as made:
+        yield made
+
+
+@pytest.fixture
+def closed(provider: FakeProvider) -> Iterator[NetworkFixture]:
+    """A network without passwords."""
+    with network(provider, password_login=False) as made:
+        yield made
+
+
+def through(provider: FakeProvider, who: Visitor, page: Page, button: str = BUTTON, **changes: str) -> Page:
+    """Press a button of a provider, log in there, and return to the server."""
+    left = page.press(button)
+    assert left.status == 200, left.text
+    url = str(left.one("main a.button")["href"])
+    assert left.answer.headers["refresh"] == f"0; url={url}"
+    return who.open(f"/login/with/example/return?{urlencode({**provider.authorize(url), **changes})}")
+
+
+def signed_up(here: NetworkFixture, provider: FakeProvider) -> Visitor:
+    """Sign up with the provider, as its current user."""
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    done = form.press("Sign up")
+    assert done.path == "/welcome/interests", done.text
+    return who
+
+
+def named(here: NetworkFixture, name: str) -> Member:
+    found = here.run(members.find(here.network.writes, name))
+    assert found is not None
+    return found
+
+
+def audited(here: NetworkFixture, verb: AuditVerb) -> list[AuditEntry]:
+    return [one.entry for one in here.run(entries(here.network.writes.graph, verb))]
+
+
+def linked(here: NetworkFixture, name: str = "ann", **more: Any) -> Member:
+    """Register a member with a password who is linked to the provider's user."""
+    made = member(here, name, **more)
+    return here.run(external_ids.link(here.network.writes, made.id, ANN_ID))
+
+
+def test_first_provider_login_offers_free_name_and_creates_member_without_password(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    member(here, "ann")
+    who = visitor(here)
+    form = through(provider, who, who.open("/login"))
+    assert form.path == "/signup/identity"
+    assert form.field("User name")["value"] == "ann_2"
+    assert "ann@a.example" in form.text
+    assert form.html.find("input", type="password") is None
+    assert form.press("Sign up").path == "/welcome/interests"
+    made = named(here, "ann_2")
+    login = here.run(members.login_of(here.network.writes, made))
+    assert login is not None
+    assert (login.password, login.email, login.confirmed, made.display_name) == ("", "ann@a.example", True, "Ann A.")
+    assert here.run(external_ids.of_member(here.network.writes.graph, made.id)) == [ANN_ID]
+
+
+def test_provider_login_logs_in_the_linked_member_and_returns_to_the_page(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    linked(here)
+    who = visitor(here)
+    assert through(provider, who, who.open("/login?to=/saved")).path == "/saved"
+    (entry,) = audited(here, AuditVerb.LOGIN_SUCCEEDED)
+    assert (entry.actor_name, entry.details) == ("ann", {"provider": "example"})
+
+
+def test_provider_login_of_member_with_second_factor_asks_for_code(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    ann = linked(here)
+    turn_on(here, ann)
+    who = visitor(here)
+    assert through(provider, who, who.open("/login?to=/saved")).path == "/login/code?to=%2Fsaved"
+    assert who.open("/saved").path.startswith("/login")
+
+
+def turn_on(here: NetworkFixture, of: Member) -> None:
+    key = new_key()
+    here.run(second_factor.turn_on(here.network.writes, of.id, PASSWORD, key, pyotp.TOTP(key).now()))
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_provider_login_never_joins_member_by_address(
+    here: NetworkFixture, provider: FakeProvider, verified: bool
+) -> None:
+    ann = member(here, "ann")
+    provider.user |= {"email": "ann@example.org", "email_verified": verified}
+    who = visitor(here)
+    form = through(provider, who, who.open("/login"))
+    assert ("An account with the address ann@example.org exists already" in form.text) is verified
+    assert form.press("Sign up", username="ben").status == 200
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
+    login = here.run(members.login_of(here.network.writes, named(here, "ben")))
+    assert login is not None
+    assert login.email == ""
+
+
+def test_owner_of_existing_account_links_provider_after_login_with_password(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    ann = member(here, "ann")
+    provider.user["email"] = "ann@example.org"
+    who = visitor(here)
+    form = through(provider, who, who.open("/login"))
+    login = form.follow("I already have an account")
+    page = login.press("Log in", username="ann", password=PASSWORD)
+    assert page.path == "/settings/logins"
+    assert "confirm that this account is yours" in page.text
+    wrong = page.press("Continue", password="wrong")
+    assert "Incorrect password." in wrong.text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is None
+    page = wrong.press("Continue", password=PASSWORD)
+    assert "ann@example.org" in page.text
+    assert "Saved." in page.press("Link", page.one("form.section")).text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) == named(here, "ann")
+    assert [entry.target_id for entry in audited(here, AuditVerb.EXTERNAL_ID_LINKED)] == [ann.id]
+    again = visitor(here)
+    assert through(provider, again, again.open("/login?to=/saved")).path == "/saved"
+    # The identity is used up.
+    assert "Link Example?" not in who.open("/settings/logins").text
+
+
+def test_member_links_and_unlinks_provider_in_settings(here: NetworkFixture, provider: FakeProvider) -> None:
+    ann = member(here, "ann")
+    who = visitor(here, "ann")
+    page = who.open("/settings/logins").press("Continue", password=PASSWORD)
+    assert page.texts("hint").count("Not linked") == 2
+    page = through(provider, who, page, "Link")
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
+    page = page.press("Link", page.one("form.section"))
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == [ANN_ID]
+    assert "Saved." in page.press("Unlink").text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is None
+    assert len(audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)) == 1
+
+
+def test_linking_an_account_of_another_member_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    linked(here)
+    member(here, "ben")
+    who = visitor(here, "ben")
+    page = who.open("/settings/logins").press("Continue", password=PASSWORD)
+    page = through(provider, who, page, "Link")
+    assert (page.status, "linked to another member" in page.text) == (403, True)
+
+
+def test_link_without_confirmation_or_form_token_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    ann = member(here, "ann")
+    who = visitor(here)
+    form = through(provider, who, who.open("/login"))
+    login = form.follow("I already have an account").press("Log in", username="ann", password=PASSWORD)
+    token = login.form_token
+    assert who.post("/settings/logins", [("form_token", "x"), ("do", "link")]).status == 403
+    page = who.post("/settings/logins", [("form_token", token), ("do", "link")])
+    assert "confirm that this account is yours" in page.text
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
+
+
+def test_unlink_without_confirmation_is_refused(here: NetworkFixture) -> None:
+    linked(here)
+    who = visitor(here, "ann")
+    token = who.open("/settings/logins").form_token
+    page = who.post("/settings/logins/unlink", [("form_token", token), ("provider", "example")])
+    assert "confirm that this account is yours" in page.text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is not None
+
+
+def test_last_way_to_log_in_cannot_be_unlinked(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    page = confirmed(here, provider, who, "/settings/logins")
+    page = page.press("Unlink")
+    assert "This is your only way to log in." in page.text
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is not None
+
+
+def confirmed(here: NetworkFixture, provider: FakeProvider, who: Visitor, path: str) -> Page:
+    """Open a page of the settings, and confirm with the provider."""
+    page = who.open(path)
+    assert "confirm that this account is yours" in page.text
+    page = through(provider, who, page, "Log in again with Example")
+    assert provider.asked["prompt"] == "login"
+    assert page.path == path
+    return page
+
+
+def test_response_without_request_of_this_browser_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    linked(here)
+    attacker, victim = visitor(here), visitor(here)
+    left = attacker.open("/login").press(BUTTON)
+    answer = urlencode(provider.authorize(str(left.one("main a.button")["href"])))
+    page = victim.open(f"/login/with/example/return?{answer}")
+    assert "This page has expired" in page.text
+    assert not [one for one in provider.requests if one[0] == "/token"]
+    # Nor with a request of its own, which has another state.
+    victim.open("/login").press(BUTTON)
+    assert "This page has expired" in victim.open(f"/login/with/example/return?{answer}").text
+    assert victim.open("/saved").path.startswith("/login")
+
+
+def test_response_counts_once_and_for_its_provider_only(here: NetworkFixture, provider: FakeProvider) -> None:
+    linked(here)
+    who = visitor(here)
+    left = who.open("/login").press(BUTTON)
+    answer = urlencode(provider.authorize(str(left.one("main a.button")["href"])))
+    assert "This page has expired" in who.open(f"/login/with/other/return?{answer}").text
+    assert who.open(f"/login/with/example/return?{answer}").path == "/"
+    assert who.open("/saved").status == 200
+    assert "This page has expired" in who.open(f"/login/with/example/return?{answer}").text
+    assert len([one for one in provider.requests if one[0] == "/token"]) == 1
+    assert "This page has expired" in visitor(here).open(f"/login/with/example/return?{answer}").text
+
+
+def test_sealed_cookie_of_another_purpose_is_ignored(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = visitor(here)
+    who.open("/login").press(BUTTON)
+    sealed = who.cookie("shoal_oidc")
+    assert sealed
+    for name in ("shoal_identity", "shoal_owner"):
+        who.set_cookie(name, sealed)
+    assert who.open("/signup/identity").path == "/signup"
+    assert "Enter your password" in who.open("/comeback").text
+    who.set_cookie("shoal_oidc", sealed[:-4] + "AAA=")
+    assert "This page has expired" in who.open("/login/with/example/return?state=x&code=y").text
+
+
+def test_start_without_form_token_or_with_unknown_provider_is_refused(here: NetworkFixture) -> None:
+    who = visitor(here)
+    token = who.open("/login").form_token
+    assert who.post("/login/with", [("provider", "example")]).status == 403
+    assert who.post("/login/with", [("provider", "nothing"), ("form_token", token)]).status == 404
+    assert (
+        who.post("/login/with", [("provider", "example"), ("form_token", token), ("purpose", "link")]).path == "/login"
+    )
+
+
+def test_failures_at_the_provider_are_explained(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = visitor(here)
+    cancelled = through(provider, who, who.open("/login"), code="", error="access_denied")
+    assert (cancelled.status, "Logging in with Example failed" in cancelled.text) == (403, True)
+    provider.claims["nonce"] = "other"
+    assert "Logging in with Example failed" in through(provider, who, who.open("/login")).text
+    provider.statuses["/token"] = 500
+    page = through(provider, who, who.open("/login"))
+    assert (page.status, "Example can't be reached now." in page.text) == (503, True)
+
+
+def test_unreachable_provider_is_explained_before_leaving(here: NetworkFixture, provider: FakeProvider) -> None:
+    provider.down = True
+    page = visitor(here).open("/login").press(BUTTON)
+    assert (page.status, "Example can't be reached now." in page.text) == (503, True)
+
+
+def test_address_outside_of_allowed_domains_is_refused_for_linked_members_too(provider: FakeProvider) -> None:
+    settings = {**provider.settings, "email_domains": ["b.example"]}
+    with network(provider, oidc_providers={"example": settings}) as here:
+        linked(here)
+        who = visitor(here)
+        page = through(provider, who, who.open("/login"))
+        assert (page.status, "no verified e-mail address with which you can log in" in page.text) == (403, True)
+        provider.user["email"] = "ann@b.example"
+        assert through(provider, who, who.open("/login")).path == "/"
+
+
+def test_provider_sign_up_waits_for_approval(provider: FakeProvider) -> None:
+    with network(provider, approval=True) as here:
+        who = visitor(here)
+        form = through(provider, who, who.open("/signup"))
+        assert form.press("Sign up", reason="I like fish").path == "/signup/waiting"
+        ann = named(here, "ann")
+        login = here.run(members.login_of(here.network.writes, ann))
+        assert login is not None
+        assert (ann.pending, login.reason) == (True, "I like fish")
+        page = through(provider, who, who.open("/login"))
+        assert (page.status, "pending approval" in page.text) == (403, True)
+        here.run(moderation.approve(here.network.writes, ann.id))
+        assert through(provider, who, who.open("/login")).path == "/"
+
+
+def test_provider_sign_up_requires_agreement_to_rules(provider: FakeProvider) -> None:
+    with network(provider, rules=["Be kind."]) as here:
+        who = visitor(here)
+        form = through(provider, who, who.open("/signup"))
+        refused = form.press("Sign up")
+        assert "You must agree to the rules" in refused.text
+        assert refused.press("Sign up", agreement="true").path == "/welcome/interests"
+
+
+def test_provider_sign_up_is_refused_while_registrations_are_closed_unless_invited(provider: FakeProvider) -> None:
+    with network(provider, registrations=False, invitations="members") as here:
+        who = visitor(here)
+        page = through(provider, who, who.open("/login"))
+        assert "Sign-ups are closed" in page.text
+        ben = member(here, "ben")
+        made = here.run(invitations.create(here.network.writes, ben.id, uses=1, seconds=3_600, follow=True))
+        form = through(provider, who, who.open(f"/invite/{made.code}"))
+        assert "invites you" in form.text
+        assert form.press("Sign up").path == "/welcome/interests"
+        assert named(here, "ann").invited_by == ben.id
+
+
+def test_provider_sign_up_with_blocked_domain_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    here.run(blocklists.block_domain(here.network.writes, "a.example"))
+    who = visitor(here)
+    page = through(provider, who, who.open("/signup")).press("Sign up")
+    assert page.status == 422
+    assert "Addresses of this provider are not accepted." in page.text
+    assert here.run(members.find(here.network.writes, "ann")) is None
+
+
+def test_provider_sign_up_with_taken_name_can_choose_another(here: NetworkFixture, provider: FakeProvider) -> None:
+    member(here, "ben")
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    refused = form.press("Sign up", username="ben")
+    assert refused.status == 422
+    assert refused.press("Sign up", username="cleo").path == "/welcome/interests"
+    assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) == named(here, "cleo")
+
+
+def test_provider_sign_up_in_two_tabs_creates_one_member(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    other = visitor(here)
+    second = through(provider, other, other.open("/signup"))
+    assert form.press("Sign up").path == "/welcome/interests"
+    assert second.press("Sign up", username="ann_too").path == "/login"
+    assert here.run(members.find(here.network.writes, "ann_too")) is None
+
+
+def test_member_without_password_changes_settings_after_login_at_provider(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(here, provider)
+    page = confirmed(here, provider, who, "/settings/password")
+    assert not page.html.select("[name=current_password]")
+    assert "Saved." in page.press("Set password", new_password=PASSWORD).text
+    assert visitor(here).log_in("ann").open("/saved").status == 200
+
+
+def test_confirmation_with_another_account_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    ben = member(here, "ben")
+    here.run(external_ids.link(here.network.writes, ben.id, ExternalId(ISSUER, "79")))
+    for other in ("78", "79"):
+        provider.user["sub"] = other
+        page = through(provider, who, who.open("/settings/account"), "Log in again with Example")
+        assert (page.status, "not the account that is linked to yours" in page.text) == (403, True)
+    assert "confirm that this account is yours" in who.open("/settings/account").text
+
+
+def test_confirmation_expires_after_five_minutes_and_at_logout(
+    here: NetworkFixture, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = signed_up(here, provider)
+    page = confirmed(here, provider, who, "/settings/account")
+    with monkeypatch.context() as patch:
+        now = here.network.writes.new_id.now()
+        patch.setattr(type(here.network.writes.new_id), "now", lambda _self: now + 5 * 60_000)
+        assert "confirm that this account is yours" in page.press("Delete account", sure="true").text
+    assert not named(here, "ann").departure_id
+    who.post("/logout", [("form_token", who.open("/settings").form_token)])
+    assert not who.cookie("shoal_owner")
+
+
+def test_member_without_password_deletes_account_and_keeps_it_after_all(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(here, provider)
+    page = confirmed(here, provider, who, "/settings/account")
+    assert page.press("Delete account", sure="true").path.startswith("/goodbye/")
+    assert named(here, "ann").departure_id
+    assert not who.cookie("shoal_owner")
+    page = through(provider, who, who.open("/login"))
+    assert page.path == "/comeback"
+    assert page.html.find("input", type="password") is None
+    assert page.press("Keep my account").path == "/"
+    assert not named(here, "ann").departure_id
+    assert who.open("/saved").status == 200
+
+
+def test_suspended_member_cannot_log_in_with_provider(here: NetworkFixture, provider: FakeProvider) -> None:
+    ann = linked(here)
+    here.run(moderation.suspend(here.network.writes, ann.id))
+    who = visitor(here)
+    page = through(provider, who, who.open("/login"))
+    assert (page.status, "currently disabled" in page.text) == (403, True)
+    assert len(audited(here, AuditVerb.LOGIN_FAILED)) == 1
+
+
+def test_logout_ends_session_at_provider_if_set(provider: FakeProvider) -> None:
+    provider.metadata["end_session_endpoint"] = f"{ISSUER}/end"
+    for end_session in (False, True):
+        settings = {**provider.settings, "end_session": end_session}
+        with network(provider, oidc_providers={"example": settings}) as here:
+            linked(here)
+            who = visitor(here)
+            through(provider, who, who.open("/login"))
+            page = who.post("/logout", [("form_token", who.open("/settings").form_token)])
+            link = page.html.select_one(f'a[href^="{ISSUER}/end"]')
+            assert (link is not None) is end_session
+            if link is not None:
+                assert link["href"] == (
+                    f"{ISSUER}/end?client_id=shoal&post_logout_redirect_uri=http%3A%2F%2Fshoal.test%2F"
+                )
+            assert who.open("/saved").path.startswith("/login")
+
+
+FORMS = re.compile(r'type="password"|action="[^"]*/(login|forgotten)"')
+
+
+def test_server_without_passwords_shows_no_password_form(closed: NetworkFixture, provider: FakeProvider) -> None:
+    stranger = visitor(closed)
+    for path in ("/", "/login", "/signup", "/comeback", "/about", "/explore"):
+        page = stranger.open(path)
+        assert page.status == 200
+        assert not FORMS.search(page.answer.text), path
+    for path in ("/forgotten", "/reset/x", "/settings/password"):
+        assert stranger.open(path).path.startswith("/login"), path
+    who = signed_up(closed, provider)
+    sections = ("passkeys", "second_factor", "email", "account", "logins", "sessions", "archive", "")
+    for confirm in (False, True):
+        for section in sections:
+            page = who.open(f"/settings/{section}")
+            assert page.status == 200
+            assert not FORMS.search(page.answer.text), section
+        if not confirm:
+            confirmed(closed, provider, who, "/settings/logins")
+    assert who.open("/settings/password").path == "/settings/sessions"
+    assert not who.open("/settings").links("Password")
+
+
+def test_server_without_passwords_refuses_passwords_everywhere(closed: NetworkFixture) -> None:
+    ann = closed.join("ann")
+    closed.run(members.register(closed.network.writes, "ben", password=PASSWORD))
+    who = visitor(closed)
+    token = who.open("/login").form_token
+    page = who.post("/login", [("form_token", token), ("username", "ben"), ("password", PASSWORD)])
+    assert (page.status, "does not accept passwords" in page.text) == (403, True)
+    assert who.post("/forgotten", [("form_token", token), ("username", "ben")]).path == "/login"
+    form = [("form_token", token), ("username", "cleo"), ("email", "c@example.org"), ("password", PASSWORD)]
+    who.post("/signup", [*form, ("agreement", "true")])
+    assert closed.run(members.find(closed.network.writes, "cleo")) is None
+    answer = closed.ask("POST", "/api/shoal/v1/leave", ann, json={"password": PASSWORD})
+    assert (answer.status_code, "no password" in answer.text) == (403, True)
+    new = {"current_password": PASSWORD, "new_password": PASSWORD}
+    assert closed.ask("PUT", "/api/shoal/v1/password", ann, json=new).status_code == 403
+    grant = {"grant_type": "password", "username": "ben", "password": PASSWORD}
+    assert closed.ask("POST", "/oauth/token", data=grant).json()["error"] == "unsupported_grant_type"
+    shown = closed.json("GET", "/api/v2/instance")["registrations"]
+    assert (shown["enabled"], shown["url"]) == (False, "http://shoal.test/signup")
+
+
+def test_member_without_password_adds_email_and_second_factor(closed: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(closed, provider)
+    page = confirmed(closed, provider, who, "/settings/second_factor")
+    key = str(page.one("[name=key]")["value"])
+    page = page.press("Turn on", code=pyotp.TOTP(key).now())
+    assert named(closed, "ann").second_factor, page.text
+
+
+def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
+    closed: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(closed, provider)
+    confirmed(closed, provider, who, "/settings/passkeys")
+    device = added(who, current_password="")
+    browser = visitor(closed)
+    assert by_passkey(browser, device, "/settings/account").path == "/settings/account"
+
+    def sent(answer: str) -> Page:
+        return send(browser, "/settings/account", "/settings/confirm", answer=answer, to="/settings/account")
+
+    assert sent(device.answer(question(browser, "login"))).status == 422
+    answer = device.answer(question(browser, "confirm"))
+    page, again = sent(answer), sent(answer)
+    assert "I want to delete my account" in page.text
+    assert again.status == 422, "a response of a passkey counts once"
+    assert page.press("Delete account", sure="true").path.startswith("/goodbye/")
+    back = by_passkey(visitor(closed), device)
+    assert back.path == "/comeback"
+    assert back.press("Keep my account").path == "/"
+    assert not named(closed, "ann").departure_id
+
+
+def test_authorize_page_offers_providers_and_returns_after_login(
+    closed: NetworkFixture, provider: FakeProvider
+) -> None:
+    signed_up(closed, provider)
+    form = {"client_name": "App", "redirect_uris": "https://app.example/back", "scopes": "read"}
+    app = closed.json("POST", "/api/v1/apps", json=form)
+    query = {
+        "response_type": "code",
+        "client_id": app["client_id"],
+        "redirect_uri": "https://app.example/back",
+        "scope": "read",
+        "state": "a b&c",
+    }
+    who = visitor(closed)
+    page = who.open(f"/oauth/authorize?{urlencode(query)}")
+    assert not FORMS.search(page.answer.text)
+    page = through(provider, who, page)
+    assert page.path == f"/oauth/authorize?{urlencode(query)}"
+    assert "@ann" in page.text
+
+
+def test_staff_rule_for_second_factor_holds_after_provider_login(provider: FakeProvider) -> None:
+    with network(provider, staff_second_factor=True) as here:
+        ann = linked(here)
+        here.run(moderation.set_role(here.network.writes, ann.id, Role.MODERATOR))
+        who = visitor(here)
+        through(provider, who, who.open("/login"))
+        assert who.open("/moderation").path == "/settings/second_factor?needed=1"
+
+
+def test_login_requests_are_limited(provider: FakeProvider) -> None:
+    with network(provider, rate_limits=True, limits={"oidc": "2/5m"}) as busy:
+        who = visitor(busy)
+        statuses = [who.open("/login").press(BUTTON).status for _ in range(3)]
+        assert statuses == [200, 200, 429]
