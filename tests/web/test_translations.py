@@ -100,7 +100,7 @@ REFUSALS = {
 FOR_PROGRAMS = (
     # Values that no form sends, and texts for which forms have specific messages.
     r"(salt|hashes|ids|days|limit|since|state|duration|languages|attribution_domains|data|Idempotency-Key|focus|thumbnail"
-    r"|radius_km|visibility): .*",
+    r"|radius_km|visibility|types): .*",
     r"Canonical email hash .*",
     r"Text can't be blank",
     r"Context None or invalid context supplied",

@@ -403,7 +403,7 @@ class _Api:
     async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
         if limit_class == rate_limits.UNLIMITED:
             return
-        who = None if limit_class in rate_limits.BY_ADDRESS else caller.counted_as
+        who = None if limit_class in rate_limits.BY_ADDRESS else rate_limits.counted_as(caller)
         if who is None:
             who = rate_limits.address_of(request.scope)
         window = await self.limiter.take(rate_limits.RateKey(limit_class, who))

@@ -26,6 +26,7 @@ from starlette.types import Scope
 
 from shoal.core.blocklists import parse_address
 from shoal.http.responses import RawHeader
+from shoal.http.routes import Caller
 from shoal.settings import Settings, SettingsError
 
 
@@ -213,6 +214,13 @@ def headers(window: RateWindow) -> list[RawHeader]:
 @lru_cache(maxsize=64)
 def _iso(moment: int) -> bytes:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+
+def counted_as(caller: Caller) -> int | str | None:
+    """Return the key of a caller for rate limits: a member, a server key, or a key that acts for a member; None for others."""
+    if not caller.key:
+        return caller.member_id
+    return f"key {caller.app_id}" if caller.member_id is None else f"key {caller.app_id} for {caller.member_id}"
 
 
 def address_of(scope: Scope) -> str:

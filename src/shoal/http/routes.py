@@ -30,13 +30,6 @@ class Caller(msgspec.Struct, frozen=True):
     key: str = ""
     """Name of the server key that calls, possibly for the member; empty for any other token."""
 
-    @property
-    def counted_as(self) -> int | str | None:
-        """The caller for rate limits: a member, a server key, or a key that acts for a member; None for others."""
-        if not self.key:
-            return self.member_id
-        return f"key {self.app_id}" if self.member_id is None else f"key {self.app_id} for {self.member_id}"
-
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
 """A caller without a token, the only one whose `token_id` is 0."""

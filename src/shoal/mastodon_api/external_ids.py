@@ -16,7 +16,7 @@ from shoal.core.model import Member
 from shoal.graph.access import get_object
 from shoal.http.errors import reply_for
 from shoal.http.params import MAX_WORDS, Id
-from shoal.http.rate_limits import RateKey
+from shoal.http.rate_limits import RateKey, counted_as
 from shoal.http.responses import Reply
 from shoal.mastodon_api.context import Context, One, Router
 from shoal.mastodon_api.entities.serializers import moment
@@ -167,7 +167,7 @@ def _failed(member: PutMember, error: ShoalError) -> MemberResult:
 
 async def _count(context: Context, members: int) -> None:
     """Count created or changed members. Raises `TooMany`."""
-    window = await context.app.limiter.take(RateKey("server_members", context.caller.counted_as or 0), members)
+    window = await context.app.limiter.take(RateKey("server_members", counted_as(context.caller) or 0), members)
     if window is not None and window.wait:
         raise TooMany("Too many requests", retry_after=window.wait)
 

@@ -297,7 +297,7 @@ async def test_external_id_of_missing_member_is_linked_to_new_one(tmp_path: Path
     async with processes(Backend("memory", tmp_path)) as (graph, (one, *_)):
         ann = (await external_ids.upsert(one, WHO, PROFILE)).member
         batch = Batch(shard_of(ann.id))
-        batch.obj_del(ann.id)
+        batch.obj_del(ann)
         await graph.commit(batch)
         assert await external_ids.find(graph, WHO) is None
         assert (await external_ids.upsert(later(one), WHO, ExternalProfile(user_name="ben"))).created
