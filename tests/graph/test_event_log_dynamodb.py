@@ -282,7 +282,7 @@ async def test_dynamodb_event_log_entry_of_commit_that_waited_for_its_lane_has_t
 
 
 async def _has_waiters(lock: asyncio.Lock) -> bool:
-    return bool(lock._waiters)  # type: ignore[attr-defined]
+    return bool(lock._waiters)
 
 
 @in_loop
