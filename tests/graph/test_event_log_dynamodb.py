@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -21,8 +21,18 @@ from shoal.core.ids import now_ms
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch, CursorTooOld, LogCursor, Store
 from shoal.graph.dynamodb import DynamoGraph, event_log, store
-from shoal.graph.dynamodb.client import Service
-from shoal.graph.dynamodb.items import CHUNK_ENTRIES, LAYOUT, Chunk, address_of, attribute, chunk_item
+from shoal.graph.dynamodb.client import Backoff, Service
+from shoal.graph.dynamodb.items import (
+    CHUNK_ENTRIES,
+    LAYOUT,
+    Chunk,
+    Item,
+    ItemKey,
+    address_of,
+    attribute,
+    chunk_item,
+    chunk_of,
+)
 from shoal.graph.dynamodb.transactions import _bytes
 from shoal.graph.event_log import EventLog, Logged, LogKind
 from shoal.graph.resolve import every_shard
@@ -31,7 +41,7 @@ from shoal.graph.sharding.sharded_graph import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
 from tests.async_runner import eventually, in_loop
 from tests.engines.dynamodb import PATIENT_SECONDS, new_table
-from tests.engines.dynamodb_faults import after, loses_its_answer, moody, says
+from tests.engines.dynamodb_faults import Moods, after, loses_its_answer, moody, says
 from tests.event_log_replica import Replica, facts_of
 from tests.stores import ANN, POST_OF_BEN, add, begin, id_on, moment
 
@@ -57,6 +67,11 @@ async def told(graph: Store, cursor: LogCursor | None = None, limit: int = 1_000
     return [entry.object for entry in (await EventLog(graph).read(cursor, limit)).entries]
 
 
+def through(url: str, moods: Moods) -> str:
+    """Return the URL of a table through a proxy that injects faults."""
+    return url.partition("&endpoint=")[0] + f"&endpoint={moods.url}"
+
+
 def posts(*numbers: int) -> list[int]:
     return [id_on(0, n) for n in numbers]
 
@@ -77,9 +92,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
             read.append(len(addresses))
         return await get(service, addresses, attributes)
 
-    async def noted_transact(service: Service, writes: Sequence[Mapping[str, Any]]) -> None:
+    async def noted_transact(service: Service, writes: Sequence[Mapping[str, Any]], **options: bool) -> None:
         written.append(len(writes))
-        await transact(service, writes)
+        await transact(service, writes, **options)
 
     monkeypatch.setattr(Service, "_get", noted_get)
     monkeypatch.setattr(Service, "transact", noted_transact)
@@ -122,12 +137,12 @@ def test_dynamodb_event_log_full_chunk_of_comments_takes_one_write_unit() -> Non
 @in_loop
 async def test_dynamodb_event_log_batch_leaves_room_for_two_items_of_the_log() -> None:
     async with opened(new_table(), logs=True) as graph:
-        await add(graph, *[Member(id=id_on(7, n), name="m") for n in range(99)])
-        # The chunk is full, so the next one is created.
-        with pytest.raises(TooLarge, match=r"at most 100 \(got 101\)"):
-            await add(graph, *[Member(id=id_on(8, n), name="m") for n in range(99)])
-        await add(graph, *[Member(id=id_on(8, n), name="m") for n in range(98)])
-        assert len(await told(graph)) == 99 + 98
+        # The second batch finds a full chunk, and creates the next one. The limit is that of the first one nevertheless.
+        for source in (7, 8):
+            with pytest.raises(TooLarge, match=r"at most 98 \(got 99\)"):
+                await add(graph, *[Member(id=id_on(source, n), name="m") for n in range(99)])
+            await add(graph, *[Member(id=id_on(source, n), name="m") for n in range(98)])
+        assert len(await told(graph)) == 98 + 98
 
 
 @in_loop
@@ -240,7 +255,133 @@ async def test_dynamodb_event_log_conflicts_without_end_are_reported_within_the_
         assert await told(graph) == []
 
 
+class Clock:
+    """The clock of a process, that a test moves."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.ahead
+
+
+@in_loop
+async def test_dynamodb_event_log_entry_of_commit_that_waited_for_its_lane_has_the_time_after_the_wait() -> None:
+    async with opened(new_table(), logs=True) as graph:
+        await post(graph, 1)
+        (chunk,) = graph._log._newest.values()
+        with patch.object(store, "now_ms", Clock()) as clock:
+            async with graph._locks.of([chunk.address.id]):
+                waiting = asyncio.create_task(post(graph, 2))
+                lock = graph._locks._locks[chunk.address.id]
+                await eventually(lambda: _has_waiters(lock), True)
+                clock.ahead = 3_600_000
+            await waiting
+        entries = (await EventLog(graph).read(None, 10)).entries
+        assert [entry.at > now_ms() + 3_000_000 for entry in entries] == [False, True]
+
+
+async def _has_waiters(lock: asyncio.Lock) -> bool:
+    return bool(lock._waiters)
+
+
+@in_loop
+async def test_dynamodb_event_log_entry_of_throttled_commit_has_the_time_of_the_last_attempt() -> None:
+    url, clock = new_table(), Clock()
+    throttled = says("TransactionCanceledException", "None", "ThrottlingError")
+
+    async def throttled_for_an_hour(*request: Any) -> Any:
+        clock.ahead = 3_600_000
+        return await throttled(*request)
+
+    async with opened(url, logs=True) as graph, moody() as moods:
+        async with opened(through(url, moods)) as throttling:
+            with patch.object(store, "now_ms", clock):
+                moods.next("TransactWriteItems", throttled_for_an_hour)
+                await post(throttling, 1)
+            assert throttling.capacity.retries == {"ThrottlingError": 1}
+        (entry,) = (await EventLog(graph).read(None, 10)).entries
+        assert entry.at > now_ms() + 3_000_000
+
+
+@in_loop
+async def test_dynamodb_event_log_commit_that_waits_for_a_busy_service_does_not_hold_its_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, pause, ended = new_table(), Backoff.pause, False
+
+    async def long_pause(self: Backoff, *args: Any, **options: Any) -> None:
+        nonlocal ended
+        if not ended:
+            ended = True
+            # Without its own limit, this commit of the lane would wait for the end of the pause, and the pause for it.
+            async with asyncio.timeout(PATIENT_SECONDS / 3):
+                await post(throttled, 2)
+        await pause(self, *args, **options)
+
+    async with opened(url, logs=True), moody() as moods, opened(through(url, moods)) as throttled:
+        monkeypatch.setattr(Backoff, "pause", long_pause)
+        moods.next("TransactWriteItems", says("TransactionCanceledException", "None", "ThrottlingError"))
+        await post(throttled, 1)
+        assert ended
+        assert await told(throttled) == posts(2, 1)
+
+
+@in_loop
+async def test_dynamodb_event_log_commit_waits_for_its_lane_only_within_the_patience() -> None:
+    url = new_table()
+    async with opened(url, logs=True) as graph, opened(url, patience=0.3) as hasty:
+        await post(hasty, 1)
+        async with hasty._locks.of(chunk.address.id for chunk in hasty._log._newest.values()):
+            with pytest.raises(Unavailable, match="overloaded"):
+                async with asyncio.timeout(PATIENT_SECONDS / 3):
+                    await post(hasty, 2)
+        await post(hasty, 3)
+        assert await told(graph) == posts(1, 3)
+
+
 # Cursors
+
+
+def interrupt_queries(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]]) -> None:
+    """Call `act` once, while a query that has found its first entries goes on with the items after them."""
+    stretch, interrupted = Service.stretch, False
+
+    async def interrupted_stretch(
+        service: Service, first: ItemKey, last: ItemKey, limit: int, **way: bool
+    ) -> list[Item]:
+        nonlocal interrupted
+        found = await stretch(service, first, last, 1, **way)
+        if not interrupted and found and chunk_of(found[0]).n:
+            interrupted = True
+            await act()
+        if found and limit > 1:
+            found += await stretch(service, chunk_of(found[0]).following.address, last, limit - 1, **way)
+        return found
+
+    monkeypatch.setattr(Service, "stretch", interrupted_stretch)
+
+
+@pytest.mark.parametrize("full", [0, 1], ids=["first chunk", "later chunk"])
+@in_loop
+async def test_dynamodb_event_log_query_during_commits_misses_no_entry(
+    full: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(new_table(), logs=True) as graph:
+        cursor = await EventLog(graph).end() if full else None
+        before, number = (full + 1) * CHUNK_ENTRIES - 1, 5 * CHUNK_ENTRIES
+        for n in range(before):
+            await post(graph, n)
+
+        async def commit() -> None:
+            for n in range(before, number):
+                await post(graph, n)
+
+        # The query finds an open chunk without its last entry, and then the chunks after it.
+        interrupt_queries(monkeypatch, commit)
+        page = await EventLog(graph).read(cursor, 1_000)
+        read = [entry.object for entry in page.entries]
+        assert read + await told(graph, page.cursor) == posts(*range(number))
 
 
 @in_loop
@@ -270,6 +411,27 @@ async def test_dynamodb_event_log_entry_is_read_only_after_its_transaction_is_ap
         assert (await EventLog(reading).read(page.cursor, 10)).entries == []
         # The end is before the entries whose objects may not be there yet.
         assert await told(graph, page.cursor) == await told(graph, await EventLog(reading).end()) == posts(2)
+
+
+@in_loop
+async def test_dynamodb_event_log_entry_with_the_time_of_a_fast_clock_is_read_after_that_time() -> None:
+    url = new_table()
+    async with opened(url, logs=True) as graph, opened(url, delay=60.0) as reading:
+        with patch.object(store, "now_ms", lambda: now_ms() + 120_000):
+            await post(graph, 1)
+        end = await EventLog(reading).end()
+        with patch.object(event_log, "now_ms", Clock()) as clock:
+            for clock.ahead, expected in ((0, []), (120_000, []), (181_000, posts(1))):
+                assert await told(reading) == await told(reading, end) == expected
+
+
+@in_loop
+async def test_dynamodb_event_log_entry_with_a_wrong_time_does_not_stop_readers() -> None:
+    url = new_table()
+    async with opened(url, logs=True) as graph, opened(url, delay=1.0) as reading:
+        with patch.object(store, "now_ms", lambda: now_ms() + 86_400_000):
+            await post(graph, 1)
+        assert await told(reading) == posts(1)
 
 
 @in_loop
@@ -314,7 +476,7 @@ async def test_dynamodb_event_log_trims_by_two_processes_in_pages_delete_each_en
 
 
 @in_loop
-async def test_dynamodb_event_log_gap_of_interrupted_trim_is_skipped_only_by_new_readers() -> None:
+async def test_dynamodb_event_log_gap_between_chunks_is_skipped_only_by_new_readers_and_trimmed() -> None:
     async with opened(new_table(), logs=True) as graph:
         start = await EventLog(graph).end()
         for n in range(4 * CHUNK_ENTRIES):
@@ -326,6 +488,44 @@ async def test_dynamodb_event_log_gap_of_interrupted_trim_is_skipped_only_by_new
         assert await told(graph) == posts(*range(2 * CHUNK_ENTRIES, 4 * CHUNK_ENTRIES))
         with pytest.raises(CursorTooOld, match="entries after it were deleted"):
             await told(graph, start)
+        assert await EventLog(graph).trim(FUTURE) == 3 * CHUNK_ENTRIES
+        await post(graph, 90)
+        assert await told(graph) == posts(90)
+
+
+@in_loop
+async def test_dynamodb_event_log_trim_that_fails_deletes_nothing() -> None:
+    url = new_table()
+    async with opened(url, logs=True) as graph, moody() as moods:
+        cursor = await EventLog(graph).end()
+        for n in range(3 * CHUNK_ENTRIES + 1):
+            await post(graph, n)
+        async with opened(through(url, moods), patience=0.3) as failing:
+            # The first transaction deletes the first chunk, and the second one closes the last chunk.
+            throttled = says("TransactionCanceledException", "ThrottlingError")
+            moods.next("TransactWriteItems", Moods.pass_on, Moods.pass_on, *[throttled] * 1_000)
+            with pytest.raises(Unavailable, match="overloaded"):
+                await EventLog(failing).trim(FUTURE)
+            assert "BatchWriteItem" not in moods.operations
+        assert await told(graph) == posts(*range(CHUNK_ENTRIES, 3 * CHUNK_ENTRIES + 1))
+        with pytest.raises(CursorTooOld, match="entries after it were deleted"):
+            await told(graph, cursor)
+        assert await EventLog(graph).trim(FUTURE) == 2 * CHUNK_ENTRIES + 1
+        assert await told(graph) == []
+
+
+@in_loop
+async def test_dynamodb_event_log_commit_during_a_trim_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(new_table(), logs=True) as graph:
+        with patch.object(store, "now_ms", lambda: now_ms() - 3_600_000):
+            for n in range(3):
+                await post(graph, n)
+        cursor = await EventLog(graph).end()
+        # The trim has read the open chunk, all of whose entries are old.
+        interrupt_queries(monkeypatch, lambda: post(graph, 90))
+        assert await EventLog(graph).trim(now_ms() - 60_000) == 0
+        assert await told(graph, cursor) == posts(90)
+        assert await told(graph) == posts(0, 1, 2, 90)
 
 
 @in_loop

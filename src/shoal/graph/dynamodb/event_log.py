@@ -6,6 +6,7 @@ which only the newest is open. A commit appends its entries to the open chunk, i
 is still open. If the chunk is full, the transaction closes it and creates the next one. Therefore:
 
 - An entry never changes its position, and nothing is inserted before it. A reader writes nothing.
+- A reader that has seen an open chunk must ignore later chunks of the same query, because a query is no snapshot.
 - If a commit begins after another commit of its lane has ended, it is later in the log, whatever the clocks of their processes
   show.
 
@@ -33,7 +34,13 @@ from msgspec import msgpack
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import now_ms
 from shoal.graph.contract import Batch, CursorTooOld, LogEntry, LogPlace, StorePage
-from shoal.graph.dynamodb.client import ConditionFailed, Service, TransactionOvertaken
+from shoal.graph.dynamodb.client import (
+    TRANSACTION_ITEMS,
+    Backoff,
+    ConditionFailed,
+    Service,
+    TransactionOvertaken,
+)
 from shoal.graph.dynamodb.items import (
     CHUNK_ENTRIES,
     LAYOUT,
@@ -62,10 +69,12 @@ DELAY_SECONDS = 1.0
 object that an entry names may appear a moment after the entry."""
 LOG_ATTRIBUTES = ("n", "closed", "log", "begins", "former")
 """What a commit reads of the item that `DynamoLog.key` names."""
+_AHEAD_SECONDS = 300.0
+"""An entry whose time is up to this far ahead has that of a fast clock, and waits. A time further ahead is wrong."""
 _LANES_PER_PARTITION, _MOST_LANES = 4, 64
 _LANE_BITS = 8
-_TRIMMED_AT_ONCE = 500
-"""Chunks to read in one request of a trim."""
+_TRIMMED_AT_ONCE = TRANSACTION_ITEMS
+"""Chunks to read, and then to delete, in one request."""
 _LAST_CHUNKS = 50
 """Chunks to read for the end of a lane."""
 _POSITION = 2
@@ -126,9 +135,9 @@ class DynamoLog:
 
     def applied(self, entries: Sequence[LogEntry]) -> list[LogEntry]:
         """Return the entries up to the first one whose transaction may not be applied completely yet."""
-        now, delay = now_ms(), self._delay * 1000
-        # A time that is far ahead is that of a wrong clock.
-        return list(takewhile(lambda entry: not now - delay < entry.at <= now + delay, entries))
+        now = now_ms()
+        oldest, latest = now - self._delay * 1000, now + _AHEAD_SECONDS * 1000
+        return list(takewhile(lambda entry: not oldest < entry.at <= latest, entries))
 
     # Commits
 
@@ -259,7 +268,7 @@ class Lane:
         log = self._log.number_for_cursors(number, self._lane)
         place = place_in(places, log, _BEGINNING)
         if place is None:
-            chunks = _without_gaps(await self._chunks(number, 0, limit))
+            chunks = _without_gaps(await self._chunks(number, 0, _number_for(limit)))
             entries = [entry for item in chunks for entry in _log_entries(log, item)]
             place = LogPlace((chunk_of(chunks[0]).number, 0)) if chunks else _BEGINNING
         else:
@@ -283,7 +292,7 @@ class Lane:
                 raise CursorTooOld.trimmed()
             index = 0
         if "closed" in chunks[0]:
-            chunks += await self._chunks(number, first + 1, limit)
+            chunks += await self._chunks(number, first + 1, _number_for(limit))
             if len(_without_gaps(chunks)) < len(chunks):
                 raise CursorTooOld.trimmed()
         entries = [entry for item in chunks for entry in _log_entries(log, item)]
@@ -292,7 +301,11 @@ class Lane:
         return chunks, entries[index:]
 
     async def _chunks(self, number: int, first: int, limit: int) -> list[Item]:
-        return await self._service.stretch(*lane_bounds(number, self._lane, first), limit // CHUNK_ENTRIES + 2)
+        """Return up to `limit` chunks of the lane, from number `first` on."""
+        chunks = await self._service.stretch(*lane_bounds(number, self._lane, first), limit)
+        # An open chunk may have got more entries, and a following chunk, while the service executed the query.
+        closed = len(list(takewhile(lambda item: "closed" in item, chunks)))
+        return chunks[: closed + 1]
 
     async def log_end(self) -> StorePage:
         number = (await self._log.started()).number
@@ -314,46 +327,48 @@ class Lane:
         if not state.number:
             return 0 if self._lane else await self._log.delete_former()
         # Usually not even the first chunk is old.
-        trimmed, limit = 0, 1
+        trimmed, limit, patience = 0, 1, Backoff(self._service.patience)
         while True:
-            page = await self._service.stretch(*lane_bounds(state.number, self._lane), limit)
+            page = await self._chunks(state.number, 0, limit)
             old = list(takewhile(lambda item: _is_older(item, before), page))
-            if old and "closed" not in old[-1] and not await self._close(old[-1]):
-                # It got another entry.
-                old.pop()
             if not old:
                 return trimmed
             try:
-                await self._note_trimmed(old[-1])
-            except ConditionFailed:
-                # Another process trims this lane.
-                return trimmed
-            await self._service.forget([address_of(item) for item in old])
-            trimmed += sum(len(_entries(item)) for item in old)
+                await self._delete(old)
+            except TransactionOvertaken as error:
+                # The last of these chunks got another entry, or another process trims this lane.
+                await patience.pause(error)
+                continue
+            trimmed += sum(chunk_of(item).n for item in old)
             if len(old) < limit:
                 return trimmed
-            limit = _TRIMMED_AT_ONCE
+            limit, patience = _TRIMMED_AT_ONCE, Backoff(self._service.patience)
 
-    async def _close(self, item: Item) -> bool:
-        closing = Transaction(self._service.table, 1)
-        chunk = chunk_of(item)
-        closing.close_chunk(chunk, now_ms(), chunk_item(chunk.following))
-        try:
+    async def _delete(self, chunks: Sequence[Item]) -> None:
+        """Delete the oldest chunks of the lane, all or none."""
+        if "closed" in chunks[-1]:
+            await self._note_trimmed(chunks[-1])
+        else:
+            closing = Transaction(self._service.table, 1)
+            closing.close_old_chunk(chunk_of(chunks[-1]), now_ms())
             await self._service.transact(closing.writes)
-        except TransactionOvertaken:
-            return False
-        return True
+        deleting = Transaction(self._service.table, 1)
+        for item in chunks:
+            deleting.delete(address_of(item), still(n=chunk_of(item).n))
+        await self._service.transact(deleting.writes)
 
     async def _note_trimmed(self, item: Item) -> None:
         """Store in the chunk after this one how many entries this one had, for the cursors that are at its end."""
-        await self._service.write(
-            "update_item",
-            Key=chunk_of(item).following.address.item(),
-            UpdateExpression="SET #previous = :previous",
-            ConditionExpression=_EXISTS.expression,
-            ExpressionAttributeNames={**_EXISTS.names, "#previous": "previous"},
-            ExpressionAttributeValues={":previous": attribute(len(_entries(item)))},
-        )
+        # If that chunk was deleted, as in a table restored from a backup that was made during a trim, no such cursor is valid.
+        with suppress(ConditionFailed):
+            await self._service.write(
+                "update_item",
+                Key=chunk_of(item).following.address.item(),
+                UpdateExpression="SET #previous = :previous",
+                ConditionExpression=_EXISTS.expression,
+                ExpressionAttributeNames={**_EXISTS.names, "#previous": "previous"},
+                ExpressionAttributeValues={":previous": attribute(chunk_of(item).n)},
+            )
 
 
 _COMMIT = msgpack.Decoder(tuple[int, list[tuple[int, int, int, int, int]]])
@@ -375,13 +390,18 @@ def _log_entries(log: int, item: Item) -> list[LogEntry]:
     return [LogEntry(log, (chunk, n), *entry) for n, entry in enumerate(_entries(item), 1)]
 
 
+def _number_for(limit: int) -> int:
+    """Return the number of chunks that usually have more than `limit` entries."""
+    return limit // CHUNK_ENTRIES + 2
+
+
 def _is_older(item: Item, before: int) -> bool:
     entries = _entries(item)
     return bool(entries) and entries[-1][0] < before
 
 
 def _without_gaps(items: Sequence[Item]) -> Sequence[Item]:
-    """Return the last of these chunks that have no gap between them: a process that died while it trimmed may have left a gap."""
+    """Return the last of these chunks that have no gap between them: a query during a trim may find some of the deleted chunks."""
     numbers = [chunk_of(item).number for item in items]
     gaps = [at for at in range(1, len(items)) if numbers[at] != numbers[at - 1] + 1]
     return items[gaps[-1] :] if gaps else items

@@ -9,7 +9,8 @@ items or 4 MB is refused with `TooLarge`, and concurrent changes to one list are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.ids import now_ms
@@ -25,6 +26,7 @@ from shoal.graph.contract import (
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
 from shoal.graph.dynamodb.event_log import ADOPTION_SECONDS, DELAY_SECONDS, LOG_ATTRIBUTES, DynamoLog, encode
 from shoal.graph.dynamodb.items import (
+    Chunk,
     Item,
     ItemKey,
     Pair,
@@ -45,7 +47,7 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import DynamoScans
 from shoal.graph.dynamodb.table import prepare
-from shoal.graph.dynamodb.transactions import Transaction, check_number
+from shoal.graph.dynamodb.transactions import WITH_LOG_ITEMS, Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import KeyedLocks
@@ -227,9 +229,9 @@ class DynamoGraph:
         async with self._locks.of(_contested(batch, touched)):
             while True:
                 try:
-                    return await self._commit(batch, touched)
+                    return await self._commit(batch, touched, patience)
                 except TransactionOvertaken as error:
-                    self.capacity.retries["TransactionOvertaken"] += 1
+                    self.capacity.retries[error.cause] += 1
                     unknown = unknown or error.unknown
                     await patience.pause(error, unknown=unknown)
                 except Conflict as conflict:
@@ -238,7 +240,7 @@ class DynamoGraph:
                     # An earlier attempt of this commit may have been stored, and may itself be the cause of this conflict.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
-    async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
+    async def _commit(self, batch: Batch, touched: Touched, patience: Backoff) -> PendingInverses:
         before, log_item = await self._load(touched, log_key := self._log.key(batch))
         chunk = await self._log.open_chunk(batch, log_item) if log_key is not None else None
         now = now_ms()
@@ -253,15 +255,29 @@ class DynamoGraph:
             transaction.check_size()
             await self._service.transact(transaction.writes)
         else:
-            # Transactions that change the same item at the same time cancel each other.
-            async with self._locks.of([chunk.address.id]):
+            check_number(len(transaction.writes), WITH_LOG_ITEMS)
+            async with self._lane(chunk, patience):
                 chunk = self._log.newest_of(chunk)
+                # Readers wait from this time on until the items are applied, so it is that of this attempt.
+                now = now_ms()
                 transaction.log(chunk, len(changes.logged), encode(now, changes.logged), now)
                 transaction.check_size()
-                await self._service.transact(transaction.writes)
+                # While this commit waits for a busy service, the other ones of the lane must not.
+                await self._service.transact(transaction.writes, waits=False)
                 self._log.appended(chunk, len(changes.logged))
         self._outbox.added(jobs)
         return list(zip(jobs[len(jobs) - len(pending_inverses) :], pending_inverses, strict=True))
+
+    @asynccontextmanager
+    async def _lane(self, chunk: Chunk, patience: Backoff) -> AsyncIterator[None]:
+        """Hold the lock of a lane, because transactions that change the same item at the same time cancel each other."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(patience.left):
+                    await held.enter_async_context(self._locks.of([chunk.address.id]))
+            except TimeoutError as error:
+                raise TransactionOvertaken("LaneBusy") from error
+            yield
 
     async def _load(self, touched: Touched, log_key: ItemKey | None) -> tuple[Known, Item | None]:
         """Return the rows, and the item at `log_key`."""

@@ -38,6 +38,9 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched, Triple
 from shoal.graph.schema import ASSOC_TYPES
 
+WITH_LOG_ITEMS = TRANSACTION_ITEMS - 2
+"""Maximum number of other items in a transaction that appends to the event log: it may close a chunk and create the next one."""
+
 Write = Mapping[str, Mapping[str, Any]]
 """One operation of a transaction, such as `{"Put": {...}}`."""
 
@@ -176,13 +179,25 @@ class Transaction:
         self._update_open(chunk, "SET #closed = :now", {}, {":now": attribute(now)})
         self.put(following, ABSENT)
 
+    def close_old_chunk(self, chunk: Chunk, now: int) -> None:
+        """Close the open chunk of a lane, in order to delete it, on the condition that it has no more entries than `chunk.n`."""
+        number = attribute(chunk.n)
+        values = {":now": attribute(now), ":n": number}
+        self._update_open(chunk, "SET #closed = :now", {}, values, "#n = :n")
+        self.put({**chunk_item(chunk.following), "previous": number}, ABSENT)
+
     def _update_open(
-        self, chunk: Chunk, expression: str, names: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]
+        self,
+        chunk: Chunk,
+        expression: str,
+        names: Mapping[str, str],
+        values: Mapping[str, Mapping[str, Any]],
+        condition: str = "attribute_exists(#n)",
     ) -> None:
         parameters = {
             "Key": chunk.address.item(),
             "UpdateExpression": expression,
-            "ConditionExpression": "attribute_exists(#n) AND attribute_not_exists(#closed)",
+            "ConditionExpression": f"{condition} AND attribute_not_exists(#closed)",
             "ExpressionAttributeNames": {"#n": "n", "#closed": "closed", **names},
             "ExpressionAttributeValues": values,
         }
@@ -212,9 +227,9 @@ def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
     return list_at(triple, link.time, alive=link.alive)
 
 
-def check_number(items: int) -> None:
-    if items > TRANSACTION_ITEMS:
-        raise TooLarge(f"the transaction has too many items for the store: at most {TRANSACTION_ITEMS} (got {items})")
+def check_number(items: int, limit: int = TRANSACTION_ITEMS) -> None:
+    if items > limit:
+        raise TooLarge(f"the transaction has too many items for the store: at most {limit} (got {items})")
 
 
 def _bytes(item: Item) -> Iterator[int]:
