@@ -21,6 +21,7 @@ from shoal.graph.event_log import (
     EventLog,
     Logged,
     LogKind,
+    LogPage,
     _merged,
     former_visibility,
     place_in,
@@ -262,12 +263,14 @@ class FakeLog:
         self.number = number
         self.skew = skew
         self.entries: list[LogEntry] = []
+        self.reads = 0
 
     def add(self, now: int, kind: int, subject: int, object_: int = 0, other: int = 0) -> None:
         position = (1, len(self.entries) + 1, 1)
         self.entries.append(LogEntry(self.number, position, now + self.skew, kind, subject, object_, other, 0))
 
     async def log_page(self, places: typing.Mapping[int, LogPlace] | None, limit: int) -> StorePage:
+        self.reads += 1
         start = place_in(places, self.number, LogPlace((1, 0, 0))) or LogPlace((1, 0, 0))
         rows = [entry for entry in self.entries if entry.position > start.position]
         page = rows[:limit]
@@ -285,7 +288,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.integers(0, 1), st.just(0)),
         st.tuples(st.just("move"), st.integers(0, 1), st.integers(0, 2)),
-        st.tuples(st.just("read"), st.integers(1, 4), st.just(0)),
+        st.tuples(st.just("read"), st.integers(1, 4), st.integers(0, 2)),
     ),
     min_size=10,
     max_size=60,
@@ -306,8 +309,8 @@ async def _told(story: list[tuple[str, int, int]], skews: tuple[int, int, int]) 
     homes = [0, 1]
     written: list[list[int]] = [[] for _ in homes]
     read: list[list[int]] = [[] for _ in homes]
-    cursor = None
-    for now, (verb, n, other) in enumerate([*story, *[("read", 4, 0)] * 80]):
+    after: LogCursor | LogPage | None = None
+    for now, (verb, n, other) in enumerate([*story, *[("read", 4, 1), ("read", 4, 0)] * 40]):
         if verb == "write":
             written[n].append(now)
             logs[homes[n]].add(now, LogKind.POST_CREATED, n, now)
@@ -316,12 +319,74 @@ async def _told(story: list[tuple[str, int, int]], skews: tuple[int, int, int]) 
             logs[other].add(now, LogKind.MOVED, before.number, 1, len(before.entries) + 1)
             homes[n] = other
         elif verb == "read":
-            page = await log.read(cursor, n)
+            page = await log.read(after, n)
             assert len(page.entries) <= n
-            cursor = page.cursor
+            if other == 2:
+                page = page.first(len(page.entries) // 2)
+            after = page if other else page.cursor
             for entry in page.entries:
                 read[entry.subject].append(entry.object)
     assert read == written
+
+
+@in_loop
+async def test_log_entries_that_a_page_did_not_reach_are_not_read_again() -> None:
+    logs = [FakeLog(number, 0) for number in range(1, 9)]
+    for now in range(400):
+        logs[now % 8].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 10)
+    found = list(page.entries)
+    while page.more:
+        page = await log.read(page, 10)
+        found += page.entries
+    assert [entry.object for entry in found] == list(range(400))
+    # Each log has five pages of 10 entries, and its end may be read twice.
+    assert all(log.reads <= 7 for log in logs), [log.reads for log in logs]
+
+
+@in_loop
+async def test_log_entries_of_an_uneven_log_come_before_later_ones_of_another() -> None:
+    logs = [FakeLog(number, 0) for number in (1, 2)]
+    for now in range(60):
+        logs[now == 5 or now >= 30].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 10)
+    found = list(page.entries)
+    while page.more:
+        page = await log.read(page, 10)
+        found += page.entries
+    assert [entry.object for entry in found] == list(range(60))
+
+
+@in_loop
+async def test_log_page_continues_after_any_of_its_entries() -> None:
+    logs = [FakeLog(number, 0) for number in (1, 2)]
+    for now in range(12):
+        logs[now % 2].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 8)
+    for number in range(8):
+        part = page.first(number)
+        assert (part.entries, part.more) == (page.entries[:number], True)
+        for after in (part, part.cursor):
+            assert (await log.read(after, 1)).entries[0] == page.entries[number]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {2**63: LogPlace((1,))},
+        {0: LogPlace((1,))},
+        {-5: LogPlace((1,))},
+        {1: LogPlace((), (7,))},
+        {1: LogPlace((1,) * 5)},
+        {1: LogPlace((1,), (1,) * 5)},
+    ],
+)
+def test_log_cursor_with_impossible_place_is_refused(places: dict[int, LogPlace]) -> None:
+    with pytest.raises(InvalidInput, match="not a cursor"):
+        LogCursor.decode(LogCursor(places).encode())
 
 
 def test_marker_of_a_move_waits_until_the_former_log_was_delivered_up_to_its_end() -> None:

@@ -16,6 +16,7 @@ from shoal.commands.context import Writes, add_node
 from shoal.commands.oauth import SECRET_BYTES
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unfit
+from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.core.model import App, ProductToken, Token
 from shoal.core.text import check_text
@@ -164,6 +165,8 @@ def _add_token(writes: Writes, batch: Batch, app: App, secret: bytes) -> int:
 def _drop(writes: Writes, batch: Batch, app: App, tokens: Sequence[Token]) -> None:
     for token in tokens:
         drop_login(batch, app.id, token.id, writes.new_id(_SHARD), token.version)
+    if tokens:
+        batch.emit(SessionsEnded(member_id=0, token_ids=tuple(token.id for token in tokens)))
 
 
 async def _named(graph: Reader, name: str) -> App:

@@ -223,6 +223,7 @@ class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
     """
 
     member_id: int
+    """0 for a server key, which may act for any member."""
     token_ids: tuple[int, ...]
     every: bool = False
 

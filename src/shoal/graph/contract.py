@@ -523,6 +523,8 @@ class LogPlace(NamedTuple):
 
 MAX_CURSOR = 65_536
 """Maximum characters of an encoded `LogCursor`. A place in a log takes about 40."""
+_MAX_PARTS = 4
+"""Maximum numbers in a position or its proof."""
 
 
 class LogCursor(Struct, frozen=True):
@@ -542,7 +544,12 @@ class LogCursor(Struct, frozen=True):
         except (ValueError, DecodeError):
             places = {}
         numbers = [number for place in places.values() for number in (*place.position, *place.proof)]
-        if len(text) > MAX_CURSOR or not numbers or not all(0 <= number <= MAX_TIME for number in numbers):
+        is_valid = (
+            all(1 <= log <= MAX_TIME and 1 <= len(place.position) <= _MAX_PARTS for log, place in places.items())
+            and all(len(place.proof) <= _MAX_PARTS for place in places.values())
+            and all(0 <= number <= MAX_TIME for number in numbers)
+        )
+        if len(text) > MAX_CURSOR or not places or not is_valid:
             raise InvalidInput("after: this is not a cursor of the event log", field="after")
         return cls(places)
 

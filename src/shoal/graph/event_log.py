@@ -55,6 +55,7 @@ from shoal.graph.contract import (
     LogCursor,
     LogEntry,
     LogPlace,
+    LogSource,
     ObjOp,
     Store,
     StorePage,
@@ -306,11 +307,21 @@ MAX_PAGE = 1_000
 
 
 class LogPage(NamedTuple):
-    """Entries in the order of delivery. Continue with `cursor`: at once if there are `more`, otherwise after a while."""
+    """Entries in the order of delivery. Continue with the page or its `cursor`: at once if there are `more`, otherwise later."""
 
     entries: Sequence[LogEntry]
     cursor: LogCursor
     more: bool
+    after: Mapping[int, LogPlace] | None
+    pages: Sequence[StorePage]
+    """What the logs of the stores returned after `after`."""
+    rest: Sequence[StorePage]
+    """The same, without the entries up to `cursor`."""
+    sources: Sequence[LogSource] = ()
+
+    def first(self, number: int) -> LogPage:
+        """Return a page that ends after this number of its entries."""
+        return _merged(self.after, self.pages, number)._replace(sources=self.sources)
 
 
 class EventLog:
@@ -319,10 +330,11 @@ class EventLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def read(self, after: LogCursor | None, limit: int) -> LogPage:
-        """Return up to `limit` entries after a cursor; from the oldest stored entry on if it is None.
+    async def read(self, after: LogCursor | LogPage | None, limit: int) -> LogPage:
+        """Return up to `limit` entries after a cursor or page; from the oldest stored entry on if it is None.
 
-        Every entry is delivered at least once, and the entries of one member's commits in the order of the commits.
+        After a page, the entries that it did not reach are used before the stores are read again. Every entry is delivered at least
+        once, and the entries of one member's commits in the order of the commits.
 
         Raises:
             CursorTooOld: Entries after the cursor are missing.
@@ -330,9 +342,17 @@ class EventLog:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput(f"limit: 1 to {MAX_PAGE} entries (got {limit})", field="limit")
+        kept: dict[LogSource, StorePage] = {}
+        if isinstance(after, LogPage):
+            kept, after = dict(zip(after.sources, after.rest, strict=True)), after.cursor
         places = after.places if after is not None else None
         sources = self._store.log_sources
-        return _merged(places, await asyncio.gather(*[source.log_page(places, limit) for source in sources]), limit)
+        pages = {source: kept[source] for source in sources if source in kept}
+        if len(pages) < len(sources) or not _is_usable(places, list(pages.values())):
+            stale = [source for source in sources if source not in pages or not pages[source].entries] or sources
+            found = await asyncio.gather(*[source.log_page(places, limit) for source in stale])
+            pages |= zip(stale, found, strict=True)
+        return _merged(places, [pages[source] for source in sources], limit)._replace(sources=sources)
 
     async def end(self) -> LogCursor:
         """Return the cursor after all entries so far. State that is read afterwards contains at least the changes before it."""
@@ -342,6 +362,11 @@ class EventLog:
     async def trim(self, before: int) -> int:
         """Delete the entries from before a time (Unix ms), and return their number."""
         return sum(await asyncio.gather(*[source.log_trim(before) for source in self._store.log_sources]))
+
+
+def _is_usable(places: Mapping[int, LogPlace] | None, pages: Sequence[StorePage]) -> bool:
+    """Return whether the next entry by time is in these pages."""
+    return not any(page.more and not page.entries for page in pages) and bool(_merged(places, pages, 1).entries)
 
 
 def _merged(places: Mapping[int, LogPlace] | None, pages: Sequence[StorePage], limit: int) -> LogPage:
@@ -369,5 +394,9 @@ def _merged(places: Mapping[int, LogPlace] | None, pages: Sequence[StorePage], l
         reached[page.log] = page.place_at(entry) if rest or page.more else page.place
         if entry.kind != LogKind.MOVED:
             entries.append(entry)
+        if page.more and not rest:
+            # The next entry of this log may be earlier than the others.
+            break
     more = any(is_ready(rest) or (page.more and not rest) for page, rest in queues)
-    return LogPage(entries, LogCursor(reached), more)
+    left = [page._replace(entries=tuple(rest), start=None) for page, rest in queues]
+    return LogPage(entries, LogCursor(reached), more, places, pages, left)
