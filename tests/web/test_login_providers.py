@@ -19,8 +19,8 @@ from shoal.core.model import Member, Role
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
-from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
-from tests.web.test_passkeys import added, by_passkey, question, send
+from tests.web.browser import PASSWORD, Page, Visitor, hashed, member, visitor
+from tests.web.test_passkeys import added, by_passkey, guarded, question, send
 
 BUTTON = "Continue with Example"
 ANN_ID = ExternalId(ISSUER, "77")
@@ -521,7 +521,12 @@ def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
         return send(browser, "/settings/account", "/settings/confirm", answer=answer, to="/settings/account")
 
     assert sent(device.answer(question(browser, "login"))).status == 422
-    answer = device.answer(question(browser, "confirm"))
+    for kind, verified in (("confirm", True), ("owner", False)):
+        refused = sent(device.answer(question(browser, kind), verified=verified))
+        assert (refused.status, bool(browser.cookie("shoal_owner"))) == (422, False)
+    asked = question(browser, "owner")
+    assert asked["userVerification"] == "required"
+    answer = device.answer(asked)
     page, again = sent(answer), sent(answer)
     assert "I want to delete my account" in page.text
     assert again.status == 422, "a response of a passkey counts once"
@@ -530,6 +535,29 @@ def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
     assert back.path == "/comeback"
     assert back.press("Keep my account").path == "/"
     assert not named(closed, "ann").departure_id
+
+
+def test_confirmation_of_member_with_password_does_not_replace_it(here: NetworkFixture) -> None:
+    ann = member(here, "ann")
+    who = visitor(here, "ann")
+    device = added(who)
+    guarded(who, device)
+    answer = device.answer(question(who, "owner"))
+    assert send(who, "/settings", "/settings/confirm", answer=answer, to="/settings/logins").path == "/settings/logins"
+    assert who.cookie("shoal_owner")
+    for path, fields in (
+        ("/settings/second_factor/off", {"code": device.answer(question(who, "confirm"))}),
+        ("/settings/email", {"email": "thief@example.org"}),
+        ("/settings/password", {"new_password": "another " + PASSWORD}),
+        ("/settings/account", {"sure": "true"}),
+    ):
+        for password in ({}, {"password": who.cookie("shoal_owner")}, {"current_password": who.cookie("shoal_owner")}):
+            page = send(who, "/settings", path, **fields, **password)
+            assert (page.status, "Incorrect password." in page.text) == (422, True), path
+    login = here.run(members.login_of(here.network.writes, named(here, "ann")))
+    assert login is not None
+    assert (login.email, login.second is None, login.password) == ("ann@example.org", False, hashed())
+    assert named(here, "ann").generation == ann.generation
 
 
 def test_authorize_page_offers_providers_and_returns_after_login(

@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from shoal.commands.audit import note_failed_login
 from shoal.commands.context import Writes, made_once
 from shoal.core.credentials import (
+    ALONE,
     GOOD_MS,
     KEY_BYTES,
     Assertion,
@@ -210,7 +211,7 @@ async def passkey_options(
     """Return the WebAuthn request options for any passkey of the site or, if `member` is given, for the member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
-    return request_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
+    return request_options(site, challenge, login.passkeys if login else (), verified=purpose in ALONE)
 
 
 async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
@@ -233,7 +234,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
         if login is None or passkey is None:
             return None
         try:
-            check_assertion(site, passkey, found, verified=purpose is Purpose.LOG_IN)
+            check_assertion(site, passkey, found, verified=purpose in ALONE)
         except BadAnswer:
             return None
         copied = is_copy(passkey, found)
@@ -317,17 +318,17 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 
 
 async def is_owner(writes: Writes, member: Member, proof: str, asker: Asker | None) -> bool:
-    """Return whether a logged-in member proved again who they are: by their password or a `confirmation`.
+    """Return whether a logged-in member proved again who they are: by their password or, if they have none, a `confirmation`.
 
     Raises `NotAllowed` without a confirmation if the member has no password or passwords are disabled, and `TooMany` if the `asker`
     is rate-limited.
     """
-    if await confirmed_member(writes, proof) == member.id:
-        return True
     login = await login_of(writes.graph, member)
-    if not has_password(writes, login):
+    if has_password(writes, login):
+        return await fits(writes, login, member.name, proof, asker)
+    if await confirmed_member(writes, proof) != member.id:
         raise NotAllowed("This account has no password: confirm in the web app that it is yours")
-    return await fits(writes, login, member.name, proof, asker)
+    return True
 
 
 def has_password(writes: Writes, login: Login | None) -> bool:

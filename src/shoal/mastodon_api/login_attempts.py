@@ -101,9 +101,9 @@ async def is_owner(context: Context, member: Member, password: str) -> bool:
 
 
 async def confirms_by_passkey(context: Context, member: Member, answer: str) -> bool:
-    """Return whether a text is a response of one of the member's passkeys with which they confirm who they are."""
+    """Return whether a text is a response of one of the member's passkeys, whose device verified them, in place of the password."""
     writes, attempt = context.app.writes, _attempt(context)
-    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.CONFIRM)
+    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.OWNER)
 
 
 async def by_passkey(context: Context, answer: str) -> Member:

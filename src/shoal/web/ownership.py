@@ -1,7 +1,8 @@
 """Proof that a logged-in member is the owner of the account, before settings that matter for logging in are changed.
 
 The proof is the password in the form. A member without a password logs in again with a provider or passkey, which the browser
-remembers for five minutes (`authentication.confirmation`).
+remembers for five minutes (`authentication.confirmation`). A passkey counts only if its device verified the member (by a PIN,
+fingerprint or face). For a member with a password, a confirmation suffices only to link and unlink providers.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
 
 class QuestionQuery(msgspec.Struct, frozen=True):
-    kind: Literal["login", "second", "confirm", "add"] = "login"
+    kind: Literal["login", "second", "confirm", "owner", "add"] = "login"
 
 
 class ByPasskey(Form, frozen=True, kw_only=True):
@@ -52,6 +52,8 @@ async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
             return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
         case "confirm":
             return await authentication.passkey_options(writes, site, Purpose.CONFIRM, ctx.member)
+        case "owner":
+            return await authentication.passkey_options(writes, site, Purpose.OWNER, ctx.member)
         case "add":
             return await passkeys.options(writes, site, ctx.member)
 
