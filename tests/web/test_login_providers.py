@@ -18,6 +18,7 @@ from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member, Role
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
+from tests.engines.smtp import PostOffice, post_office
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
 from tests.web.browser import PASSWORD, Page, Visitor, hashed, member, visitor
 from tests.web.test_passkeys import added, by_passkey, guarded, question, send
@@ -426,6 +427,84 @@ def test_member_without_password_deletes_account_and_keeps_it_after_all(
     assert page.press("Keep my account").path == "/"
     assert not named(here, "ann").departure_id
     assert who.open("/saved").status == 200
+
+
+def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor) -> str:
+    """Let a thief change the address of ann and link their account at the provider; return the path of the undo link."""
+    provider.user["sub"] = "thief"
+    page = thief.open("/settings/email")
+    password = {"password": PASSWORD} if page.html.find("input", type="password") else {}
+    page.press("Change address", email="thief@example.org", **password)
+    here.settle()
+    thief.open(office.to("thief@example.org").path).press("Confirm the address")
+    here.settle()
+    (told,) = office.take()
+    page = thief.open("/settings/logins")
+    if "confirm that this account is yours" in page.text:
+        page = page.press("Continue", password=PASSWORD)
+    page = through(provider, thief, page, "Link")
+    assert "Saved." in page.press("Link", page.one("form.section")).text
+    here.settle()
+    linked_mails = office.take()
+    assert {mail.subject for mail in linked_mails} == {"New login provider for @ann"}
+    assert {mail.to for mail in linked_mails} == {"thief@example.org", told.to}
+    provider.user["sub"] = "77"
+    return told.path
+
+
+def test_restoring_the_address_unlinks_the_providers_linked_in_settings(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = linked(here)
+        undo = stolen(here, provider, office, visitor(here, "ann"))
+        page = visitor(here).open(undo)
+        assert "These login providers stay linked: Example" in page.text
+        page.press("Restore the address")
+        assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == [ANN_ID]
+        assert [entry.target_id for entry in audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)] == [ann.id]
+        here.settle()
+        assert office.to("ann@example.org").path.startswith("/reset/")
+        provider.user["sub"] = "thief"
+        thief = visitor(here)
+        assert through(provider, thief, thief.open("/login")).path == "/signup/identity"
+        # The external id is free again.
+        ben = member(here, "ben")
+        assert here.run(external_ids.link(here.network.writes, ben.id, ExternalId(ISSUER, "thief"))).id == ben.id
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_restoring_the_address_without_passwords_mails_a_link_to_log_in_once(
+    provider: FakeProvider, guard: bool
+) -> None:
+    with post_office() as office, network(provider, mail=office.url, password_login=False) as here:
+        ann = member(here, "ann")
+        here.run(external_ids.link(here.network.writes, ann.id, ANN_ID, own=True))
+        thief = visitor(here, "ann")
+        confirmed(here, provider, thief, "/settings/logins")
+        device = added(thief, current_password="")
+        codes = turned_on_without_password(thief) if guard else ["", ""]
+        here.settle()
+        office.take()
+        undo = stolen(here, provider, office, thief)
+        visitor(here).open(undo).press("Restore the address")
+        here.settle()
+        path = office.to("ann@example.org").path
+        assert by_passkey(visitor(here), device).status == 422
+        owner = visitor(here)
+        page = owner.open(path).press("Log in")
+        if guard:
+            page = page.press("Log in", code=codes[0])
+        assert page.path == "/settings/passkeys"
+        assert "confirm that this account is yours" not in page.text
+        assert by_passkey(visitor(here), added(owner, current_password="", code=codes[1])).path == "/"
+        assert visitor(here).open(path).status == 410
+        assert visitor(here).open("/recover/x").status == 410
+
+
+def turned_on_without_password(who: Visitor) -> list[str]:
+    """Turn on two-factor authentication with an authenticator app, and return the recovery codes."""
+    page = who.open("/settings/second_factor")
+    page = page.press("Turn on", code=pyotp.TOTP(str(page.one("[name=key]")["value"])).now())
+    return [one.text for one in page.html.select(".recovery-codes code")]
 
 
 def test_suspended_member_cannot_log_in_with_provider(here: NetworkFixture, provider: FakeProvider) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.commands import authentication, blocklists, members, moderation, relationships, sessions
+from shoal.commands import authentication, blocklists, external_ids, members, moderation, relationships, sessions
 from shoal.commands.audit import note
 from shoal.commands.authentication import Asker
 from shoal.commands.context import Writes
@@ -22,6 +22,7 @@ from shoal.core.credentials import Login
 from shoal.core.email import EMAIL_TOKEN_MS, EmailToken, MailKind, hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import place
@@ -155,7 +156,7 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
             # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
             # undoing a change.
             ended = False
-        case MailKind.RESET:
+        case MailKind.RESET | MailKind.RECOVERY:
             ended = proof.generation != member.generation or login.email != proof.address
         case _:
             ended = proof.generation != member.generation
@@ -163,12 +164,21 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
 
 
 async def notify_linked(writes: Writes, member: Member, provider: str) -> None:
-    """Send a member a mail about a login provider that was linked to their account. Best effort."""
+    """Send a member a mail about a login provider that was linked to their account. Best effort.
+
+    Former addresses that can still be restored get it too, because a thief may have changed the address.
+    """
     login = await members.login_of(writes, member)
-    if login is not None and login.email:
-        batch = Batch(shard_of(member.id))
+    if login is None:
+        return
+    batch, now = Batch(shard_of(member.id)), writes.new_id.now()
+    addresses = [login.email, *(address for address, until in login.kept if until > now)]
+    for to in filter(None, addresses):
         asked = writes.new_id(batch.shard)
-        batch.emit(MailDue(kind=MailKind.PROVIDER_LINKED, asked=asked, member_id=member.id, passkey=provider))
+        batch.emit(
+            MailDue(kind=MailKind.PROVIDER_LINKED, asked=asked, member_id=member.id, address=to, passkey=provider)
+        )
+    if login.email:
         with contextlib.suppress(ShoalError):
             await writes.graph.commit(batch)
 
@@ -193,6 +203,19 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     verb = AuditVerb.PASSWORD_RESET
     await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used)
     return await _access_as_is(writes, member.id)
+
+
+async def recover(writes: Writes, text: str) -> Member:
+    """Use up the link of a recovery mail, and return its member, who may log in. Raises `Gone` for an invalid link."""
+
+    async def attempt() -> Member:
+        proof, member = await proven(writes, text, MailKind.RECOVERY)
+        batch = Batch(shard_of(member.id))
+        _use(writes, batch, proof)
+        await writes.graph.commit(batch)
+        return member
+
+    return await retry_on_conflict(attempt)
 
 
 async def _access_as_is(writes: Writes, member_id: int) -> Member:
@@ -279,8 +302,8 @@ async def confirm(writes: Writes, text: str) -> Member:
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
     """Restore the address that was replaced by a change, which may have been made by a thief.
 
-    This invalidates the password and all passkeys, logs out every session, and sends a password reset mail. Raises `Gone` for an
-    invalid link.
+    This invalidates the password and all passkeys, unlinks the external ids that the member linked, logs out every session, and
+    sends a mail to reset the password, or to log in on a server without passwords. Raises `Gone` for an invalid link.
     """
     return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
@@ -337,7 +360,7 @@ async def _change(writes: Writes, requested: _Change) -> Member:
     salt = await contact_salt(writes)
     ended = await sessions.all_ended(writes, member_id)
 
-    async def attempt() -> tuple[Member, tuple[str, ...]]:
+    async def attempt() -> tuple[Member, tuple[str, ...], list[ExternalLink]]:
         proof, member = await requested.state()
         login = await members.login_of(writes, member)
         if login is None:
@@ -358,21 +381,27 @@ async def _change(writes: Writes, requested: _Change) -> Member:
         redeclare(batch, member, after, now)
         batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
         actor = writes.actor if proof is None else writes.actor.proved(member)
-        note(writes.by(actor), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
+        theirs, unlinked = writes.by(actor), list[ExternalLink]()
+        note(theirs, batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
         if moved.notified:
             batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.notified))
         if theft:
             batch.emit(ended)
-            _emit(batch, writes, MailKind.RESET, after, address=address, language=requested.language)
+            # A thief may also have linked a login provider, which suffices to log in.
+            unlinked = await external_ids.unlink_own(theirs, batch, member)
+            kind = MailKind.RESET if writes.limits.passwords else MailKind.RECOVERY
+            _emit(batch, writes, kind, after, address=address, language=requested.language)
         if proof is not None:
             _use(writes, batch, proof)
         await writes.graph.commit(batch)
-        return after, moved.freed
+        return after, moved.freed, unlinked
 
-    member, freed = await retry_on_conflict(attempt)
+    member, freed, unlinked = await retry_on_conflict(attempt)
     # If this call fails, the consumer of `EmailChanged` repeats it later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
+    with contextlib.suppress(ShoalError):
+        await external_ids.free(writes, unlinked)
     return member
 
 

@@ -309,7 +309,7 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
         if found is None:
             return await show(ctx, wrong={"": ctx.words.text("This page has expired. Open it again.")})
         try:
-            await external_ids.link(ctx.writes, member.id, found.external)
+            await external_ids.link(ctx.writes, member.id, found.external, own=True)
             await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
         except (Taken, Unfit) as error:
             most = ctx.words.text("You have linked the maximum number of accounts.")
