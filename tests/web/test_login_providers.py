@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pyotp
 import pytest
 
-from shoal.commands import blocklists, external_ids, invitations, members, moderation, second_factor
+from shoal.commands import blocklists, credentials, external_ids, invitations, members, moderation, second_factor
 from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.credentials import new_key
 from shoal.core.external_ids import ExternalId
@@ -637,6 +637,36 @@ def test_confirmation_of_member_with_password_does_not_replace_it(here: NetworkF
     assert login is not None
     assert (login.email, login.second is None, login.password) == ("ann@example.org", False, hashed())
     assert named(here, "ann").generation == ann.generation
+
+
+def test_confirmation_is_no_password_and_cannot_be_renewed(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    confirmed(here, provider, who, "/settings/account")
+    kept = who.cookie("shoal_owner")
+    page = send(who, "/settings", "/settings/confirm", password=kept, to="/settings")
+    assert (page.status, who.cookie("shoal_owner")) == (403, kept)
+    app = here.token(here.join("ben").app_id, named(here, "ann").id)
+    answer = here.ask("POST", "/api/shoal/v1/leave", app, json={"password": kept})
+    assert (answer.status_code, "no password" in answer.text) == (403, True)
+    new = {"current_password": kept, "new_password": PASSWORD}
+    assert here.ask("PUT", "/api/shoal/v1/password", app, json=new).status_code == 403
+
+
+def test_confirmation_counts_in_its_session_and_until_the_password_changes(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(here, provider)
+    confirmed(here, provider, who, "/settings/account")
+    kept = who.cookie("shoal_owner")
+    other = visitor(here, "ann")
+    other.set_cookie("shoal_owner", kept)
+    assert "confirm that this account is yours" in other.open("/settings/account").text
+    assert "confirm that this account is yours" not in who.open("/settings/account").text
+    session = who.cookie("shoal_login")
+    here.run(credentials.set_password(here.network.writes, named(here, "ann").id, PASSWORD))
+    who.set_cookie("shoal_login", session)
+    who.set_cookie("shoal_owner", kept)
+    assert "Enter your password" in who.open("/comeback").text
 
 
 def test_authorize_page_offers_providers_and_returns_after_login(

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -192,14 +192,35 @@ CONFIRMED_MS = 5 * 60_000
 """Lifetime of a confirmation."""
 
 
-async def confirmation(writes: Writes, member_id: int) -> str:
-    """Return a text that proves, in place of a password, that the member has just logged in again."""
-    return await sealed(writes, _CONFIRMED, member_id.to_bytes(8))
+class Confirmed(NamedTuple):
+    """A member who has just confirmed in their session that the account is theirs (`confirmation`)."""
+
+    member_id: int
 
 
-async def confirmed_member(writes: Writes, text: str) -> int:
-    """Return the id of the member whose confirmation this is; 0 for none."""
-    return int.from_bytes(await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) or b"") if text else 0
+OwnerProof = str | Confirmed
+"""With what a logged-in member proves again who they are: the password, or for members without one a confirmation."""
+
+
+async def confirmation(writes: Writes, member: Member, session: str) -> str:
+    """Return a text with which `confirmed_member` recognizes for five minutes that a member has just logged in again.
+
+    `session` is the text of the browser's token; empty for none. Another session, or a later password change, voids the text.
+    """
+    return await sealed(writes, _CONFIRMED, member.id.to_bytes(8) + _session_digest(member, session))
+
+
+async def confirmed_member(writes: Writes, text: str, session: str) -> Member | None:
+    """Return the member whose `confirmation` in this session the text is; None for another text."""
+    data = await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) if text else None
+    member = await find_object(writes.graph, Member, int.from_bytes(data[:8])) if data else None
+    if data is None or member is None or not hmac.compare_digest(data[8:], _session_digest(member, session)):
+        return None
+    return member
+
+
+def _session_digest(member: Member, session: str) -> bytes:
+    return blake2b(f"{member.generation} {session}".encode("utf-8", "replace"), digest_size=16).digest()
 
 
 _log = logging.getLogger("shoal.logins")
@@ -317,16 +338,16 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     return True
 
 
-async def is_owner(writes: Writes, member: Member, proof: str, asker: Asker | None) -> bool:
-    """Return whether a logged-in member proved again who they are: by their password or, if they have none, a `confirmation`.
+async def is_owner(writes: Writes, member: Member, proof: OwnerProof, asker: Asker | None) -> bool:
+    """Return whether a logged-in member proved again who they are: by their password or, if they have none, a confirmation.
 
     Raises `NotAllowed` without a confirmation if the member has no password or passwords are disabled, and `TooMany` if the `asker`
     is rate-limited.
     """
     login = await login_of(writes.graph, member)
     if has_password(writes, login):
-        return await fits(writes, login, member.name, proof, asker)
-    if await confirmed_member(writes, proof) != member.id:
+        return isinstance(proof, str) and await fits(writes, login, member.name, proof, asker)
+    if proof != Confirmed(member.id):
         raise NotAllowed("This account has no password: confirm in the web app that it is yours")
     return True
 

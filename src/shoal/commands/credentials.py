@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from shoal.commands import authentication, blocklists, external_ids, members, moderation, relationships, sessions
 from shoal.commands.audit import note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes
 from shoal.commands.members import contact_salt
 from shoal.core.audit import AuditVerb, member_target
@@ -45,7 +45,7 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
 
 
 async def change_password(
-    writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
+    writes: Writes, member_id: int, current: OwnerProof, password: str, asker: Asker | None = None
 ) -> None:
     """Replace the password, given the current one. Every token and authorization code of the member becomes invalid.
 
@@ -243,7 +243,7 @@ async def ask_confirmation(writes: Writes, member: Member, language: str = "") -
 
 
 async def ask_change(
-    writes: Writes, member_id: int, password: str, address: str, language: str = "", asker: Asker | None = None
+    writes: Writes, member_id: int, password: OwnerProof, address: str, language: str = "", asker: Asker | None = None
 ) -> None:
     """Send a mail to a new address, with a link that makes it the member's address.
 

@@ -195,7 +195,15 @@ async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds:
     stay = await external_ids.foreign_issuers(ctx.graph, found.member.id) if kind is MailKind.UNDO else frozenset()
     linked = [button.title for button in login_buttons(ctx) if ctx.app.providers.issuer(button.name) in stay]
     return await page(
-        ctx, "mail_button", title=title, proof=proof, action=action, kind=kind, address=address, name=name, linked=linked
+        ctx,
+        "mail_button",
+        title=title,
+        proof=proof,
+        action=action,
+        kind=kind,
+        address=address,
+        name=name,
+        linked=linked,
     )
 
 
@@ -218,7 +226,7 @@ async def save(ctx: PageContext, asked: PasswordForm) -> Response:
     """Replace the password. All other sessions are logged out."""
     member, app_context = ctx.checked(asked), ctx.app
     try:
-        current = proof(ctx, asked.current_password)
+        current = await proof(ctx, asked.current_password)
         await login_attempts.change_password(ctx.anonymous, member.id, current, asked.new_password)
     except NotAllowed:
         return await show_password(ctx)
@@ -276,7 +284,7 @@ async def change(ctx: PageContext, asked: EmailForm) -> Response:
         return await show_email(ctx)
     try:
         await login_attempts.ask_email_change(
-            ctx.anonymous, member.id, proof(ctx, asked.password), asked.email.strip(), ctx.words.code
+            ctx.anonymous, member.id, await proof(ctx, asked.password), asked.email.strip(), ctx.words.code
         )
     except InvalidInput as error:
         known = {

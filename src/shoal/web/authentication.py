@@ -74,7 +74,7 @@ async def begin(
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
     await log_in(ctx, response, begun)
     if confirmed:
-        await remember_owner(ctx, response, member)
+        await remember_owner(ctx, response, member, begun.text)
     return response
 
 

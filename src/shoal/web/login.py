@@ -17,6 +17,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.web import account_deletion, routing
 from shoal.web.authentication import begin, code_refusal, leave_to, password_refusal
+from shoal.web.ownership import is_confirmed
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, local
@@ -83,7 +84,9 @@ async def code(ctx: PageContext, asked: Code) -> Response:
         return ctx.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(ctx, found.member, asked.code)
     if refusal is None:
-        return await begin(ctx, found.member, asked.to, proved=True)
+        # The link of a recovery mail confirms that the account is the member's, also if the code comes after it.
+        confirmed = await is_confirmed(ctx, found.member)
+        return await begin(ctx, found.member, asked.to, proved=True, confirmed=confirmed)
     return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 

@@ -123,7 +123,12 @@ async def add(ctx: PageContext, asked: AddPasskeyForm) -> Response:
     try:
         _check_not_shared(ctx)
         await login_attempts.add_passkey(
-            ctx.anonymous, member.id, asked.name.strip(), asked.answer, proof(ctx, asked.current_password), asked.code
+            ctx.anonymous,
+            member.id,
+            asked.name.strip(),
+            asked.answer,
+            await proof(ctx, asked.current_password),
+            asked.code,
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, name=asked.name)
@@ -147,7 +152,7 @@ async def remove(ctx: PageContext, asked: RemovePasskeyForm) -> Response:
     member = ctx.checked(asked)
     row = await _row(ctx, asked.id)
     try:
-        password = proof(ctx, asked.current_password)
+        password = await proof(ctx, asked.current_password)
         await login_attempts.remove_passkey(ctx.anonymous, member.id, asked.id, password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, row)
