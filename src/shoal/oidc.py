@@ -108,6 +108,10 @@ class Providers:
         """The titles of the providers by name, in the order of the settings."""
         return {name: provider.settings.title for name, provider in self._providers.items()}
 
+    def reauthenticates(self, name: str) -> bool:
+        """Return whether a provider can confirm that a user has just logged in; false for an unknown name."""
+        return name in self._providers and self._providers[name].settings.reauthentication
+
     def issuer(self, name: str) -> str:
         """Return the issuer of a provider; empty for an unknown name."""
         return self._providers[name].settings.issuer if name in self._providers else ""
@@ -290,9 +294,13 @@ class _Provider:
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
         if claims.get("azp", None if several else self.settings.client_id) != self.settings.client_id:
             raise LoginRefused("ID token: it was issued to another client")
-        # Not all providers state when the user logged in.
-        at = claims.get("auth_time", self._now())
-        if again and not (isinstance(at, int | float) and at >= self._now() - REAUTHENTICATED_SECONDS - _SKEW_SECONDS):
+        # The browser could remove `prompt` and `max_age` from the request. A provider need not state `auth_time` then (OpenID
+        # Connect Core 1.0, 2), so a missing one says that the user may not have logged in again.
+        at, now = claims.get("auth_time"), self._now()
+        recent = (
+            isinstance(at, int | float) and now - REAUTHENTICATED_SECONDS - _SKEW_SECONDS <= at <= now + _SKEW_SECONDS
+        )
+        if again and not recent:
             raise LoginRefused("ID token: the user did not log in again")
         return external, claims
 

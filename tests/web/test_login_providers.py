@@ -399,6 +399,26 @@ def test_confirmation_with_another_account_is_refused(here: NetworkFixture, prov
     assert "confirm that this account is yours" in who.open("/settings/account").text
 
 
+def test_confirmation_without_max_age_at_the_provider_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    left = who.open("/settings/account").press("Log in again with Example")
+    url = str(left.one("main a.button")["href"]).replace("max_age=300", "").replace("prompt=login", "")
+    page = who.open(f"/login/with/example/return?{urlencode(provider.authorize(url))}")
+    assert (page.status, "Logging in with Example failed" in page.text) == (403, True)
+    assert "confirm that this account is yours" in who.open("/settings/account").text
+
+
+def test_provider_without_reauthentication_is_not_offered_for_confirmation(provider: FakeProvider) -> None:
+    settings = {**provider.settings, "reauthentication": False}
+    with network(provider, oidc_providers={"example": settings}) as here:
+        who = signed_up(here, provider)
+        page = who.open("/settings/account")
+        assert "Log in again with" not in page.text
+        assert "that can confirm it. Ask the administrator." in page.text
+        form = [("form_token", page.form_token), ("provider", "example"), ("purpose", "confirm")]
+        assert who.post("/login/with", form).status == 404
+
+
 def test_confirmation_expires_after_five_minutes_and_at_logout(
     here: NetworkFixture, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:

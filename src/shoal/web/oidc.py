@@ -112,14 +112,17 @@ async def start(ctx: PageContext, asked: StartForm) -> Response:
         ctx.check_sent(asked)
     else:
         ctx.checked(asked)
-    if asked.provider not in ctx.app.providers.titles:
+    providers = ctx.app.providers
+    if asked.provider not in providers.titles or (
+        asked.purpose == "confirm" and not providers.reauthenticates(asked.provider)
+    ):
         raise NotFound("There is no such page")
     new = AuthorizationRequest(secrets.token_urlsafe(24), secrets.token_urlsafe(24), secrets.token_urlsafe(48))
     requested = _Requested(
         asked.provider, asked.purpose, new, local(asked.to, ""), asked.invite_code[:100], ctx.viewer_id or 0
     )
     try:
-        url = await ctx.app.providers.authorization_url(
+        url = await providers.authorization_url(
             asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
         )
     except Unavailable as error:

@@ -30,10 +30,13 @@ class LoginButton(NamedTuple):
     name: str
     """The provider's name in URLs."""
     title: str
+    confirms: bool
+    """Whether the provider can confirm that a user has just logged in."""
 
 
 def login_buttons(ctx: PageContext) -> list[LoginButton]:
-    return [LoginButton(name, title) for name, title in ctx.app.providers.titles.items()]
+    providers = ctx.app.providers
+    return [LoginButton(name, title, providers.reauthenticates(name)) for name, title in providers.titles.items()]
 
 
 class Owner(NamedTuple):
