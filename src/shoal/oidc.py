@@ -57,6 +57,8 @@ class OidcUser(NamedTuple):
     name: str
     email: str
     """A verified e-mail address."""
+    claimed: str = ""
+    """An address that the provider has not verified. It is used only to check whether it is blocked."""
 
 
 class AuthorizationRequest(NamedTuple):
@@ -254,15 +256,19 @@ class _Provider:
                 raise LoginRefused("the userinfo are of another user")
             claims = {**more, **claims}
         verified = claims.get(names.email_verified)
-        email = _text(claims, names.email) if verified is True or verified == "true" else ""
+        stated = _text(claims, names.email)
+        email = stated if verified is True or verified == "true" else ""
         try:
-            email = check_email(email) if email else ""
+            stated = check_email(stated) if stated else ""
+            email = stated if email else ""
             domain = _domain(email.rpartition("@")[2]) if self._domains and email else ""
         except (InvalidInput, idna.IDNAError):
-            email = domain = ""
+            stated = email = domain = ""
         if self._domains and domain not in self._domains:
             raise DomainRefused(f"the verified address is in none of the domains {', '.join(sorted(self._domains))}")
-        return OidcUser(external, _text(claims, names.user_name), _text(claims, names.name), email)
+        return OidcUser(
+            external, _text(claims, names.user_name), _text(claims, names.name), email, "" if email else stated
+        )
 
     async def _exchange(self, metadata: _Metadata, redirect_uri: str, code: str, verifier: str) -> _Tokens:
         settings = self.settings

@@ -358,6 +358,46 @@ def test_provider_sign_up_with_blocked_domain_is_refused(here: NetworkFixture, p
     assert here.run(members.find(here.network.writes, "ann")) is None
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_provider_sign_up_with_blocked_address_that_is_not_stored_is_refused(
+    here: NetworkFixture, provider: FakeProvider, verified: bool
+) -> None:
+    ben = member(here, "ben")
+    here.run(moderation.suspend(here.network.writes, ben.id))
+    here.run(blocklists.block_address(here.network.writes, "ben@example.org"))
+    provider.user |= {"email": "ben@example.org", "email_verified": verified}
+    who = visitor(here)
+    page = through(provider, who, who.open("/signup")).press("Sign up")
+    assert page.status == 422
+    assert here.run(members.find(here.network.writes, "ann")) is None
+    here.run(blocklists.block_domain(here.network.writes, "a.example"))
+    provider.user["email"] = "ann@a.example"
+    page = through(provider, who, who.open("/signup")).press("Sign up")
+    assert (page.status, "Addresses of this provider are not accepted." in page.text) == (422, True)
+
+
+def test_provider_sign_up_without_verified_address_confirms_one_if_required(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url, email_confirmation="required") as here:
+        provider.user["email_verified"] = False
+        who = visitor(here)
+        form = through(provider, who, who.open("/signup"))
+        refused = form.press("Sign up")
+        assert (refused.status, "This field is required." in refused.text) == (422, True)
+        assert refused.press("Sign up", email="ann@b.example").path == "/signup/confirm"
+        here.settle()
+        office.take()
+        assert through(provider, who, who.open("/login")).path == "/signup/confirm"
+        here.settle()
+        done = visitor(here).open(office.to("ann@b.example").path).press("Confirm the address")
+        assert "is confirmed" in done.text
+        assert through(provider, who, who.open("/login")).path == "/"
+        provider.user |= {"sub": "78", "email_verified": True}
+        other = visitor(here)
+        form = through(provider, other, other.open("/signup"))
+        assert form.html.find("input", type="email") is None
+        assert form.press("Sign up").path == "/welcome/interests"
+
+
 def test_provider_sign_up_with_taken_name_can_choose_another(here: NetworkFixture, provider: FakeProvider) -> None:
     member(here, "ben")
     who = visitor(here)

@@ -87,6 +87,8 @@ class Registration(TypedDict, total=False):
     network: str
     invited: Invited | None
     confirmed: bool
+    unconfirmed: bool
+    confirms: bool
 
 
 class Upserted(NamedTuple):

@@ -52,7 +52,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     except Leaving:
         return await account_deletion.ask(ctx, asked.username, status=403)
     except Unconfirmed:
-        return await _ask_again(ctx, asked.username)
+        return await ask_again(ctx, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(ctx.words, error)
         answer = await login_page(ctx, asked.to, asked.username, refusal.words, locked=refusal.locked)
@@ -60,8 +60,8 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     return await begin(ctx, member, asked.to)
 
 
-async def _ask_again(ctx: PageContext, name: str) -> Response:
-    """Send the confirmation email again, which is safe because the password was correct. Return a page with the next steps."""
+async def ask_again(ctx: PageContext, name: str) -> Response:
+    """Send the confirmation email again to a member who has just authenticated. Return a page with the next steps."""
     member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)

@@ -37,7 +37,7 @@ from shoal.oidc import AuthorizationRequest, DomainRefused, OidcUser
 from shoal.web import routing
 from shoal.web.authentication import begin, leave_to, passkey_refusal, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, error_text
-from shoal.web.login import login_page
+from shoal.web.login import ask_again, login_page
 from shoal.web.ownership import owner_of, remember_owner
 from shoal.web.request_context import Form, Line, PageContext, local
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
@@ -75,6 +75,8 @@ class ProviderIdentity(msgspec.Struct, frozen=True, array_like=True):
     name: str
     email: str
     """A verified address, or empty."""
+    claimed: str
+    """An address that is not verified, or empty (`OidcUser.claimed`)."""
     to: str
     invite_code: str
     member_id: int
@@ -189,7 +191,7 @@ async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery)
         await remember_owner(ctx, response, member)
         return response
     except Unconfirmed:
-        return ctx.go("/signup/confirm")
+        return await ask_again(ctx, member.name)
     response = await begin(ctx, member, requested.to, provider=requested.provider)
     ctx.browser.hold(response, PROVIDER, requested.provider, None)
     return response
@@ -202,6 +204,7 @@ async def _keep_identity(ctx: PageContext, requested: _Requested, user: OidcUser
         user.user_name[:_MOST_NAME],
         user.name[:_MOST_NAME],
         user.email,
+        user.claimed,
         requested.to if len(requested.to) <= _MOST_PATH else "",
         requested.invite_code,
         requested.member_id if requested.purpose == "link" else 0,
