@@ -560,6 +560,44 @@ def test_restoring_the_address_without_passwords_mails_a_link_to_log_in_once(
         assert visitor(here).open("/recover/x").status == 410
 
 
+@pytest.mark.parametrize("confirmed_before", [False, True])
+def test_first_reset_for_an_address_removes_passkeys_and_providers_of_the_person_who_signed_up(
+    provider: FakeProvider, confirmed_before: bool
+) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = member(here, "ann", confirmed=confirmed_before)
+        device = added(visitor(here, "ann"))
+        here.run(external_ids.link(here.network.writes, ann.id, ANN_ID, own=True))
+        visitor(here).open("/forgotten").press("Send e-mail", username="ann@example.org")
+        here.settle()
+        (mail,) = [mail for mail in office.take() if mail.path.startswith("/reset/")]
+        assert visitor(here).open(mail.path).press("Set password", password="high tide at noon").path == "/"
+        assert (by_passkey(visitor(here), device).path == "/") is confirmed_before
+        other = visitor(here)
+        assert through(provider, other, other.open("/login")).path == ("/" if confirmed_before else "/signup/identity")
+        login = here.run(members.login_of(here.network.writes, ann))
+        assert login is not None
+        assert login.confirmed
+
+
+def test_first_reset_for_an_address_unlinks_the_provider_of_a_sign_up_with_it(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url, email_confirmation="required") as here:
+        provider.user["email_verified"] = False
+        thief = visitor(here)
+        form = through(provider, thief, thief.open("/signup"))
+        assert form.press("Sign up", email="owner@b.example").path == "/signup/confirm"
+        visitor(here).open("/forgotten").press("Send e-mail", username="owner@b.example")
+        here.settle()
+        paths = {mail.path.split("/")[1]: mail.path for mail in office.take()}
+        visitor(here).open(paths["reset"]).press("Set password", password=PASSWORD)
+        assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/signup/confirm"
+        here.settle()
+        paths = {mail.path.split("/")[1]: mail.path for mail in office.take()}
+        visitor(here).open(paths["confirm"]).press("Confirm the address")
+        assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+        assert through(provider, thief, thief.open("/login")).path == "/signup/identity"
+
+
 def turned_on_without_password(who: Visitor) -> list[str]:
     """Turn on two-factor authentication with an authenticator app, and return the recovery codes."""
     page = who.open("/settings/second_factor")

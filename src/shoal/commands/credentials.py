@@ -70,21 +70,30 @@ async def replace_password(
     known: str = "",
     networks: tuple[bytes, ...] = (),
     extra: Callable[[Batch, Member], None] = lambda _batch, _member: None,
+    *,
+    mailbox: str = "",
 ) -> None:
     """Change the password and invalidate all credentials in one commit, and notify the member by mail.
 
     A new `Member.generation` invalidates the credentials. `extra` may add changes to the commit. If `known` is given, the
-    password is only changed if the stored hash still equals `known`.
+    password is only changed if the stored hash still equals `known`. `mailbox` is an address whose mails
+    the caller can read.
     """
     ended = await sessions.all_ended(writes, member_id)
 
-    async def attempt() -> None:
+    async def attempt() -> list[ExternalLink]:
         member = await get_object(writes.graph, Member, member_id)
         login = await members.login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
-        batch = Batch(shard_of(member.id))
-        batch.obj_set(replace(login, password=secret, networks=networks, version=login.version + 1))
+        batch, unlinked = Batch(shard_of(member.id)), list[ExternalLink]()
+        changed = replace(login, password=secret, networks=networks, version=login.version + 1)
+        if login.email == mailbox != "" and not login.confirmed and login.second is None:
+            # Another person may have signed up with this address, so the passkeys and providers may be theirs. With a second
+            # factor, the password alone gives no access to that person's account.
+            changed = replace(changed, passkeys=(), confirmed=not member.unconfirmed)
+            unlinked = await external_ids.unlink_own(writes, batch, member)
+        batch.obj_set(changed)
         batch.obj_set(replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
         extra(batch, member)
@@ -92,8 +101,11 @@ async def replace_password(
         if login.email:
             batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
         await writes.graph.commit(batch)
+        return unlinked
 
-    await retry_on_conflict(attempt)
+    unlinked = await retry_on_conflict(attempt)
+    with contextlib.suppress(ShoalError):
+        await external_ids.free(writes, unlinked)
 
 
 MAX_ACCOUNT = 300
@@ -186,6 +198,9 @@ async def notify_linked(writes: Writes, member: Member, provider: str) -> None:
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
     """Set a new password by a reset link from a mail. Every token and code of the member becomes invalid.
 
+    If this is the first proof that the address is the member's, and the member has no second factor, passkeys and external ids
+    that they linked themselves are removed.
+
     Raises `Gone` for an invalid link, and `TooShort` or `TooLarge` for a password of the wrong length.
     """
     proof, member = await proven(writes, text, MailKind.RESET)
@@ -201,7 +216,7 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     networks = authentication.prefixes_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
-    await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used)
+    await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used, mailbox=proof.address)
     return await _access_as_is(writes, member.id)
 
 

@@ -154,7 +154,7 @@ async def register(writes: Writes, external: ExternalId, name: str, **more: Unpa
             raise taken from None
 
         def extra(batch: Batch, member_id: int) -> None:
-            _add_link(writes, batch, member_id, external, link_id)
+            _add_link(writes, batch, member_id, external, link_id, own=more.get("unconfirmed", False))
 
         try:
             return await members.register(writes, name, **more, extra=extra)

@@ -54,7 +54,7 @@ class ExternalLink(Node, frozen=True, tag="external_link"):
     issuer: str = ""
     subject: str = ""
     own: bool = False
-    """Whether the member linked it themselves, in the settings, after the account was created."""
+    """Whether the member linked it themselves: in the settings, or at a sign-up with an address that they had to confirm."""
 
     @property
     def external(self) -> ExternalId:
