@@ -252,13 +252,31 @@ def test_response_counts_once_and_for_its_provider_only(here: NetworkFixture, pr
     linked(here)
     who = visitor(here)
     left = who.open("/login").press(BUTTON)
+    kept = who.cookie("shoal_oidc")
     answer = urlencode(provider.authorize(str(left.one("main a.button")["href"])))
     assert "This page has expired" in who.open(f"/login/with/other/return?{answer}").text
     assert who.open(f"/login/with/example/return?{answer}").path == "/"
     assert who.open("/saved").status == 200
     assert "This page has expired" in who.open(f"/login/with/example/return?{answer}").text
+    copy = visitor(here)
+    copy.set_cookie("shoal_oidc", kept)
+    assert "This page has expired" in copy.open(f"/login/with/example/return?{answer}").text
     assert len([one for one in provider.requests if one[0] == "/token"]) == 1
     assert "This page has expired" in visitor(here).open(f"/login/with/example/return?{answer}").text
+
+
+def test_identity_counts_once(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    kept = who.cookie("shoal_identity")
+    assert form.press("Sign up").path == "/welcome/interests"
+    here.run(external_ids.unlink(here.network.writes, named(here, "ann").id, ANN_ID))
+    member(here, "ben")
+    other = visitor(here, "ben")
+    for sent, path in ((other, "/settings/logins"), (visitor(here), "/signup")):
+        sent.set_cookie("shoal_identity", kept)
+        assert sent.open("/signup/identity").path == path
+    assert "Link Example?" not in other.open("/settings/logins").press("Continue", password=PASSWORD).text
 
 
 def test_sealed_cookie_of_another_purpose_is_ignored(here: NetworkFixture, provider: FakeProvider) -> None:

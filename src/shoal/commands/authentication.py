@@ -60,11 +60,12 @@ from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unauthenticated, 
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
+from shoal.core.placement import place
 from shoal.core.text import account_as_typed, normalized
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, find_object
 from shoal.graph.member_lookup import login_of
-from shoal.graph.schema import challenge_key_key, used_challenge_key
+from shoal.graph.schema import Key, challenge_key_key, used_challenge_key
 
 _LANES = 4
 """Threads that compute each hash: the parallelism of argon2."""
@@ -176,6 +177,28 @@ async def unsealed(writes: Writes, purpose: bytes, text: str, lifetime_ms: int) 
         return None
     age = writes.new_id.now() - int.from_bytes(head[:8])
     return head[8:] if -_SEAL_SKEW_MS <= age < lifetime_ms else None
+
+
+def _use_key(text: str) -> Key:
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=24).digest()
+    return used_challenge_key(place(digest.hex()).shard, digest)
+
+
+async def use_up(writes: Writes, text: str, lifetime_ms: int) -> bool:
+    """Record that a secret or sealed text with this lifetime is used. Return whether this is its first use."""
+    key = _use_key(text)
+    batch = Batch(key.shard)
+    batch.key_add(key, writes.new_id(key.shard), until=writes.new_id.now() + lifetime_ms + _SEAL_SKEW_MS)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken:
+        return False
+    return True
+
+
+async def is_used_up(writes: Writes, text: str) -> bool:
+    key = _use_key(text)
+    return bool((await writes.graph.key_get((key,))).get(key))
 
 
 _SEAL_BYTES = 32

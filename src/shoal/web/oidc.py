@@ -17,7 +17,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import credentials, external_ids
-from shoal.commands.authentication import sealed, unsealed
+from shoal.commands.authentication import is_used_up, sealed, unsealed, use_up
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import (
     Leaving,
@@ -142,6 +142,8 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
         or requested.provider != query.provider
         or query.provider not in ctx.app.providers.titles
         or not hmac.compare_digest(requested.secrets.state.encode(), query.state.encode())
+        # A response counts once, even if the browser kept the cookie.
+        or not await use_up(ctx.writes, requested.secrets.state, _SECONDS * 1_000)
     ):
         wrong = ctx.words.text("This page has expired, or your browser blocks cookies. Try again.")
         return await login_page(ctx, "", wrong=wrong)
@@ -149,7 +151,6 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
         response = await _answered(ctx, requested, query)
     except (Unauthenticated, Unavailable, NotAllowed, Taken) as error:
         response = await _failed(ctx, requested, error)
-    # A response counts once.
     ctx.browser.hold(response, REQUESTED, "", 0)
     return response
 
@@ -259,11 +260,20 @@ async def _read(ctx: PageContext, purpose: str, kind: type[K]) -> K | None:
 
 
 async def identity_of(ctx: PageContext) -> ProviderIdentity | None:
-    """Return the identity in the browser, if its provider is still in the settings and the viewer may use it."""
+    """Return the identity in the browser, if it was not used, its provider is in the settings and the viewer may use it."""
     found = await _read(ctx, IDENTITY, ProviderIdentity)
     if found is None or ctx.app.providers.issuer(found.provider) != found.external.issuer:
         return None
-    return found if found.member_id in {0, ctx.viewer_id} else None
+    if found.member_id not in {0, ctx.viewer_id} or await is_used_up(ctx.writes, ctx.browser.read(IDENTITY)):
+        return None
+    return found
+
+
+async def end_identity(ctx: PageContext, response: Response) -> None:
+    """Use up the identity in the browser, after it was linked, has signed up, or was declined."""
+    if text := ctx.browser.read(IDENTITY):
+        await use_up(ctx.writes, text, _SECONDS * 1_000)
+        ctx.browser.hold(response, IDENTITY, "", 0)
 
 
 class LoginRow(NamedTuple):
@@ -321,7 +331,7 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
             most = ctx.words.text("You have linked the maximum number of accounts.")
             return await show(ctx, wrong={"": _taken(ctx) if isinstance(error, Taken) else most})
     response = saved_at(ctx, "logins") if asked.do == "link" else ctx.go("/settings/logins")
-    ctx.browser.hold(response, IDENTITY, "", 0)
+    await end_identity(ctx, response)
     return response
 
 

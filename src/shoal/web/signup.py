@@ -13,14 +13,14 @@ from starlette.responses import Response
 
 from shoal.commands import external_ids, invitations, members
 from shoal.core.errors import InvalidInput, NotAllowed, Taken
-from shoal.mastodon_api.browser_session import IDENTITY, PROVIDER
+from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.mastodon_api.registration import Joining, join, needs_approval, requires_confirmation
 from shoal.queries import trends
 from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
-from shoal.web.oidc import ProviderIdentity, identity_of
+from shoal.web.oidc import ProviderIdentity, end_identity, identity_of
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.rendering import page
@@ -137,14 +137,14 @@ async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: ProviderIdenti
     except NotAllowed:
         return await _form(ctx, asked, identity=identity)
     if member.unconfirmed:
-        return ctx.go("/signup/confirm")
-    if member.pending:
+        response = ctx.go("/signup/confirm")
+    elif member.pending:
         response = ctx.go("/signup/waiting")
     else:
         provider = identity.provider if identity else ""
         response = await begin(ctx, member, local(asked.to, "/welcome/interests"), provider=provider)
         ctx.browser.hold(response, PROVIDER, provider, None)
-    ctx.browser.hold(response, IDENTITY, "", 0)
+    await end_identity(ctx, response)
     return response
 
 
