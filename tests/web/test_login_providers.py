@@ -20,7 +20,7 @@ from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
 from tests.engines.smtp import PostOffice, post_office
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
-from tests.web.browser import PASSWORD, Page, Visitor, hashed, member, visitor
+from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
 from tests.web.test_passkeys import added, by_passkey, guarded, question, send
 
 BUTTON = "Continue with Example"
@@ -56,7 +56,11 @@ def closed(provider: FakeProvider) -> Iterator[NetworkFixture]:
 
 def through(provider: FakeProvider, who: Visitor, page: Page, button: str = BUTTON, **changes: str) -> Page:
     """Press a button of a provider, log in there, and return to the server."""
-    left = page.press(button)
+    return returned(provider, who, page.press(button), **changes)
+
+
+def returned(provider: FakeProvider, who: Visitor, left: Page, **changes: str) -> Page:
+    """Log in at the provider to which a page leads, and return to the server."""
     assert left.status == 200, left.text
     url = str(left.one("main a.button")["href"])
     assert left.answer.headers["refresh"] == f"0; url={url}"
@@ -507,20 +511,22 @@ def test_member_without_password_deletes_account_and_keeps_it_after_all(
     assert who.open("/saved").status == 200
 
 
-def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor) -> str:
+def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor, password: str = "") -> str:
     """Let a thief change the address of ann and link their account at the provider; return the path of the undo link."""
     provider.user["sub"] = "thief"
     page = thief.open("/settings/email")
-    password = {"password": PASSWORD} if page.html.find("input", type="password") else {}
-    page.press("Change address", email="thief@example.org", **password)
+    page.press("Change address", None, email="thief@example.org", **({"password": password} if password else {}))
     here.settle()
-    thief.open(office.to("thief@example.org").path).press("Confirm the address")
+    confirmation = office.to("thief@example.org")
+    office.take()
+    thief.open(confirmation.path).press("Confirm the address")
     here.settle()
     (told,) = office.take()
     page = thief.open("/settings/logins")
     if "confirm that this account is yours" in page.text:
-        page = page.press("Continue", password=PASSWORD)
-    page = through(provider, thief, page, "Link")
+        page = page.press("Continue", password=password)
+    left = send(thief, page.path, "/login/with", provider="example", purpose="link")
+    page = returned(provider, thief, left)
     assert "Saved." in page.press("Link", page.one("form.section")).text
     here.settle()
     linked_mails = office.take()
@@ -533,7 +539,7 @@ def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thi
 def test_restoring_the_address_unlinks_the_providers_linked_in_settings(provider: FakeProvider) -> None:
     with post_office() as office, network(provider, mail=office.url) as here:
         ann = linked(here)
-        undo = stolen(here, provider, office, visitor(here, "ann"))
+        undo = stolen(here, provider, office, visitor(here, "ann"), PASSWORD)
         page = visitor(here).open(undo)
         assert "These login providers stay linked: Example" in page.text
         page.press("Restore the address")
@@ -732,27 +738,27 @@ def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
     assert not named(closed, "ann").departure_id
 
 
-def test_confirmation_of_member_with_password_does_not_replace_it(here: NetworkFixture) -> None:
-    ann = member(here, "ann")
-    who = visitor(here, "ann")
-    device = added(who)
-    guarded(who, device)
-    answer = device.answer(question(who, "owner"))
-    assert send(who, "/settings", "/settings/confirm", answer=answer, to="/settings/logins").path == "/settings/logins"
-    assert who.cookie("shoal_owner")
-    for path, fields in (
-        ("/settings/second_factor/off", {"code": device.answer(question(who, "confirm"))}),
-        ("/settings/email", {"email": "thief@example.org"}),
-        ("/settings/password", {"new_password": "another " + PASSWORD}),
-        ("/settings/account", {"sure": "true"}),
-    ):
-        for password in ({}, {"password": who.cookie("shoal_owner")}, {"current_password": who.cookie("shoal_owner")}):
-            page = send(who, "/settings", path, **fields, **password)
-            assert (page.status, "Incorrect password." in page.text) == (422, True), path
-    login = here.run(members.login_of(here.network.writes, named(here, "ann")))
-    assert login is not None
-    assert (login.email, login.second is None, login.password) == ("ann@example.org", False, hashed())
-    assert named(here, "ann").generation == ann.generation
+def test_confirmation_of_member_with_password_does_not_replace_it(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = member(here, "ann")
+        who = visitor(here, "ann")
+        device = added(who)
+        guarded(who, device)
+        answer, to = device.answer(question(who, "owner")), "/settings/logins"
+        assert send(who, "/settings", "/settings/confirm", answer=answer, to=to).path == to
+        kept = who.cookie("shoal_owner")
+        assert kept
+        for path, fields in (
+            ("/settings/second_factor/off", {"code": device.answer(question(who, "confirm"))}),
+            ("/settings/email", {"email": "thief@example.org"}),
+            ("/settings/password", {"new_password": "another " + PASSWORD}),
+            ("/settings/account", {"sure": "true"}),
+        ):
+            for password in ({}, {"password": kept}, {"current_password": kept}):
+                page = send(who, "/settings", path, **fields, **password)
+                assert (page.status, "Incorrect password." in page.text) == (422, True), (path, password)
+        after = named(here, "ann")
+        assert (after.second_factor, after.generation, after.departure_id) == (True, ann.generation, 0)
 
 
 def test_confirmation_is_no_password_and_cannot_be_renewed(here: NetworkFixture, provider: FakeProvider) -> None:
