@@ -79,6 +79,8 @@ class FakeProvider:
         """Return an ID token for the last authorization request."""
         now = int(time.time())
         given = {"iss": self.issuer, "aud": "shoal", "iat": now, "exp": now + 60, "nonce": self._asked.get("nonce")}
+        if "max_age" in self._asked:
+            given["auth_time"] = now
         claims = {name: value for name, value in {**given, **self.user, **self.claims}.items() if value is not None}
         return jws.serialize_compact({"alg": "ES256", "kid": "1"}, json.dumps(claims), KEY)
 

@@ -57,6 +57,8 @@ class OidcUser(NamedTuple):
     name: str
     email: str
     """A verified e-mail address."""
+    claimed: str = ""
+    """An address that the provider has not verified. It is used only to check whether it is blocked."""
 
 
 class AuthorizationRequest(NamedTuple):
@@ -107,6 +109,10 @@ class Providers:
     def titles(self) -> Mapping[str, str]:
         """The titles of the providers by name, in the order of the settings."""
         return {name: provider.settings.title for name, provider in self._providers.items()}
+
+    def reauthenticates(self, name: str) -> bool:
+        """Return whether a provider can confirm that a user has just logged in; false for an unknown name."""
+        return name in self._providers and self._providers[name].settings.reauthentication
 
     def issuer(self, name: str) -> str:
         """Return the issuer of a provider; empty for an unknown name."""
@@ -250,15 +256,19 @@ class _Provider:
                 raise LoginRefused("the userinfo are of another user")
             claims = {**more, **claims}
         verified = claims.get(names.email_verified)
-        email = _text(claims, names.email) if verified is True or verified == "true" else ""
+        stated = _text(claims, names.email)
+        email = stated if verified is True or verified == "true" else ""
         try:
-            email = check_email(email) if email else ""
+            stated = check_email(stated) if stated else ""
+            email = stated if email else ""
             domain = _domain(email.rpartition("@")[2]) if self._domains and email else ""
         except (InvalidInput, idna.IDNAError):
-            email = domain = ""
+            stated = email = domain = ""
         if self._domains and domain not in self._domains:
             raise DomainRefused(f"the verified address is in none of the domains {', '.join(sorted(self._domains))}")
-        return OidcUser(external, _text(claims, names.user_name), _text(claims, names.name), email)
+        return OidcUser(
+            external, _text(claims, names.user_name), _text(claims, names.name), email, "" if email else stated
+        )
 
     async def _exchange(self, metadata: _Metadata, redirect_uri: str, code: str, verifier: str) -> _Tokens:
         settings = self.settings
@@ -290,9 +300,13 @@ class _Provider:
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
         if claims.get("azp", None if several else self.settings.client_id) != self.settings.client_id:
             raise LoginRefused("ID token: it was issued to another client")
-        # Not all providers state when the user logged in.
-        at = claims.get("auth_time", self._now())
-        if again and not (isinstance(at, int | float) and at >= self._now() - REAUTHENTICATED_SECONDS - _SKEW_SECONDS):
+        # The browser could remove `prompt` and `max_age` from the request. A provider need not state `auth_time` then (OpenID
+        # Connect Core 1.0, 2), so a missing one says that the user may not have logged in again.
+        at, now = claims.get("auth_time"), self._now()
+        recent = (
+            isinstance(at, int | float) and now - REAUTHENTICATED_SECONDS - _SKEW_SECONDS <= at <= now + _SKEW_SECONDS
+        )
+        if again and not recent:
             raise LoginRefused("ID token: the user did not log in again")
         return external, claims
 

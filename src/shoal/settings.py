@@ -87,6 +87,8 @@ class OidcProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Domains of verified addresses that may log in, compared exactly; empty: all users of the provider may."""
     end_session: bool = False
     """Whether logging out also ends the session at the provider."""
+    reauthentication: bool = True
+    """Whether members may confirm with it that an account is theirs: it must state `auth_time` if `max_age` is requested."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -196,7 +198,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         dict[Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,32}\Z")], OidcProvider], msgspec.Meta(max_length=20)
     ] = {}
     """OpenID Connect providers with which members log in, by a name for URLs: a table in TOML, JSON in the environment. Each has
-    `issuer`, `client_id` and `title`; it may have `client_secret`, `scopes`, `claims`, `email_domains` and `end_session`."""
+    `issuer`, `client_id` and `title`; it may have `client_secret`, `scopes`, `claims`, `email_domains`,
+    `end_session` and `reauthentication`."""
     issuers: Annotated[
         dict[Annotated[str, msgspec.Meta(min_length=1, max_length=255)], Issuer], msgspec.Meta(max_length=20)
     ] = {}

@@ -93,11 +93,11 @@ def test_canceled_login_at_real_provider_is_explained(here: NetworkFixture, sess
     assert (page.status, "Logging in with Example failed" in page.text) == (403, True)
 
 
-def test_code_of_real_provider_counts_once(here: NetworkFixture, session: Session) -> None:
+def test_response_of_real_provider_counts_once(here: NetworkFixture, session: Session) -> None:
     who = visitor(here)
     left = who.open("/login").press("Continue with Example")
     url = session.returned(str(left.one("main a.button")["href"]), "a1").removeprefix(BASE)
     request = who.cookie("shoal_oidc")
     assert who.open(url).path == "/signup/identity"
     who.set_cookie("shoal_oidc", request)
-    assert "Logging in with Example failed" in who.open(url).text
+    assert "This page has expired" in who.open(url).text

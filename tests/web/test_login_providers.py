@@ -11,16 +11,17 @@ from urllib.parse import urlencode
 import pyotp
 import pytest
 
-from shoal.commands import blocklists, external_ids, invitations, members, moderation, second_factor
+from shoal.commands import blocklists, credentials, external_ids, invitations, members, moderation, second_factor
 from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.credentials import new_key
 from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member, Role
 from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
+from tests.engines.smtp import PostOffice, post_office
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
 from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
-from tests.web.test_passkeys import added, by_passkey, question, send
+from tests.web.test_passkeys import added, by_passkey, guarded, question, send
 
 BUTTON = "Continue with Example"
 ANN_ID = ExternalId(ISSUER, "77")
@@ -55,7 +56,11 @@ def closed(provider: FakeProvider) -> Iterator[NetworkFixture]:
 
 def through(provider: FakeProvider, who: Visitor, page: Page, button: str = BUTTON, **changes: str) -> Page:
     """Press a button of a provider, log in there, and return to the server."""
-    left = page.press(button)
+    return returned(provider, who, page.press(button), **changes)
+
+
+def returned(provider: FakeProvider, who: Visitor, left: Page, **changes: str) -> Page:
+    """Log in at the provider to which a page leads, and return to the server."""
     assert left.status == 200, left.text
     url = str(left.one("main a.button")["href"])
     assert left.answer.headers["refresh"] == f"0; url={url}"
@@ -251,13 +256,31 @@ def test_response_counts_once_and_for_its_provider_only(here: NetworkFixture, pr
     linked(here)
     who = visitor(here)
     left = who.open("/login").press(BUTTON)
+    kept = who.cookie("shoal_oidc")
     answer = urlencode(provider.authorize(str(left.one("main a.button")["href"])))
     assert "This page has expired" in who.open(f"/login/with/other/return?{answer}").text
     assert who.open(f"/login/with/example/return?{answer}").path == "/"
     assert who.open("/saved").status == 200
     assert "This page has expired" in who.open(f"/login/with/example/return?{answer}").text
+    copy = visitor(here)
+    copy.set_cookie("shoal_oidc", kept)
+    assert "This page has expired" in copy.open(f"/login/with/example/return?{answer}").text
     assert len([one for one in provider.requests if one[0] == "/token"]) == 1
     assert "This page has expired" in visitor(here).open(f"/login/with/example/return?{answer}").text
+
+
+def test_identity_counts_once(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    kept = who.cookie("shoal_identity")
+    assert form.press("Sign up").path == "/welcome/interests"
+    here.run(external_ids.unlink(here.network.writes, named(here, "ann").id, ANN_ID))
+    member(here, "ben")
+    other = visitor(here, "ben")
+    for sent, path in ((other, "/settings/logins"), (visitor(here), "/signup")):
+        sent.set_cookie("shoal_identity", kept)
+        assert sent.open("/signup/identity").path == path
+    assert "Link Example?" not in other.open("/settings/logins").press("Continue", password=PASSWORD).text
 
 
 def test_sealed_cookie_of_another_purpose_is_ignored(here: NetworkFixture, provider: FakeProvider) -> None:
@@ -357,6 +380,46 @@ def test_provider_sign_up_with_blocked_domain_is_refused(here: NetworkFixture, p
     assert here.run(members.find(here.network.writes, "ann")) is None
 
 
+@pytest.mark.parametrize("verified", [True, False])
+def test_provider_sign_up_with_blocked_address_that_is_not_stored_is_refused(
+    here: NetworkFixture, provider: FakeProvider, verified: bool
+) -> None:
+    ben = member(here, "ben")
+    here.run(moderation.suspend(here.network.writes, ben.id))
+    here.run(blocklists.block_address(here.network.writes, "ben@example.org"))
+    provider.user |= {"email": "ben@example.org", "email_verified": verified}
+    who = visitor(here)
+    page = through(provider, who, who.open("/signup")).press("Sign up")
+    assert page.status == 422
+    assert here.run(members.find(here.network.writes, "ann")) is None
+    here.run(blocklists.block_domain(here.network.writes, "a.example"))
+    provider.user["email"] = "ann@a.example"
+    page = through(provider, who, who.open("/signup")).press("Sign up")
+    assert (page.status, "Addresses of this provider are not accepted." in page.text) == (422, True)
+
+
+def test_provider_sign_up_without_verified_address_confirms_one_if_required(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url, email_confirmation="required") as here:
+        provider.user["email_verified"] = False
+        who = visitor(here)
+        form = through(provider, who, who.open("/signup"))
+        refused = form.press("Sign up")
+        assert (refused.status, "This field is required." in refused.text) == (422, True)
+        assert refused.press("Sign up", email="ann@b.example").path == "/signup/confirm"
+        here.settle()
+        office.take()
+        assert through(provider, who, who.open("/login")).path == "/signup/confirm"
+        here.settle()
+        done = visitor(here).open(office.to("ann@b.example").path).press("Confirm the address")
+        assert "is confirmed" in done.text
+        assert through(provider, who, who.open("/login")).path == "/"
+        provider.user |= {"sub": "78", "email_verified": True}
+        other = visitor(here)
+        form = through(provider, other, other.open("/signup"))
+        assert form.html.find("input", type="email") is None
+        assert form.press("Sign up").path == "/welcome/interests"
+
+
 def test_provider_sign_up_with_taken_name_can_choose_another(here: NetworkFixture, provider: FakeProvider) -> None:
     member(here, "ben")
     who = visitor(here)
@@ -398,6 +461,26 @@ def test_confirmation_with_another_account_is_refused(here: NetworkFixture, prov
     assert "confirm that this account is yours" in who.open("/settings/account").text
 
 
+def test_confirmation_without_max_age_at_the_provider_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    left = who.open("/settings/account").press("Log in again with Example")
+    url = str(left.one("main a.button")["href"]).replace("max_age=300", "").replace("prompt=login", "")
+    page = who.open(f"/login/with/example/return?{urlencode(provider.authorize(url))}")
+    assert (page.status, "Logging in with Example failed" in page.text) == (403, True)
+    assert "confirm that this account is yours" in who.open("/settings/account").text
+
+
+def test_provider_without_reauthentication_is_not_offered_for_confirmation(provider: FakeProvider) -> None:
+    settings = {**provider.settings, "reauthentication": False}
+    with network(provider, oidc_providers={"example": settings}) as here:
+        who = signed_up(here, provider)
+        page = who.open("/settings/account")
+        assert "Log in again with" not in page.text
+        assert "that can confirm it. Ask the administrator." in page.text
+        form = [("form_token", page.form_token), ("provider", "example"), ("purpose", "confirm")]
+        assert who.post("/login/with", form).status == 404
+
+
 def test_confirmation_expires_after_five_minutes_and_at_logout(
     here: NetworkFixture, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -426,6 +509,124 @@ def test_member_without_password_deletes_account_and_keeps_it_after_all(
     assert page.press("Keep my account").path == "/"
     assert not named(here, "ann").departure_id
     assert who.open("/saved").status == 200
+
+
+def stolen(here: NetworkFixture, provider: FakeProvider, office: PostOffice, thief: Visitor, password: str = "") -> str:
+    """Let a thief change the address of ann and link their account at the provider; return the path of the undo link."""
+    provider.user["sub"] = "thief"
+    page = thief.open("/settings/email")
+    page.press("Change address", None, email="thief@example.org", **({"password": password} if password else {}))
+    here.settle()
+    confirmation = office.to("thief@example.org")
+    office.take()
+    thief.open(confirmation.path).press("Confirm the address")
+    here.settle()
+    (told,) = office.take()
+    page = thief.open("/settings/logins")
+    if "confirm that this account is yours" in page.text:
+        page = page.press("Continue", password=password)
+    left = send(thief, page.path, "/login/with", provider="example", purpose="link")
+    page = returned(provider, thief, left)
+    assert "Saved." in page.press("Link", page.one("form.section")).text
+    here.settle()
+    linked_mails = office.take()
+    assert {mail.subject for mail in linked_mails} == {"New login provider for @ann"}
+    assert {mail.to for mail in linked_mails} == {"thief@example.org", told.to}
+    provider.user["sub"] = "77"
+    return told.path
+
+
+def test_restoring_the_address_unlinks_the_providers_linked_in_settings(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = linked(here)
+        undo = stolen(here, provider, office, visitor(here, "ann"), PASSWORD)
+        page = visitor(here).open(undo)
+        assert "These login providers stay linked: Example" in page.text
+        page.press("Restore the address")
+        assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == [ANN_ID]
+        assert [entry.target_id for entry in audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)] == [ann.id]
+        here.settle()
+        assert office.to("ann@example.org").path.startswith("/reset/")
+        provider.user["sub"] = "thief"
+        thief = visitor(here)
+        assert through(provider, thief, thief.open("/login")).path == "/signup/identity"
+        # The external id is free again.
+        ben = member(here, "ben")
+        assert here.run(external_ids.link(here.network.writes, ben.id, ExternalId(ISSUER, "thief"))).id == ben.id
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_restoring_the_address_without_passwords_mails_a_link_to_log_in_once(
+    provider: FakeProvider, guard: bool
+) -> None:
+    with post_office() as office, network(provider, mail=office.url, password_login=False) as here:
+        ann = member(here, "ann")
+        here.run(external_ids.link(here.network.writes, ann.id, ANN_ID, own=True))
+        thief = visitor(here, "ann")
+        confirmed(here, provider, thief, "/settings/logins")
+        device = added(thief, current_password="")
+        codes = turned_on_without_password(thief) if guard else ["", ""]
+        here.settle()
+        office.take()
+        undo = stolen(here, provider, office, thief)
+        visitor(here).open(undo).press("Restore the address")
+        here.settle()
+        path = office.to("ann@example.org").path
+        assert by_passkey(visitor(here), device).status == 422
+        owner = visitor(here)
+        page = owner.open(path).press("Log in")
+        if guard:
+            page = page.press("Log in", code=codes[0])
+        assert page.path == "/settings/passkeys"
+        assert "confirm that this account is yours" not in page.text
+        assert by_passkey(visitor(here), added(owner, current_password="", code=codes[1])).path == "/"
+        assert visitor(here).open(path).status == 410
+        assert visitor(here).open("/recover/x").status == 410
+
+
+@pytest.mark.parametrize("confirmed_before", [False, True])
+def test_first_reset_for_an_address_removes_passkeys_and_providers_of_the_person_who_signed_up(
+    provider: FakeProvider, confirmed_before: bool
+) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = member(here, "ann", confirmed=confirmed_before)
+        device = added(visitor(here, "ann"))
+        here.run(external_ids.link(here.network.writes, ann.id, ANN_ID, own=True))
+        visitor(here).open("/forgotten").press("Send e-mail", username="ann@example.org")
+        here.settle()
+        (mail,) = [mail for mail in office.take() if mail.path.startswith("/reset/")]
+        assert visitor(here).open(mail.path).press("Set password", password="high tide at noon").path == "/"
+        assert (by_passkey(visitor(here), device).path == "/") is confirmed_before
+        other = visitor(here)
+        assert through(provider, other, other.open("/login")).path == ("/" if confirmed_before else "/signup/identity")
+        login = here.run(members.login_of(here.network.writes, ann))
+        assert login is not None
+        assert login.confirmed
+
+
+def test_first_reset_for_an_address_unlinks_the_provider_of_a_sign_up_with_it(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url, email_confirmation="required") as here:
+        provider.user["email_verified"] = False
+        thief = visitor(here)
+        form = through(provider, thief, thief.open("/signup"))
+        assert form.press("Sign up", email="owner@b.example").path == "/signup/confirm"
+        visitor(here).open("/forgotten").press("Send e-mail", username="owner@b.example")
+        here.settle()
+        paths = {mail.path.split("/")[1]: mail.path for mail in office.take()}
+        visitor(here).open(paths["reset"]).press("Set password", password=PASSWORD)
+        assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/signup/confirm"
+        here.settle()
+        paths = {mail.path.split("/")[1]: mail.path for mail in office.take()}
+        visitor(here).open(paths["confirm"]).press("Confirm the address")
+        assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).path == "/"
+        assert through(provider, thief, thief.open("/login")).path == "/signup/identity"
+
+
+def turned_on_without_password(who: Visitor) -> list[str]:
+    """Turn on two-factor authentication with an authenticator app, and return the recovery codes."""
+    page = who.open("/settings/second_factor")
+    page = page.press("Turn on", code=pyotp.TOTP(str(page.one("[name=key]")["value"])).now())
+    return [one.text for one in page.html.select(".recovery-codes code")]
 
 
 def test_suspended_member_cannot_log_in_with_provider(here: NetworkFixture, provider: FakeProvider) -> None:
@@ -521,7 +722,12 @@ def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
         return send(browser, "/settings/account", "/settings/confirm", answer=answer, to="/settings/account")
 
     assert sent(device.answer(question(browser, "login"))).status == 422
-    answer = device.answer(question(browser, "confirm"))
+    for kind, verified in (("confirm", True), ("owner", False)):
+        refused = sent(device.answer(question(browser, kind), verified=verified))
+        assert (refused.status, bool(browser.cookie("shoal_owner"))) == (422, False)
+    asked = question(browser, "owner")
+    assert asked["userVerification"] == "required"
+    answer = device.answer(asked)
     page, again = sent(answer), sent(answer)
     assert "I want to delete my account" in page.text
     assert again.status == 422, "a response of a passkey counts once"
@@ -530,6 +736,59 @@ def test_member_without_password_confirms_with_passkey_leaves_and_comes_back(
     assert back.path == "/comeback"
     assert back.press("Keep my account").path == "/"
     assert not named(closed, "ann").departure_id
+
+
+def test_confirmation_of_member_with_password_does_not_replace_it(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        ann = member(here, "ann")
+        who = visitor(here, "ann")
+        device = added(who)
+        guarded(who, device)
+        answer, to = device.answer(question(who, "owner")), "/settings/logins"
+        assert send(who, "/settings", "/settings/confirm", answer=answer, to=to).path == to
+        kept = who.cookie("shoal_owner")
+        assert kept
+        for path, fields in (
+            ("/settings/second_factor/off", {"code": device.answer(question(who, "confirm"))}),
+            ("/settings/email", {"email": "thief@example.org"}),
+            ("/settings/password", {"new_password": "another " + PASSWORD}),
+            ("/settings/account", {"sure": "true"}),
+        ):
+            for password in ({}, {"password": kept}, {"current_password": kept}):
+                page = send(who, "/settings", path, **fields, **password)
+                assert (page.status, "Incorrect password." in page.text) == (422, True), (path, password)
+        after = named(here, "ann")
+        assert (after.second_factor, after.generation, after.departure_id) == (True, ann.generation, 0)
+
+
+def test_confirmation_is_no_password_and_cannot_be_renewed(here: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(here, provider)
+    confirmed(here, provider, who, "/settings/account")
+    kept = who.cookie("shoal_owner")
+    page = send(who, "/settings", "/settings/confirm", password=kept, to="/settings")
+    assert (page.status, who.cookie("shoal_owner")) == (403, kept)
+    app = here.token(here.join("ben").app_id, named(here, "ann").id)
+    answer = here.ask("POST", "/api/shoal/v1/leave", app, json={"password": kept})
+    assert (answer.status_code, "no password" in answer.text) == (403, True)
+    new = {"current_password": kept, "new_password": PASSWORD}
+    assert here.ask("PUT", "/api/shoal/v1/password", app, json=new).status_code == 403
+
+
+def test_confirmation_counts_in_its_session_and_until_the_password_changes(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    who = signed_up(here, provider)
+    confirmed(here, provider, who, "/settings/account")
+    kept = who.cookie("shoal_owner")
+    other = visitor(here, "ann")
+    other.set_cookie("shoal_owner", kept)
+    assert "confirm that this account is yours" in other.open("/settings/account").text
+    assert "confirm that this account is yours" not in who.open("/settings/account").text
+    session = who.cookie("shoal_login")
+    here.run(credentials.set_password(here.network.writes, named(here, "ann").id, PASSWORD))
+    who.set_cookie("shoal_login", session)
+    who.set_cookie("shoal_owner", kept)
+    assert "Enter your password" in who.open("/comeback").text
 
 
 def test_authorize_page_offers_providers_and_returns_after_login(

@@ -33,7 +33,7 @@ from shoal.commands import (
     sessions,
 )
 from shoal.commands.audit import end_addresses, note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes, add_node
 from shoal.commands.oauth import check_welcome
 from shoal.core.audit import AuditVerb, member_target
@@ -64,7 +64,7 @@ class Farewell(NamedTuple):
     receipt: str
 
 
-async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
+async def leave(writes: Writes, member_id: int, password: OwnerProof, asker: Asker | None = None) -> Farewell:
     """Start the deletion of the member's account: hide it, revoke all logins, and delete everything after the grace period.
 
     Raises `InvalidInput` for a wrong password, `NotAllowed` for a member without one, and `TooMany` if the `asker` is rate-limited.

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from shoal.commands.audit import note_failed_login
 from shoal.commands.context import Writes, made_once
 from shoal.core.credentials import (
+    ALONE,
     GOOD_MS,
     KEY_BYTES,
     Assertion,
@@ -59,11 +60,12 @@ from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unauthenticated, 
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
+from shoal.core.placement import place
 from shoal.core.text import account_as_typed, normalized
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, find_object
 from shoal.graph.member_lookup import login_of
-from shoal.graph.schema import challenge_key_key, used_challenge_key
+from shoal.graph.schema import Key, challenge_key_key, used_challenge_key
 
 _LANES = 4
 """Threads that compute each hash: the parallelism of argon2."""
@@ -177,6 +179,28 @@ async def unsealed(writes: Writes, purpose: bytes, text: str, lifetime_ms: int) 
     return head[8:] if -_SEAL_SKEW_MS <= age < lifetime_ms else None
 
 
+def _use_key(text: str) -> Key:
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=24).digest()
+    return used_challenge_key(place(digest.hex()).shard, digest)
+
+
+async def use_up(writes: Writes, text: str, lifetime_ms: int) -> bool:
+    """Record that a secret or sealed text with this lifetime is used. Return whether this is its first use."""
+    key = _use_key(text)
+    batch = Batch(key.shard)
+    batch.key_add(key, writes.new_id(key.shard), until=writes.new_id.now() + lifetime_ms + _SEAL_SKEW_MS)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken:
+        return False
+    return True
+
+
+async def is_used_up(writes: Writes, text: str) -> bool:
+    key = _use_key(text)
+    return bool((await writes.graph.key_get((key,))).get(key))
+
+
 _SEAL_BYTES = 32
 _SEAL_SKEW_MS = 120_000
 """Milliseconds by which the clock of the process that sealed the data may be ahead."""
@@ -191,14 +215,35 @@ CONFIRMED_MS = 5 * 60_000
 """Lifetime of a confirmation."""
 
 
-async def confirmation(writes: Writes, member_id: int) -> str:
-    """Return a text that proves, in place of a password, that the member has just logged in again."""
-    return await sealed(writes, _CONFIRMED, member_id.to_bytes(8))
+class Confirmed(NamedTuple):
+    """A member who has just confirmed in their session that the account is theirs (`confirmation`)."""
+
+    member_id: int
 
 
-async def confirmed_member(writes: Writes, text: str) -> int:
-    """Return the id of the member whose confirmation this is; 0 for none."""
-    return int.from_bytes(await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) or b"") if text else 0
+OwnerProof = str | Confirmed
+"""With what a logged-in member proves again who they are: the password, or for members without one a confirmation."""
+
+
+async def confirmation(writes: Writes, member: Member, session: str) -> str:
+    """Return a text with which `confirmed_member` recognizes for five minutes that a member has just logged in again.
+
+    `session` is the text of the browser's token; empty for none. Another session, or a later password change, voids the text.
+    """
+    return await sealed(writes, _CONFIRMED, member.id.to_bytes(8) + _session_digest(member, session))
+
+
+async def confirmed_member(writes: Writes, text: str, session: str) -> Member | None:
+    """Return the member whose `confirmation` in this session the text is; None for another text."""
+    data = await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) if text else None
+    member = await find_object(writes.graph, Member, int.from_bytes(data[:8])) if data else None
+    if data is None or member is None or not hmac.compare_digest(data[8:], _session_digest(member, session)):
+        return None
+    return member
+
+
+def _session_digest(member: Member, session: str) -> bytes:
+    return blake2b(f"{member.generation} {session}".encode("utf-8", "replace"), digest_size=16).digest()
 
 
 _log = logging.getLogger("shoal.logins")
@@ -210,7 +255,7 @@ async def passkey_options(
     """Return the WebAuthn request options for any passkey of the site or, if `member` is given, for the member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
-    return request_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
+    return request_options(site, challenge, login.passkeys if login else (), verified=purpose in ALONE)
 
 
 async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
@@ -233,7 +278,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
         if login is None or passkey is None:
             return None
         try:
-            check_assertion(site, passkey, found, verified=purpose is Purpose.LOG_IN)
+            check_assertion(site, passkey, found, verified=purpose in ALONE)
         except BadAnswer:
             return None
         copied = is_copy(passkey, found)
@@ -316,18 +361,18 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     return True
 
 
-async def is_owner(writes: Writes, member: Member, proof: str, asker: Asker | None) -> bool:
-    """Return whether a logged-in member proved again who they are: by their password or a `confirmation`.
+async def is_owner(writes: Writes, member: Member, proof: OwnerProof, asker: Asker | None) -> bool:
+    """Return whether a logged-in member proved again who they are: by their password or, if they have none, a confirmation.
 
     Raises `NotAllowed` without a confirmation if the member has no password or passwords are disabled, and `TooMany` if the `asker`
     is rate-limited.
     """
-    if await confirmed_member(writes, proof) == member.id:
-        return True
     login = await login_of(writes.graph, member)
-    if not has_password(writes, login):
+    if has_password(writes, login):
+        return isinstance(proof, str) and await fits(writes, login, member.name, proof, asker)
+    if proof != Confirmed(member.id):
         raise NotAllowed("This account has no password: confirm in the web app that it is yours")
-    return await fits(writes, login, member.name, proof, asker)
+    return True
 
 
 def has_password(writes: Writes, login: Login | None) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -87,6 +87,8 @@ class Registration(TypedDict, total=False):
     network: str
     invited: Invited | None
     confirmed: bool
+    unconfirmed: bool
+    confirms: bool
 
 
 class Upserted(NamedTuple):
@@ -104,6 +106,11 @@ async def find(graph: Reader, external: ExternalId) -> Member | None:
 async def of_member(graph: Reader, member_id: int) -> list[ExternalId]:
     """Return the external ids of a member, newest first."""
     return [link.external for link in await _links_of(graph, member_id)]
+
+
+async def foreign_issuers(graph: Reader, member_id: int) -> frozenset[str]:
+    """Return the issuers of a member's external ids that the member did not link themselves."""
+    return frozenset(link.issuer for link in await _links_of(graph, member_id) if not link.own)
 
 
 async def upsert(writes: Writes, external: ExternalId, profile: ExternalProfile, *, update: bool = True) -> Upserted:
@@ -147,7 +154,7 @@ async def register(writes: Writes, external: ExternalId, name: str, **more: Unpa
             raise taken from None
 
         def extra(batch: Batch, member_id: int) -> None:
-            _add_link(writes, batch, member_id, external, link_id)
+            _add_link(writes, batch, member_id, external, link_id, own=more.get("unconfirmed", False))
 
         try:
             return await members.register(writes, name, **more, extra=extra)
@@ -157,8 +164,12 @@ async def register(writes: Writes, external: ExternalId, name: str, **more: Unpa
             raise
 
 
-async def link(writes: Writes, member_id: int, external: ExternalId, *, staff: bool = True) -> Member:
+async def link(
+    writes: Writes, member_id: int, external: ExternalId, *, staff: bool = True, own: bool = False
+) -> Member:
     """Add an external id to an existing member. Idempotent. With `staff` false, a member with a role is refused.
+
+    `own` means that the member does so themselves: recovering the account unlinks it (`unlink_own`).
 
     Raises:
         Taken: Another member has the external id.
@@ -186,7 +197,7 @@ async def link(writes: Writes, member_id: int, external: ExternalId, *, staff: b
         if link_id:
             return None
         batch = Batch(shard_of(member_id))
-        link_id = _add_link(writes, batch, member_id, external)
+        link_id = _add_link(writes, batch, member_id, external, own=own)
         claim(batch)
         note(writes, batch, AuditVerb.EXTERNAL_ID_LINKED, member_target(member), **_audited(external))
         return member if await _committed(writes, external, link_id, batch) else None
@@ -216,10 +227,7 @@ async def release(writes: Writes, member: Member, external: ExternalId, *, audit
         for link in links:
             if link.external == external:
                 batch = Batch(shard_of(member.id))
-                batch.obj_del(link, link.version)
-                batch.assoc_del(member.id, EXTERNAL_IDS, link.id, writes.new_id(batch.shard))
-                if audited:
-                    note(writes, batch, AuditVerb.EXTERNAL_ID_UNLINKED, member_target(member), **_audited(external))
+                _drop_link(writes, batch, member, link, audited=audited)
                 await writes.graph.commit(batch)
                 return link.id
         return 0
@@ -228,6 +236,21 @@ async def release(writes: Writes, member: Member, external: ExternalId, *, audit
         await _free(writes, external, link_id)
         if audited:
             await _revoke_tokens(writes, member.id, link_id)
+
+
+async def unlink_own(writes: Writes, batch: Batch, member: Member) -> list[ExternalLink]:
+    """Remove with the batch the links that the member made (`ExternalLink.own`). Call `free` with them after its commit."""
+    with another_request():
+        links = [link for link in await _links_of(writes.graph, member.id) if link.own]
+    for link in links:
+        _drop_link(writes, batch, member, link)
+    return links
+
+
+async def free(writes: Writes, links: Sequence[ExternalLink]) -> None:
+    """Let the external ids of removed links be linked again. If this fails, a later request to link one does it."""
+    for link in links:
+        await _free(writes, link.external, link.id)
 
 
 async def use_jwt(writes: Writes, issuer: str, jwt_id: str, expires_at: float) -> None:
@@ -300,12 +323,21 @@ async def _taken_over(writes: Writes, external: ExternalId, link_id: int) -> _Li
     return _Linked(0, None)
 
 
-def _add_link(writes: Writes, batch: Batch, member_id: int, external: ExternalId, link_id: int = 0) -> int:
+def _add_link(
+    writes: Writes, batch: Batch, member_id: int, external: ExternalId, link_id: int = 0, *, own: bool = False
+) -> int:
     link_id = link_id or writes.new_id(batch.shard)
     batch.fresh.add(link_id)
-    batch.obj_add(ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id))
+    batch.obj_add(ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id, own=own))
     batch.assoc_add(member_id, EXTERNAL_IDS, link_id, link_id)
     return link_id
+
+
+def _drop_link(writes: Writes, batch: Batch, member: Member, link: ExternalLink, *, audited: bool = True) -> None:
+    batch.obj_del(link, link.version)
+    batch.assoc_del(member.id, EXTERNAL_IDS, link.id, writes.new_id(batch.shard))
+    if audited:
+        note(writes, batch, AuditVerb.EXTERNAL_ID_UNLINKED, member_target(member), **_audited(link.external))
 
 
 async def _committed(writes: Writes, external: ExternalId, link_id: int, batch: Batch) -> bool:

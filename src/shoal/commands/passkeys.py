@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from shoal.commands import authentication, second_factor
 from shoal.commands.audit import note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.credentials import (
@@ -54,7 +54,7 @@ async def options(writes: Writes, site: Site, member: Member) -> dict[str, objec
 
 
 async def add(
-    writes: Writes, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker
+    writes: Writes, member_id: int, name: str, answer: str, password: OwnerProof, code: str, asker: Asker
 ) -> Passkey:
     """Add the passkey that a device created in response to `options` for the asker's site, and notify the member by mail.
 
@@ -98,7 +98,9 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
     await _change(writes, member_id, renamed)
 
 
-async def remove(writes: Writes, member_id: int, id_: str, password: str, code: str, asker: Asker | None) -> None:
+async def remove(
+    writes: Writes, member_id: int, id_: str, password: OwnerProof, code: str, asker: Asker | None
+) -> None:
     """Remove a passkey, and notify the member by mail.
 
     Raises `InvalidInput` for a wrong password or code, `NotFound` for an unknown passkey, `NotAllowed` for the last passkey if it

@@ -22,10 +22,12 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """A kind of mail. Mails of the kinds `RESET`, `CONFIRM`, `CHANGE` and `UNDO` contain a single-use link."""
+    """A kind of mail. Mails of the kinds `RESET`, `RECOVERY`, `CONFIRM`, `CHANGE` and `UNDO` contain a single-use link."""
 
     RESET = "reset"
     """Sets another password."""
+    RECOVERY = "recovery"
+    """Logs in once, on a server without passwords, after the address was restored."""
     CONFIRM = "confirm"
     """Confirms the address of a new member."""
     CHANGE = "change"
@@ -48,6 +50,7 @@ class MailKind(StrEnum):
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {
     MailKind.RESET: _HOUR_MS,
+    MailKind.RECOVERY: _HOUR_MS,
     MailKind.CONFIRM: 7 * _DAY_MS,
     MailKind.CHANGE: _DAY_MS,
     MailKind.UNDO: 7 * _DAY_MS,

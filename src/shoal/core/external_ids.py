@@ -53,6 +53,8 @@ class ExternalLink(Node, frozen=True, tag="external_link"):
     """0 if the link was given up before it was made. The object then prevents the delayed commit that would make it."""
     issuer: str = ""
     subject: str = ""
+    own: bool = False
+    """Whether the member linked it themselves: in the settings, or at a sign-up with an address that they had to confirm."""
 
     @property
     def external(self) -> ExternalId:

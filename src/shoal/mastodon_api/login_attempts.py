@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
 from shoal.commands.account_deletions import Farewell
-from shoal.commands.authentication import account_key
+from shoal.commands.authentication import OwnerProof, account_key
 from shoal.core.credentials import Purpose, Site, is_answer, site_of
 from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.external_ids import ExternalId
@@ -101,38 +101,40 @@ async def is_owner(context: Context, member: Member, password: str) -> bool:
 
 
 async def confirms_by_passkey(context: Context, member: Member, answer: str) -> bool:
-    """Return whether a text is a response of one of the member's passkeys with which they confirm who they are."""
+    """Return whether a text is a response of one of the member's passkeys, whose device verified them, in place of the password."""
     writes, attempt = context.app.writes, _attempt(context)
-    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.CONFIRM)
+    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.OWNER)
 
 
 async def by_passkey(context: Context, answer: str) -> Member:
     return await members.by_passkey(context.app.writes, answer, _attempt(context))
 
 
-async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
+async def turn_on_by_passkey(context: Context, member_id: int, password: OwnerProof, answer: str) -> list[str]:
     async with hashing(context.request.scope):
         return await second_factor.turn_on_by_passkey(
             context.app.writes, member_id, password, answer, _attempt(context)
         )
 
 
-async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
+async def add_passkey(
+    context: Context, member_id: int, name: str, answer: str, password: OwnerProof, code: str
+) -> None:
     async with hashing(context.request.scope):
         await passkeys.add(context.app.writes, member_id, name, answer, password, code, _attempt(context))
 
 
-async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
+async def remove_passkey(context: Context, member_id: int, id_: str, password: OwnerProof, code: str) -> None:
     async with hashing(context.request.scope):
         await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context))
 
 
-async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
+async def turn_on(context: Context, member_id: int, password: OwnerProof, key: str, code: str) -> list[str]:
     async with hashing(context.request.scope):
         return await second_factor.turn_on(context.app.writes, member_id, password, key, code, _attempt(context))
 
 
-async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
+async def turn_off(context: Context, member_id: int, password: OwnerProof, code: str) -> None:
     required = context.app.settings.staff_second_factor
     async with hashing(context.request.scope):
         await second_factor.turn_off(
@@ -144,12 +146,12 @@ async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
     return await second_factor.new_codes(context.app.writes, member_id, code, _attempt(context))
 
 
-async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
+async def change_password(context: Context, member_id: int, current: OwnerProof, password: str) -> None:
     async with hashing(context.request.scope):
         await credentials.change_password(context.app.writes, member_id, current, password, _attempt(context))
 
 
-async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
+async def ask_email_change(context: Context, member_id: int, password: OwnerProof, address: str, language: str) -> None:
     """Send a confirmation mail to a new address. Raises `TooManyMails` and the errors of `credentials.ask_change`."""
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
@@ -193,7 +195,7 @@ async def _count(context: Context, key: RateKey) -> None:
         raise TooMany("Too many requests", retry_after=window.wait)
 
 
-async def leave(context: Context, member_id: int, password: str) -> Farewell:
+async def leave(context: Context, member_id: int, password: OwnerProof) -> Farewell:
     async with hashing(context.request.scope):
         return await account_deletions.leave(context.app.writes, member_id, password, _attempt(context))
 

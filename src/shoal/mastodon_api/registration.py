@@ -50,7 +50,11 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
     """A proof of work (`core.signup`); empty if the client computed none."""
     external: ExternalId | None = None
-    """The user of a login provider who joins, without a password; `email` is an address that the provider has verified."""
+    """The user of a login provider who joins, without a password."""
+    verified: bool = False
+    """Whether the login provider has verified `email`."""
+    claimed: str = ""
+    """An address at the login provider that the member does not get. If it is blocked, the sign-up is refused."""
     display_name: str = ""
 
 
@@ -69,6 +73,11 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
         raise NotAllowed("This server does not accept new members from your IP address")
     unproven = settings.signup_work > 0 and not proven
     return ((settings.approval or unproven) and not invited) or severity is not None
+
+
+def requires_confirmation(settings: Settings) -> bool:
+    """Return whether new members must confirm their address before they can act."""
+    return asks_confirmation(settings) and settings.email_confirmation == "required"
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -93,7 +102,7 @@ async def join(context: Context, form: Joining) -> Member:
     await _check(context.app, form, client, pending=pending)
     if form.proof and context.app.settings.signup_work:
         await _check_proof(context.app, form)
-    confirms = asks_confirmation(context.app.settings)
+    confirms, required = asks_confirmation(context.app.settings), requires_confirmation(context.app.settings)
     invitation = (
         invitations.held(context.app.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     )
@@ -105,7 +114,9 @@ async def join(context: Context, form: Joining) -> Member:
                 external,
                 form.username,
                 email=form.email,
-                confirmed=bool(form.email),
+                confirmed=form.verified,
+                unconfirmed=required and not form.verified,
+                confirms=required and not form.verified,
                 display_name=form.display_name,
                 language=form.language,
                 pending=pending,
@@ -122,7 +133,7 @@ async def join(context: Context, form: Joining) -> Member:
             language=form.language,
             pending=pending,
             reason=reason,
-            unconfirmed=confirms and context.app.settings.email_confirmation == "required",
+            unconfirmed=required,
             confirms=confirms,
             network=network,
             invited=invited,
@@ -151,16 +162,17 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
         errors.append(error)
         name = ""
     email = form.email
-    if form.external is None:
+    if form.external is None or (requires_confirmation(app_context.settings) and not form.verified):
         email = _validated(errors, "email", form.email, check_email)
+    if form.external is None:
         _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
     if not form.agreement:
         errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
     if pending and len(form.reason) > (most := app_context.writes.limits.reason):
         errors.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
-        if email:
-            await blocklists.check_email(app_context.writes, email, client)
+        for address in filter(None, dict.fromkeys((email, form.claimed))):
+            await blocklists.check_email(app_context.writes, address, client)
     except InvalidInput as error:
         # For a blocked address, do not check whether a member has it, because the response would reveal that.
         errors.append(error)

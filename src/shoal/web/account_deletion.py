@@ -12,17 +12,14 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import account_deletions
-from shoal.commands.authentication import confirmed_member
 from shoal.core.errors import InvalidInput, NotAllowed, TooMany, Unauthenticated
-from shoal.core.model import AccountDeletion, Member
-from shoal.graph.access import get_object
+from shoal.core.model import AccountDeletion
 from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.browser_session import OWNER
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong
-from shoal.web.ownership import proof
+from shoal.web.ownership import confirmed, proof
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import settings_page
@@ -43,7 +40,7 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
     try:
-        farewell = await login_attempts.leave(ctx.anonymous, member.id, proof(ctx, asked.password))
+        farewell = await login_attempts.leave(ctx.anonymous, member.id, await proof(ctx, asked.password))
     except NotAllowed:
         return await show(ctx)
     except InvalidInput:
@@ -108,9 +105,8 @@ async def form(ctx: PageContext, _query: None) -> Response:
 async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
     ctx.check_sent(asked)
     try:
-        if member_id := await confirmed_member(ctx.writes, ctx.browser.read(OWNER)):
-            found = await get_object(ctx.graph, Member, member_id)
-            member = await account_deletions.keep(ctx.writes.by(ctx.writes.actor.proved(found)), member_id)
+        if found := await confirmed(ctx):
+            member = await account_deletions.keep(ctx.writes.by(ctx.writes.actor.proved(found)), found.id)
         else:
             member = await login_attempts.come_back(ctx.anonymous, asked.username, asked.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
@@ -121,8 +117,8 @@ async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
 
 async def ask(ctx: PageContext, name: str = "", wrong: str = "", status: int = 0) -> Response:
     title = ctx.words.text("Keep my account")
-    confirmed = await confirmed_member(ctx.writes, ctx.browser.read(OWNER)) != 0
-    return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong, confirmed=confirmed)
+    known = await confirmed(ctx) is not None
+    return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong, confirmed=known)
 
 
 ROUTES = (

@@ -18,6 +18,7 @@ from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import error_text
+from shoal.web.ownership import remember_owner
 from shoal.web.pending_actions import perform
 from shoal.web.rendering import page
 from shoal.web.request_context import PageContext, local
@@ -59,17 +60,21 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     return PasswordRefusal(_("Incorrect user name or password. Try again."))
 
 
-async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False, provider: str = "") -> Response:
+async def begin(
+    ctx: PageContext, member: Member, to: str, *, proved: bool = False, provider: str = "", confirmed: bool = False
+) -> Response:
     """Log in a member whose password was verified, or whom a login `provider` authenticated, and redirect the browser to `to`.
 
     If the member has a second factor and has not passed it yet (`proved` is false), redirect to the form for the second
-    factor instead.
+    factor instead. `confirmed` also confirms that the account is the member's (`web.ownership`).
     """
     begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin, provider=provider)
     asks = HALFWAY in begun.token.scopes
     path = "" if asks else await perform(ctx, member, to)
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
     await log_in(ctx, response, begun)
+    if confirmed:
+        await remember_owner(ctx, response, member, begun.text)
     return response
 
 

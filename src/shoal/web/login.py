@@ -17,6 +17,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.web import account_deletion, routing
 from shoal.web.authentication import begin, code_refusal, leave_to, password_refusal
+from shoal.web.ownership import is_confirmed
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, local
@@ -51,7 +52,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     except Leaving:
         return await account_deletion.ask(ctx, asked.username, status=403)
     except Unconfirmed:
-        return await _ask_again(ctx, asked.username)
+        return await ask_again(ctx, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(ctx.words, error)
         answer = await login_page(ctx, asked.to, asked.username, refusal.words, locked=refusal.locked)
@@ -59,8 +60,8 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     return await begin(ctx, member, asked.to)
 
 
-async def _ask_again(ctx: PageContext, name: str) -> Response:
-    """Send the confirmation email again, which is safe because the password was correct. Return a page with the next steps."""
+async def ask_again(ctx: PageContext, name: str) -> Response:
+    """Send the confirmation email again to a member who has just authenticated. Return a page with the next steps."""
     member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)
@@ -83,7 +84,9 @@ async def code(ctx: PageContext, asked: Code) -> Response:
         return ctx.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(ctx, found.member, asked.code)
     if refusal is None:
-        return await begin(ctx, found.member, asked.to, proved=True)
+        # The link of a recovery mail confirms that the account is the member's, also if the code comes after it.
+        confirmed = await is_confirmed(ctx, found.member)
+        return await begin(ctx, found.member, asked.to, proved=True, confirmed=confirmed)
     return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 

@@ -17,7 +17,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.commands import credentials, external_ids
-from shoal.commands.authentication import sealed, unsealed
+from shoal.commands.authentication import is_used_up, sealed, unsealed, use_up
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import (
     Leaving,
@@ -37,7 +37,7 @@ from shoal.oidc import AuthorizationRequest, DomainRefused, OidcUser
 from shoal.web import routing
 from shoal.web.authentication import begin, leave_to, passkey_refusal, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, error_text
-from shoal.web.login import login_page
+from shoal.web.login import ask_again, login_page
 from shoal.web.ownership import owner_of, remember_owner
 from shoal.web.request_context import Form, Line, PageContext, local
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
@@ -75,6 +75,8 @@ class ProviderIdentity(msgspec.Struct, frozen=True, array_like=True):
     name: str
     email: str
     """A verified address, or empty."""
+    claimed: str
+    """An address that is not verified, or empty (`OidcUser.claimed`)."""
     to: str
     invite_code: str
     member_id: int
@@ -112,14 +114,17 @@ async def start(ctx: PageContext, asked: StartForm) -> Response:
         ctx.check_sent(asked)
     else:
         ctx.checked(asked)
-    if asked.provider not in ctx.app.providers.titles:
+    providers = ctx.app.providers
+    if asked.provider not in providers.titles or (
+        asked.purpose == "confirm" and not providers.reauthenticates(asked.provider)
+    ):
         raise NotFound("There is no such page")
     new = AuthorizationRequest(secrets.token_urlsafe(24), secrets.token_urlsafe(24), secrets.token_urlsafe(48))
     requested = _Requested(
         asked.provider, asked.purpose, new, local(asked.to, ""), asked.invite_code[:100], ctx.viewer_id or 0
     )
     try:
-        url = await ctx.app.providers.authorization_url(
+        url = await providers.authorization_url(
             asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
         )
     except Unavailable as error:
@@ -137,6 +142,8 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
         or requested.provider != query.provider
         or query.provider not in ctx.app.providers.titles
         or not hmac.compare_digest(requested.secrets.state.encode(), query.state.encode())
+        # A response counts once, even if the browser kept the cookie.
+        or not await use_up(ctx.writes, requested.secrets.state, _SECONDS * 1_000)
     ):
         wrong = ctx.words.text("This page has expired, or your browser blocks cookies. Try again.")
         return await login_page(ctx, "", wrong=wrong)
@@ -144,7 +151,6 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
         response = await _answered(ctx, requested, query)
     except (Unauthenticated, Unavailable, NotAllowed, Taken) as error:
         response = await _failed(ctx, requested, error)
-    # A response counts once.
     ctx.browser.hold(response, REQUESTED, "", 0)
     return response
 
@@ -186,7 +192,7 @@ async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery)
         await remember_owner(ctx, response, member)
         return response
     except Unconfirmed:
-        return ctx.go("/signup/confirm")
+        return await ask_again(ctx, member.name)
     response = await begin(ctx, member, requested.to, provider=requested.provider)
     ctx.browser.hold(response, PROVIDER, requested.provider, None)
     return response
@@ -199,6 +205,7 @@ async def _keep_identity(ctx: PageContext, requested: _Requested, user: OidcUser
         user.user_name[:_MOST_NAME],
         user.name[:_MOST_NAME],
         user.email,
+        user.claimed,
         requested.to if len(requested.to) <= _MOST_PATH else "",
         requested.invite_code,
         requested.member_id if requested.purpose == "link" else 0,
@@ -253,11 +260,20 @@ async def _read(ctx: PageContext, purpose: str, kind: type[K]) -> K | None:
 
 
 async def identity_of(ctx: PageContext) -> ProviderIdentity | None:
-    """Return the identity in the browser, if its provider is still in the settings and the viewer may use it."""
+    """Return the identity in the browser, if it was not used, its provider is in the settings and the viewer may use it."""
     found = await _read(ctx, IDENTITY, ProviderIdentity)
     if found is None or ctx.app.providers.issuer(found.provider) != found.external.issuer:
         return None
-    return found if found.member_id in {0, ctx.viewer_id} else None
+    if found.member_id not in {0, ctx.viewer_id} or await is_used_up(ctx.writes, ctx.browser.read(IDENTITY)):
+        return None
+    return found
+
+
+async def end_identity(ctx: PageContext, response: Response) -> None:
+    """Use up the identity in the browser, after it was linked, has signed up, or was declined."""
+    if text := ctx.browser.read(IDENTITY):
+        await use_up(ctx.writes, text, _SECONDS * 1_000)
+        ctx.browser.hold(response, IDENTITY, "", 0)
 
 
 class LoginRow(NamedTuple):
@@ -309,13 +325,13 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
         if found is None:
             return await show(ctx, wrong={"": ctx.words.text("This page has expired. Open it again.")})
         try:
-            await external_ids.link(ctx.writes, member.id, found.external)
+            await external_ids.link(ctx.writes, member.id, found.external, own=True)
             await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
         except (Taken, Unfit) as error:
             most = ctx.words.text("You have linked the maximum number of accounts.")
             return await show(ctx, wrong={"": _taken(ctx) if isinstance(error, Taken) else most})
     response = saved_at(ctx, "logins") if asked.do == "link" else ctx.go("/settings/logins")
-    ctx.browser.hold(response, IDENTITY, "", 0)
+    await end_identity(ctx, response)
     return response
 
 

@@ -28,7 +28,7 @@ from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
 
 class QuestionQuery(msgspec.Struct, frozen=True):
-    kind: Literal["login", "second", "confirm", "add"] = "login"
+    kind: Literal["login", "second", "confirm", "owner", "add"] = "login"
 
 
 class ByPasskey(Form, frozen=True, kw_only=True):
@@ -52,6 +52,8 @@ async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
             return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
         case "confirm":
             return await authentication.passkey_options(writes, site, Purpose.CONFIRM, ctx.member)
+        case "owner":
+            return await authentication.passkey_options(writes, site, Purpose.OWNER, ctx.member)
         case "add":
             return await passkeys.options(writes, site, ctx.member)
 
@@ -121,7 +123,12 @@ async def add(ctx: PageContext, asked: AddPasskeyForm) -> Response:
     try:
         _check_not_shared(ctx)
         await login_attempts.add_passkey(
-            ctx.anonymous, member.id, asked.name.strip(), asked.answer, proof(ctx, asked.current_password), asked.code
+            ctx.anonymous,
+            member.id,
+            asked.name.strip(),
+            asked.answer,
+            await proof(ctx, asked.current_password),
+            asked.code,
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, name=asked.name)
@@ -145,7 +152,7 @@ async def remove(ctx: PageContext, asked: RemovePasskeyForm) -> Response:
     member = ctx.checked(asked)
     row = await _row(ctx, asked.id)
     try:
-        password = proof(ctx, asked.current_password)
+        password = await proof(ctx, asked.current_password)
         await login_attempts.remove_passkey(ctx.anonymous, member.id, asked.id, password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, row)

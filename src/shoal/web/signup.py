@@ -13,14 +13,14 @@ from starlette.responses import Response
 
 from shoal.commands import external_ids, invitations, members
 from shoal.core.errors import InvalidInput, NotAllowed, Taken
-from shoal.mastodon_api.browser_session import IDENTITY, PROVIDER
-from shoal.mastodon_api.registration import Joining, join, needs_approval
+from shoal.mastodon_api.browser_session import PROVIDER
+from shoal.mastodon_api.registration import Joining, join, needs_approval, requires_confirmation
 from shoal.queries import trends
 from shoal.web import routing
 from shoal.web.account import password_length
 from shoal.web.authentication import begin
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
-from shoal.web.oidc import ProviderIdentity, identity_of
+from shoal.web.oidc import ProviderIdentity, end_identity, identity_of
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.photo_grid import GridPhoto, grid_of
 from shoal.web.rendering import page
@@ -112,9 +112,17 @@ async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: ProviderIdenti
         proof=asked.proof,
     )
     if identity is not None:
-        address = "" if await _is_taken(ctx, identity) else identity.email
-        name = identity.name[: ctx.limits.display_name]
-        joining = replace(joining, email=address, password="", external=identity.external, display_name=name)
+        verified = await _verified_address(ctx, identity)
+        joining = replace(
+            joining,
+            email=verified or (asked.email if requires_confirmation(ctx.app.settings) else ""),
+            password="",
+            external=identity.external,
+            verified=verified != "",
+            # The address counts even if the member does not get it: a suspended member may have it.
+            claimed=identity.email or identity.claimed,
+            display_name=identity.name[: ctx.limits.display_name],
+        )
     try:
         member = await join(ctx.anonymous, joining)
     except InvalidInput as error:
@@ -122,21 +130,21 @@ async def _sign_up(ctx: PageContext, asked: SignUpForm, identity: ProviderIdenti
             # Another tab has just created the member.
             return ctx.go("/login")
         wrong = wrong_of(ctx.words, error, **_rules(ctx))
-        if identity is not None and "email" in wrong:
+        if identity is not None and "email" in wrong and not await _asks_address(ctx, identity):
             # The form has no field for the address of the provider.
             wrong = {**wrong, "": wrong["email"]}
         return await _form(ctx, asked, wrong, identity)
     except NotAllowed:
         return await _form(ctx, asked, identity=identity)
     if member.unconfirmed:
-        return ctx.go("/signup/confirm")
-    if member.pending:
+        response = ctx.go("/signup/confirm")
+    elif member.pending:
         response = ctx.go("/signup/waiting")
     else:
         provider = identity.provider if identity else ""
         response = await begin(ctx, member, local(asked.to, "/welcome/interests"), provider=provider)
         ctx.browser.hold(response, PROVIDER, provider, None)
-    ctx.browser.hold(response, IDENTITY, "", 0)
+    await end_identity(ctx, response)
     return response
 
 
@@ -148,6 +156,18 @@ async def _is_taken(ctx: PageContext, identity: ProviderIdentity | None) -> bool
     except Taken:
         return True
     return False
+
+
+async def _verified_address(ctx: PageContext, identity: ProviderIdentity) -> str:
+    """Return the address that the member gets from the provider; empty for none."""
+    return "" if await _is_taken(ctx, identity) else identity.email
+
+
+async def _asks_address(ctx: PageContext, identity: ProviderIdentity | None) -> bool:
+    """Return whether the form must ask for an address that the member confirms by a mail."""
+    if identity is None:
+        return True
+    return requires_confirmation(ctx.app.settings) and not await _verified_address(ctx, identity)
 
 
 async def waiting(ctx: PageContext, _params: None) -> Response:
@@ -187,6 +207,7 @@ async def _form(
         work=_work(ctx) if offer is None and identity is None else None,
         identity=identity,
         provider=ctx.app.providers.titles[identity.provider] if identity else "",
+        asks_address=await _asks_address(ctx, identity),
         address_taken=await _is_taken(ctx, identity),
         photos=await _recent_photos(ctx),
         inviter=face_of(ctx, offer.inviter) if offer else None,

@@ -90,7 +90,7 @@ async def turn_on(ctx: PageContext, asked: TurnOn) -> Response:
     try:
         _check_not_lent(ctx)
         codes = await login_attempts.turn_on(
-            ctx.anonymous, member.id, proof(ctx, asked.current_password), asked.key, asked.code
+            ctx.anonymous, member.id, await proof(ctx, asked.current_password), asked.key, asked.code
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, key=asked.key)
@@ -102,7 +102,7 @@ async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
     try:
         _check_not_lent(ctx)
         codes = await login_attempts.turn_on_by_passkey(
-            ctx.anonymous, member.id, proof(ctx, asked.own_password), asked.answer
+            ctx.anonymous, member.id, await proof(ctx, asked.own_password), asked.answer
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, field="answer")
@@ -131,7 +131,7 @@ async def other_codes(ctx: PageContext, asked: OtherCodes) -> Response:
 async def turn_off(ctx: PageContext, asked: TurnOff) -> Response:
     member = ctx.checked(asked)
     try:
-        await login_attempts.turn_off(ctx.anonymous, member.id, proof(ctx, asked.current_password), asked.code)
+        await login_attempts.turn_off(ctx.anonymous, member.id, await proof(ctx, asked.current_password), asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error)
     return saved_at(ctx, "second_factor")
