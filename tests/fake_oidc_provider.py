@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,8 @@ class FakeProvider:
         }
         self.statuses: dict[str, int] = {}
         self.down = False
+        self.hangs: asyncio.Event | None = None
+        """If set, requests get their responses when this event is set."""
         self.requests: list[tuple[str, Mapping[str, str], dict[str, str]]] = []
         """The path, headers and form of each request."""
         self._asked: dict[str, str] = {}
@@ -59,12 +62,18 @@ class FakeProvider:
         """Return the parameters of the last authorization request."""
         return self._asked
 
+    async def count(self) -> int:
+        """Return the number of requests."""
+        return len(self.requests)
+
     async def answer(
         self, _pool: object, _method: str, url: str, *, headers: Mapping[str, str], content: bytes = b"", **_: object
     ) -> OutgoingResponse:
         """Answer a request of the server."""
         path = url.removeprefix(self.issuer)
         self.requests.append((path, headers, dict(parse_qsl(content.decode()))))
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.down:
             raise RequestFailed("ConnectError")
         bodies: dict[str, Callable[[], Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from collections.abc import Iterator
@@ -11,12 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from shoal import oidc
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.monitoring import preflight
 from shoal.oidc import AuthorizationRequest, DomainRefused, LoginRefused, OidcUser, Providers
 from shoal.settings import Settings
 from shoal.settings import build as settings_of
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
 from tests.fake_oidc_provider import ANN, ISSUER, FakeProvider, fake_provider
 from tests.stores import Clock
 
@@ -270,6 +272,7 @@ async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_d
     provider.down = True
     clock.now += 3_600
     await asks()
+    await eventually(provider.count, 2)
     await asks()
     assert len(provider.requests) == 2, "a failed fetch must not be repeated by each login"
     clock.now += 86_400 - 3_601
@@ -280,6 +283,69 @@ async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_d
     provider.down = False
     clock.now += 10
     await asks()
+    await opened.close()
+
+
+@in_loop
+async def test_oidc_login_with_stale_metadata_does_not_wait_for_refresh(provider: FakeProvider) -> None:
+    clock = Clock()
+    opened = Providers(settings_of(oidc_providers={"example": provider.settings}), clock=clock)
+    await opened.authorization_url("example", BACK, ASKED)
+    provider.metadata["authorization_endpoint"] = f"{ISSUER}/new"
+    provider.hangs = asyncio.Event()
+    clock.now += 3_600
+
+    async def endpoint() -> str:
+        async with asyncio.timeout(5):
+            return (await opened.authorization_url("example", BACK, ASKED)).partition("?")[0]
+
+    assert await endpoint() == await endpoint() == f"{ISSUER}/authorize"
+    await eventually(provider.count, 2)
+    provider.hangs.set()
+    await eventually(endpoint, f"{ISSUER}/new")
+    await opened.close()
+
+
+@in_loop
+async def test_oidc_concurrent_first_logins_fetch_metadata_once(provider: FakeProvider) -> None:
+    opened = providers(provider)
+    urls = await asyncio.gather(*(opened.authorization_url("example", BACK, ASKED) for _ in range(5)))
+    assert (len(set(urls)), await provider.count()) == (1, 1)
+
+
+@in_loop
+async def test_oidc_login_beyond_maximum_of_waiting_requests_is_refused_at_once(provider: FakeProvider) -> None:
+    opened = providers(provider)
+    provider.authorize(await opened.authorization_url("example", BACK, ASKED))
+    provider.hangs = asyncio.Event()
+    waiting = [asyncio.create_task(opened.user("example", BACK, ASKED, "abc", "")) for _ in range(16)]
+    await eventually(provider.count, 17)
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable, match="too many requests wait"):
+            await opened.user("example", BACK, ASKED, "abc", "")
+        with pytest.raises(Unavailable, match="too many requests wait"):
+            await opened.authorization_url("example", BACK, ASKED)
+    provider.hangs.set()
+    assert {user.external.id for user in await asyncio.gather(*waiting)} == {"77"}
+    assert (await opened.user("example", BACK, ASKED, "abc", "")).external.id == "77"
+    await opened.close()
+
+
+@in_loop
+async def test_oidc_login_at_hanging_provider_ends_with_timeout(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = providers(provider)
+    provider.hangs = asyncio.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(oidc, "_LOGIN_SECONDS", 0.05)
+        async with asyncio.timeout(5):
+            with pytest.raises(Unavailable, match="did not respond within"):
+                await opened.user("example", BACK, ASKED, "abc", "")
+    # The fetch of the metadata continues for other requests.
+    provider.hangs.set()
+    await opened.authorization_url("example", BACK, ASKED)
+    assert await provider.count() == 1
     await opened.close()
 
 

@@ -1,15 +1,18 @@
 """OpenID Connect login: requests to the login providers in the settings, and verification of their ID tokens.
 
 The authorization code flow with PKCE, a nonce, and a redirect URI of its own for each provider. The metadata of a provider are
-cached for an hour; if a fetch fails, they remain valid for a day. ID tokens are verified like other JWTs (`issuers`).
+cached for an hour, and then fetched again in the background; if a fetch fails, they remain valid for a day. ID tokens are
+verified like other JWTs (`issuers`). Each process waits for a provider in at most 16 requests, and ten seconds in each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -25,6 +28,9 @@ from shoal.core.text import check_email
 from shoal.issuers import InvalidJwt, Issuers
 from shoal.outgoing import OutgoingResponse, RequestFailed, open_pool, request
 from shoal.settings import Issuer, OidcProvider, Settings
+from shoal.tasks import cancel
+
+_log = logging.getLogger("shoal.logins")
 
 T = TypeVar("T")
 
@@ -32,6 +38,10 @@ _FRESH_SECONDS = 3_600.0
 _STALE_SECONDS = 86_400.0
 _RETRY_SECONDS = 10.0
 _REQUEST_SECONDS = 5.0
+_LOGIN_SECONDS = 10.0
+"""Timeout of all requests of a login to the provider together."""
+_MOST_WAITING = 16
+"""Maximum requests of this process that wait for a provider concurrently. Further ones are refused."""
 _ID_TOKEN_SECONDS = 600
 """Maximum age of an ID token."""
 REAUTHENTICATED_SECONDS = 300
@@ -117,10 +127,11 @@ class Providers:
     ) -> str:
         """Return the URL at which the user logs in; with `again`, even a user with a session at the provider.
 
-        Raises `Unavailable` if the metadata of the provider cannot be fetched.
+        Raises `Unavailable` if the metadata of the provider cannot be fetched, or too many requests wait for the provider.
         """
         provider = self._providers[name]
-        metadata = await provider.metadata()
+        async with provider.waiting():
+            metadata = await provider.metadata()
         query = {
             "response_type": "code",
             "client_id": provider.settings.client_id,
@@ -150,9 +161,11 @@ class Providers:
 
         Raises:
             LoginRefused: The code or the ID token is invalid.
-            Unavailable: The provider cannot be reached.
+            Unavailable: The provider cannot be reached, or too many requests wait for it.
         """
-        return await self._providers[name].user(redirect_uri, asked, code, iss, again=again)
+        provider = self._providers[name]
+        async with provider.waiting():
+            return await provider.user(redirect_uri, asked, code, iss, again=again)
 
     async def end_session_url(self, name: str, back: str) -> str:
         """Return the URL at which the user's session at the provider ends; empty if the settings or the provider have none."""
@@ -160,7 +173,8 @@ class Providers:
         if provider is None or not provider.settings.end_session:
             return ""
         try:
-            endpoint = (await provider.metadata()).end_session_endpoint
+            async with provider.waiting():
+                endpoint = (await provider.metadata()).end_session_endpoint
         except Unavailable:
             return ""
         query = {"client_id": provider.settings.client_id, "post_logout_redirect_uri": back}
@@ -191,27 +205,51 @@ class _Provider:
         except idna.IDNAError as error:
             raise InvalidInput(f"oidc_providers: {name}: email_domains: {error}", field="oidc_providers") from None
         self.settings = settings
+        self._name = name
         self._network, self._now, self._clock = network, now, clock
         self._pool = open_pool([ip_network(text) for text in network.outgoing_networks])
         self._metadata: _Metadata | None = None
         self._fetched_at = self._tried_at = float("-inf")
+        self._trouble = ""
+        self._task: asyncio.Task[None] | None = None
         self._keys: Issuers | None = None
-        self._lock = asyncio.Lock()
+        self._slots = asyncio.Semaphore(_MOST_WAITING)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Limit the wait for the provider in a block. Raises `Unavailable` if it takes too long, or too many requests wait."""
+        if self._slots.locked():
+            raise Unavailable("too many requests wait for the login provider", retry_after=_RETRY_SECONDS)
+        try:
+            async with self._slots, asyncio.timeout(_LOGIN_SECONDS):
+                yield
+        except TimeoutError:
+            message = f"the login provider did not respond within {_LOGIN_SECONDS:g} seconds"
+            raise Unavailable(message, retry_after=_RETRY_SECONDS) from None
 
     async def metadata(self) -> _Metadata:
-        async with self._lock:
-            now = self._clock()
-            if now - self._fetched_at >= _FRESH_SECONDS and now - self._tried_at >= _RETRY_SECONDS:
-                self._tried_at = now
-                try:
-                    await self._set(await self._fetch())
-                    self._fetched_at = now
-                except RequestFailed:
-                    if now - self._fetched_at >= _STALE_SECONDS:
-                        raise
-            if self._metadata is None or now - self._fetched_at >= _STALE_SECONDS:
-                raise Unavailable("the login provider cannot be reached", retry_after=_RETRY_SECONDS)
-            return self._metadata
+        """Return the metadata. Waits for a fetch only if there are none, or they are older than a day."""
+        now = self._clock()
+        if now - self._fetched_at >= _FRESH_SECONDS and now - self._tried_at >= _RETRY_SECONDS:
+            self._tried_at = now
+            # An earlier fetch has ended, because the timeout of a request is shorter than this pause.
+            self._task = asyncio.create_task(self._refresh(now), name="shoal-oidc-metadata")
+        if now - self._fetched_at >= _STALE_SECONDS and self._task is not None:
+            # Unlike `await`, this does not cancel the task, for which other requests wait, if the wait times out.
+            await asyncio.wait((self._task,))
+        if self._metadata is None or now - self._fetched_at >= _STALE_SECONDS:
+            raise Unavailable(self._trouble or "the login provider cannot be reached", retry_after=_RETRY_SECONDS)
+        return self._metadata
+
+    async def _refresh(self, now: float) -> None:
+        """Fetch the metadata. A failure keeps the current ones."""
+        try:
+            await self._set(await self._fetch())
+        except RequestFailed as error:
+            self._trouble = str(error)
+            _log.warning("cannot fetch the metadata of the login provider %s: %s", self._name, error)
+        else:
+            self._fetched_at = now
 
     async def _fetch(self) -> _Metadata:
         url = f"{self.settings.issuer.removesuffix('/')}/.well-known/openid-configuration"
@@ -309,6 +347,7 @@ class _Provider:
         return await request(self._pool, method, url, seconds=_REQUEST_SECONDS, headers=headers or {}, content=content)
 
     async def close(self) -> None:
+        await cancel(self._task)
         await self._pool.aclose()
         if self._keys is not None:
             await self._keys.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pyotp
 import pytest
 
@@ -16,7 +18,9 @@ from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.credentials import new_key
 from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member, Role
-from tests.api.in_memory_network import NetworkFixture, network_fixture
+from shoal.server import build
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
+from tests.async_runner import eventually
 from tests.audit.log_reader import entries
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
 from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
@@ -567,3 +571,31 @@ def test_login_requests_are_limited(provider: FakeProvider) -> None:
         who = visitor(busy)
         statuses = [who.open("/login").press(BUTTON).status for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+def test_requests_that_wait_for_provider_hold_no_slot_of_server(provider: FakeProvider) -> None:
+    with network(provider, requests_at_work=1) as busy:
+        linked(busy)
+        who = visitor(busy)
+        page = who.open("/login")
+        start = [("form_token", page.form_token), ("provider", "example")]
+        query = urlencode(provider.authorize(str(page.press(BUTTON).one("main a.button")["href"])))
+        cookies = "; ".join(f"{name}={who.cookie(name)}" for name in ("shoal_form", "shoal_oidc"))
+        headers = {"Cookie": cookies, "Sec-Fetch-Site": "same-origin"}
+        busy.app = build(busy.app_parts)
+
+        async def statuses() -> list[int]:
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(busy.app), base_url=BASE, headers=headers)
+            provider.hangs, before = asyncio.Event(), len(provider.requests)
+            waiting = [
+                asyncio.create_task(client.post("/login/with", data=dict(start))),
+                asyncio.create_task(client.get(f"/login/with/example/return?{query}")),
+            ]
+            # Without metadata in the cache, both wait for the same fetch.
+            await eventually(provider.count, before + 1)
+            async with asyncio.timeout(5):
+                other = await client.get("/about")
+            provider.hangs.set()
+            return [other.status_code, *(answer.status_code for answer in await asyncio.gather(*waiting))]
+
+        assert busy.run(statuses()) == [200, 200, 303]

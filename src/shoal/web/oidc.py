@@ -31,6 +31,7 @@ from shoal.core.errors import (
     Unfit,
 )
 from shoal.core.external_ids import ExternalId
+from shoal.http.middleware import outside
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.browser_session import IDENTITY, PROVIDER, REQUESTED
 from shoal.oidc import AuthorizationRequest, DomainRefused, OidcUser
@@ -119,9 +120,10 @@ async def start(ctx: PageContext, asked: StartForm) -> Response:
         asked.provider, asked.purpose, new, local(asked.to, ""), asked.invite_code[:100], ctx.viewer_id or 0
     )
     try:
-        url = await ctx.app.providers.authorization_url(
-            asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
-        )
+        async with outside(ctx.request.scope):
+            url = await ctx.app.providers.authorization_url(
+                asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
+            )
     except Unavailable as error:
         return await _failed(ctx, requested, error)
     response = await leave_to(ctx, url, ctx.app.providers.titles[asked.provider])
@@ -152,14 +154,15 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
 async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery) -> Response:
     if query.error or not query.code:
         raise Unauthenticated(f"the provider responded {query.error[:100]!r}")
-    user = await ctx.app.providers.user(
-        requested.provider,
-        _redirect_uri(ctx, requested.provider),
-        requested.secrets,
-        query.code,
-        query.iss,
-        again=requested.purpose == "confirm",
-    )
+    async with outside(ctx.request.scope):
+        user = await ctx.app.providers.user(
+            requested.provider,
+            _redirect_uri(ctx, requested.provider),
+            requested.secrets,
+            query.code,
+            query.iss,
+            again=requested.purpose == "confirm",
+        )
     member = await external_ids.find(ctx.graph, user.external)
     if requested.purpose == "confirm":
         if member is None or not member.id == ctx.viewer_id == requested.member_id:
