@@ -204,6 +204,32 @@ async def test_oidc_userinfo_of_another_subject_is_refused(provider: FakeProvide
         await logged_in(provider)
 
 
+@pytest.mark.parametrize("verified", [True, False])
+@in_loop
+async def test_oidc_verification_counts_for_address_of_the_same_source(provider: FakeProvider, verified: bool) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.user = {"sub": "77", "email": "ann@b.example"}
+    provider.userinfo = {**ANN, "email_verified": verified}
+    assert (await logged_in(provider)).email == ("ann@a.example" if verified else "")
+    with pytest.raises(DomainRefused):
+        await logged_in(provider, email_domains=["b.example"])
+
+
+@pytest.mark.parametrize("missing", ["name", "email", "email_verified"])
+@in_loop
+async def test_oidc_failing_userinfo_endpoint_stops_only_logins_without_address(
+    provider: FakeProvider, missing: str
+) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.statuses["/userinfo"] = 500
+    provider.claims[missing] = None
+    if missing == "name":
+        assert (await logged_in(provider))[1:4] == ("ann", "", "ann@a.example")
+    else:
+        with pytest.raises(Unavailable):
+            await logged_in(provider)
+
+
 @pytest.mark.parametrize(
     ("iss", "stated", "accepted"),
     [

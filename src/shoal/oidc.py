@@ -278,17 +278,27 @@ class _Provider:
         tokens = await self._exchange(metadata, redirect_uri, code, asked.verifier)
         external, claims = await self._verified(tokens.id_token, asked.nonce, again=again)
         names = self.settings.claims
-        mapped = {name for name in (names.user_name, names.name, names.email, names.email_verified) if name}
+        address = {names.email, names.email_verified} - {""}
+        mapped = address | ({names.user_name, names.name} - {""})
+        more: dict[str, Any] = {}
         if metadata.userinfo_endpoint and tokens.access_token and mapped - claims.keys():
             headers = {"Authorization": f"Bearer {tokens.access_token}", "Accept": "application/json"}
-            response = await self._request("GET", metadata.userinfo_endpoint, headers)
-            more = _decoded(response, dict[str, Any])
-            # OpenID Connect Core 1.0, 5.3.2: the subject must be that of the ID token.
-            if more.get("sub") != external.id:
-                raise LoginRefused("the userinfo are of another user")
-            claims = {**more, **claims}
-        verified = claims.get(names.email_verified)
-        email = _text(claims, names.email) if verified is True or verified == "true" else ""
+            try:
+                more = _decoded(await self._request("GET", metadata.userinfo_endpoint, headers), dict[str, Any])
+            except RequestFailed as error:
+                # Sign-up blocks and `email_domains` depend on the address, so a login without it must not succeed.
+                if address - claims.keys():
+                    raise
+                _log.warning("cannot fetch the userinfo from the login provider %s: %s", self._name, error)
+            else:
+                # OpenID Connect Core 1.0, 5.3.2: the subject must be that of the ID token.
+                if more.get("sub") != external.id:
+                    raise LoginRefused("the userinfo are of another user")
+        # `email_verified` is about the address of the same source, which may differ from that of the other one.
+        source = more if address - claims.keys() else claims
+        verified = source.get(names.email_verified)
+        email = _text(source, names.email) if verified is True or verified == "true" else ""
+        claims = {**more, **claims}
         try:
             email = check_email(email) if email else ""
             domain = _domain(email.rpartition("@")[2]) if self._domains and email else ""
