@@ -39,6 +39,8 @@ class FakeProvider:
             "jwks_uri": f"{issuer}/jwks",
         }
         self.statuses: dict[str, int] = {}
+        self.refusal: object = None
+        """The response of the token endpoint in place of tokens; None for tokens."""
         self.down = False
         self.hangs: asyncio.Event | None = None
         """If set, requests get their responses when this event is set."""
@@ -79,7 +81,9 @@ class FakeProvider:
         bodies: dict[str, Callable[[], Any]] = {
             "/.well-known/openid-configuration": lambda: self.metadata,
             "/jwks": lambda: {"keys": [KEY.as_dict(private=False)]},
-            "/token": lambda: {"id_token": self.id_token(), "access_token": "t0ken", "token_type": "Bearer"},
+            "/token": lambda: (
+                self.refusal or {"id_token": self.id_token(), "access_token": "t0ken", "token_type": "Bearer"}
+            ),
             "/userinfo": lambda: self.userinfo,
         }
         return OutgoingResponse(self.statuses.get(path, 200), json.dumps(bodies[path]()).encode())

@@ -264,6 +264,25 @@ async def test_oidc_refused_code_is_a_refused_login_and_failing_endpoint_is_unav
 
 
 @pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"error": "invalid_grant", "error_description": "expired", "code": "abc"}, "'invalid_grant' 'expired'"),
+        ({"error": "e" * 1_000}, f"'{'e' * 100}' ''"),
+        ({"error": 7}, "no reason"),
+        ("the code abc", "no reason"),
+    ],
+)
+@in_loop
+async def test_oidc_refusal_states_reason_of_token_endpoint_without_rest_of_body(
+    provider: FakeProvider, body: object, reason: str
+) -> None:
+    provider.statuses["/token"], provider.refusal = 400, body
+    with pytest.raises(LoginRefused) as caught:
+        await logged_in(provider)
+    assert str(caught.value) == f"the token endpoint responded with status 400: {reason}"
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"issuer": "https://other.example"},

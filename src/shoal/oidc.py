@@ -96,6 +96,13 @@ class _Tokens(msgspec.Struct, frozen=True):
     access_token: str = ""
 
 
+class _TokenError(msgspec.Struct, frozen=True):
+    """The refusal of a code (RFC 6749, 5.2)."""
+
+    error: str = ""
+    error_description: str = ""
+
+
 class Providers:
     """The login providers in the settings. Nothing is fetched before first use."""
 
@@ -321,7 +328,7 @@ class _Provider:
             form["client_secret"] = settings.client_secret
         response = await self._request("POST", metadata.token_endpoint, headers, urlencode(form).encode())
         if 400 <= response.status < 500:
-            raise LoginRefused(f"the token endpoint responded with status {response.status}: {response.body[:200]!r}")
+            raise LoginRefused(f"the token endpoint responded with status {response.status}: {_reason(response)}")
         return _decoded(response, _Tokens)
 
     async def _verified(self, text: str, nonce: str, *, again: bool) -> tuple[ExternalId, dict[str, Any]]:
@@ -370,6 +377,15 @@ def _decoded(response: OutgoingResponse, kind: type[T]) -> T:
         return msgspec.json.decode(response.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestFailed(f"unexpected response: {error}") from None
+
+
+def _reason(response: OutgoingResponse) -> str:
+    """Return the reason in a response of the token endpoint. The rest is not logged, as it may repeat the code or the secret."""
+    try:
+        found = msgspec.json.decode(response.body, type=_TokenError)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "no reason"
+    return f"{found.error[:100]!r} {found.error_description[:200]!r}"
 
 
 def _domain(text: str) -> str:
