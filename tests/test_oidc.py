@@ -399,6 +399,7 @@ async def test_oidc_login_at_hanging_provider_ends_with_timeout(
     [
         ({"issuer": "http://id.example"}, "issuer: expected an https URL"),
         ({"issuer": "https://"}, "issuer: expected an https URL"),
+        ({"issuer": "https://[::1"}, "issuer: expected an https URL"),
         ({"issuer": "https://id.example?x"}, "issuer: expected an https URL"),
         ({"issuer": "https://user@id.example"}, "issuer: expected an https URL"),
         ({"scopes": "email profile"}, "scopes: openid is missing"),
@@ -408,6 +409,11 @@ async def test_oidc_login_at_hanging_provider_ends_with_timeout(
 def test_oidc_invalid_provider_settings_are_refused(changes: dict[str, object], wrong: str) -> None:
     with pytest.raises(InvalidInput, match=f"oidc_providers: example: {wrong}"):
         providers(FakeProvider(), **changes)
+
+
+def test_oidc_invalid_outgoing_network_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="outgoing_networks: '10.0.0.1/8' has host bits set"):
+        Providers(settings_of(oidc_providers={"example": FakeProvider().settings}, outgoing_networks=["10.0.0.1/8"]))
 
 
 def test_password_login_off_without_another_way_is_refused() -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from ipaddress import ip_network
 from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -25,7 +24,7 @@ from msgspec import Meta
 from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
 from shoal.core.external_ids import ExternalId
 from shoal.core.text import check_email
-from shoal.issuers import InvalidJwt, Issuers
+from shoal.issuers import InvalidJwt, Issuers, networks_of
 from shoal.outgoing import OutgoingResponse, RequestFailed, open_pool, request
 from shoal.settings import Issuer, OidcProvider, Settings
 from shoal.tasks import cancel
@@ -200,7 +199,11 @@ class _Provider:
     def __init__(
         self, name: str, settings: OidcProvider, network: Settings, now: Callable[[], float], clock: Callable[[], float]
     ) -> None:
-        parts = urlsplit(settings.issuer)
+        try:
+            parts = urlsplit(settings.issuer)
+        except ValueError:
+            # A malformed IPv6 address.
+            parts = urlsplit("")
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
             raise InvalidInput(
                 f"oidc_providers: {name}: issuer: expected an https URL without query", field="oidc_providers"
@@ -214,7 +217,7 @@ class _Provider:
         self.settings = settings
         self._name = name
         self._network, self._now, self._clock = network, now, clock
-        self._pool = open_pool([ip_network(text) for text in network.outgoing_networks])
+        self._pool = open_pool(networks_of(network.outgoing_networks))
         self._metadata: _Metadata | None = None
         self._fetched_at = self._tried_at = float("-inf")
         self._trouble = ""
