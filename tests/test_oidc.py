@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from shoal import oidc
+from shoal import issuers, oidc
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.monitoring import preflight
 from shoal.oidc import AuthorizationRequest, DomainRefused, LoginRefused, OidcUser, Providers
@@ -352,6 +352,34 @@ async def test_oidc_login_with_stale_metadata_does_not_wait_for_refresh(provider
 
 
 @in_loop
+async def test_oidc_login_succeeds_while_provider_moves_its_keys(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+
+    class Keys(issuers.Issuers):
+        async def close(self) -> None:
+            closed.append(self)
+            await super().close()
+
+    monkeypatch.setattr(oidc, "Issuers", Keys)
+    clock = Clock()
+    opened = Providers(settings_of(oidc_providers={"example": provider.settings}), clock=clock)
+
+    async def endpoint() -> str:
+        return (await opened.authorization_url("example", BACK, ASKED)).partition("?")[0]
+
+    for number in range(4):
+        new = provider.metadata["authorization_endpoint"] = f"{ISSUER}/authorize/{number}"
+        provider.metadata["jwks_uri"] = f"{ISSUER}/jwks/{number}"
+        await eventually(endpoint, new)
+        assert len(closed) == max(0, number - 1), "the keys before the current ones may be in use"
+        clock.now += 3_600
+    await opened.close()
+    assert len(set(closed)) == 4
+
+
+@in_loop
 async def test_oidc_concurrent_first_logins_fetch_metadata_once(provider: FakeProvider) -> None:
     opened = providers(provider)
     urls = await asyncio.gather(*(opened.authorization_url("example", BACK, ASKED) for _ in range(5)))
@@ -412,7 +440,7 @@ def test_oidc_invalid_provider_settings_are_refused(changes: dict[str, object], 
 
 
 def test_oidc_invalid_outgoing_network_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="outgoing_networks: '10.0.0.1/8' has host bits set"):
+    with pytest.raises(InvalidInput, match=r"outgoing_networks: 10\.0\.0\.1/8 has host bits set"):
         Providers(settings_of(oidc_providers={"example": FakeProvider().settings}, outgoing_networks=["10.0.0.1/8"]))
 
 

@@ -223,6 +223,7 @@ class _Provider:
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
         self._keys: Issuers | None = None
+        self._former_keys: Issuers | None = None
         self._slots = asyncio.Semaphore(_MOST_WAITING)
 
     @asynccontextmanager
@@ -273,10 +274,12 @@ class _Provider:
             issuer = Issuer(
                 audience=self.settings.client_id, jwks_url=found.jwks_uri, max_age_seconds=_ID_TOKEN_SECONDS
             )
-            before, network = self._keys, msgspec.structs.replace(self._network, issuers={found.issuer: issuer})
+            network = msgspec.structs.replace(self._network, issuers={found.issuer: issuer})
+            unused, self._former_keys = self._former_keys, self._keys
             self._keys = Issuers(network, now=self._now, clock=self._clock)
-            if before is not None:
-                await before.close()
+            # Logins in progress may still verify their tokens with the former keys, but not with those before.
+            if unused is not None:
+                await unused.close()
         self._metadata = found
 
     async def user(
@@ -369,8 +372,9 @@ class _Provider:
     async def close(self) -> None:
         await cancel(self._task)
         await self._pool.aclose()
-        if self._keys is not None:
-            await self._keys.close()
+        for keys in (self._former_keys, self._keys):
+            if keys is not None:
+                await keys.close()
 
 
 def _decoded(response: OutgoingResponse, kind: type[T]) -> T:
