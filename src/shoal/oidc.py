@@ -124,6 +124,10 @@ class Providers:
         """The titles of the providers by name, in the order of the settings."""
         return {name: provider.settings.title for name, provider in self._providers.items()}
 
+    @property
+    def issuers(self) -> frozenset[str]:
+        return frozenset(provider.settings.issuer for provider in self._providers.values())
+
     def issuer(self, name: str) -> str:
         """Return the issuer of a provider; empty for an unknown name."""
         return self._providers[name].settings.issuer if name in self._providers else ""

@@ -227,6 +227,17 @@ def test_last_way_to_log_in_cannot_be_unlinked(here: NetworkFixture, provider: F
     assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is not None
 
 
+def test_last_way_to_log_in_cannot_be_removed_as_passkey(closed: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(closed, provider)
+    confirmed(closed, provider, who, "/settings/passkeys")
+    added(who, current_password="")
+    assert "Saved." in who.open("/settings/logins").press("Unlink").text
+    refused = who.open("/settings/passkeys").follow("Edit").press("Remove")
+    assert (refused.status, "This is your only way to log in." in refused.text) == (403, True)
+    added(who, current_password="", name="Key")
+    assert "Saved." in who.open("/settings/passkeys").follow("Edit").press("Remove").text
+
+
 def confirmed(here: NetworkFixture, provider: FakeProvider, who: Visitor, path: str) -> Page:
     """Open a page of the settings, and confirm with the provider."""
     page = who.open(path)

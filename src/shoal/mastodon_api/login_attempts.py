@@ -124,7 +124,8 @@ async def add_passkey(context: Context, member_id: int, name: str, answer: str, 
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
     async with hashing(context.request.scope):
-        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context))
+        providers = context.app.providers.issuers
+        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context), providers)
 
 
 async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:

@@ -324,17 +324,14 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
 
 async def unlink(ctx: PageContext, asked: UnlinkForm) -> Response:
     """Remove a provider from the viewer's account, unless no other way to log in is left."""
-    member, owner = ctx.checked(asked), await owner_of(ctx)
-    if not owner.confirmed:
+    member = ctx.checked(asked)
+    if not (await owner_of(ctx)).confirmed:
         return await show(ctx)
-    issuer = ctx.app.providers.issuer(asked.provider)
-    others = {ctx.app.providers.issuer(button.name) for button in owner.providers} - {issuer}
-    if not (others or owner.password or owner.passkey):
-        last = ctx.words.text("This is your only way to log in. Add a passkey or another provider first.")
-        return await show(ctx, wrong={"": last})
-    for external in await external_ids.of_member(ctx.graph, member.id):
-        if external.issuer == issuer:
-            await external_ids.unlink(ctx.writes, member.id, external)
+    providers = ctx.app.providers
+    try:
+        await external_ids.unlink_provider(ctx.writes, member.id, providers.issuer(asked.provider), providers.issuers)
+    except NotAllowed as error:
+        return await show(ctx, wrong={"": error_text(ctx.words, error)})
     return saved_at(ctx, "logins")
 
 
