@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -208,6 +209,17 @@ def test_link_without_confirmation_or_form_token_is_refused(here: NetworkFixture
     page = who.post("/settings/logins", [("form_token", token), ("do", "link")])
     assert "confirm that this account is yours" in page.text
     assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
+
+
+def test_link_and_unlink_for_shared_demo_account_are_refused(here: NetworkFixture) -> None:
+    ann = linked(here)
+    here.app = build(replace(here.app_parts, demo_member=ann.id))
+    who = visitor(here, "ann")
+    page = who.open("/settings/logins").press("Continue", password=PASSWORD)
+    for form in (("/settings/logins", "do", "link"), ("/settings/logins/unlink", "provider", "example")):
+        refused = who.post(form[0], [("form_token", page.form_token), form[1:]])
+        assert (refused.status, "disabled for the shared demo account" in refused.text) == (403, True)
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == [ANN_ID]
 
 
 def test_unlink_without_confirmation_is_refused(here: NetworkFixture) -> None:

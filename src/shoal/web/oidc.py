@@ -307,6 +307,7 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
     """Link the identity in the browser to the viewer's account."""
     member, found = ctx.checked(asked), await identity_of(ctx)
     if asked.do == "link":
+        _check_not_shared(ctx)
         if not (await owner_of(ctx)).confirmed:
             return await show(ctx)
         if found is None:
@@ -322,9 +323,15 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
     return response
 
 
+def _check_not_shared(ctx: PageContext) -> None:
+    if ctx.member.id == ctx.app.demo_member:
+        raise NotAllowed(ctx.words.text("Login providers are disabled for the shared demo account."))
+
+
 async def unlink(ctx: PageContext, asked: UnlinkForm) -> Response:
     """Remove a provider from the viewer's account, unless no other way to log in is left."""
     member = ctx.checked(asked)
+    _check_not_shared(ctx)
     if not (await owner_of(ctx)).confirmed:
         return await show(ctx)
     providers = ctx.app.providers
