@@ -23,6 +23,7 @@ from shoal.server import build
 from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
 from tests.async_runner import eventually
 from tests.audit.log_reader import entries
+from tests.engines.smtp import post_office
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
 from tests.web.browser import PASSWORD, Page, Visitor, member, visitor
 from tests.web.test_passkeys import added, by_passkey, question, send
@@ -188,6 +189,34 @@ def test_member_links_and_unlinks_provider_in_settings(here: NetworkFixture, pro
     assert "Saved." in page.press("Unlink").text
     assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is None
     assert len(audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)) == 1
+
+
+def test_linked_provider_is_mailed_once_however_often_the_form_is_sent(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        member(here, "ann")
+        here.settle()
+        office.take()
+        who = visitor(here, "ann")
+        page = through(provider, who, who.open("/settings/logins").press("Continue", password=PASSWORD), "Link")
+        identity = who.cookie("shoal_identity")
+        for _ in range(2):
+            who.set_cookie("shoal_identity", identity)
+            page.press("Link", page.one("form.section"))
+            here.settle()
+        assert [mail.to for mail in office.take()] == ["ann@example.org"]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("/settings/logins", ("do", "link")), ("/settings/logins/unlink", ("provider", "example"))]
+)
+def test_link_and_unlink_have_the_rate_limit_of_logins(
+    provider: FakeProvider, path: str, field: tuple[str, str]
+) -> None:
+    with network(provider, rate_limits=True, limits={"login": "2/5m"}) as busy:
+        member(busy, "ann")
+        who = visitor(busy, "ann")
+        form = [("form_token", who.open("/settings/logins").form_token), field]
+        assert [who.post(path, form).status for _ in range(3)] == [200, 200, 429]
 
 
 def test_linking_an_account_of_another_member_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:

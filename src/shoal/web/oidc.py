@@ -312,9 +312,11 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
             return await show(ctx)
         if found is None:
             return await show(ctx, wrong={"": ctx.words.text("This page has expired. Open it again.")})
+        known = await external_ids.of_member(ctx.graph, member.id)
         try:
             await external_ids.link(ctx.writes, member.id, found.external)
-            await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
+            if found.external not in known:
+                await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
         except (Taken, Unfit) as error:
             most = ctx.words.text("You have linked the maximum number of accounts.")
             return await show(ctx, wrong={"": _taken(ctx) if isinstance(error, Taken) else most})
@@ -365,7 +367,7 @@ ROUTES = (
     routing.form("/login/with", start, StartForm, limit_class="oidc", secret=True),
     routing.page("/login/with/{provider}/return", come_back, ReturnQuery, once=True, limit_class="oidc", secret=True),
     routing.page("/settings/logins", show, SettingsQuery, secret=True),
-    routing.form("/settings/logins", link, LinkForm, secret=True),
-    routing.form("/settings/logins/unlink", unlink, UnlinkForm, secret=True),
+    routing.form("/settings/logins", link, LinkForm, limit_class="login", secret=True),
+    routing.form("/settings/logins/unlink", unlink, UnlinkForm, limit_class="login", secret=True),
     routing.form("/settings/confirm", confirm, ConfirmForm, limit_class="login", secret=True),
 )
