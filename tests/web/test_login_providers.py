@@ -125,15 +125,20 @@ def test_provider_login_of_member_with_second_factor_asks_for_code(
     here: NetworkFixture, provider: FakeProvider
 ) -> None:
     ann = linked(here)
-    turn_on(here, ann)
+    code = turn_on(here, ann)
     who = visitor(here)
-    assert through(provider, who, who.open("/login?to=/saved")).path == "/login/code?to=%2Fsaved"
+    page = through(provider, who, who.open("/login?to=/saved"))
+    assert page.path == "/login/code?to=%2Fsaved"
     assert who.open("/saved").path.startswith("/login")
+    assert audited(here, AuditVerb.LOGIN_SUCCEEDED) == []
+    assert page.press("Log in", code=code).path == "/saved"
+    assert [entry.details for entry in audited(here, AuditVerb.LOGIN_SUCCEEDED)] == [{"provider": "example"}]
 
 
-def turn_on(here: NetworkFixture, of: Member) -> None:
+def turn_on(here: NetworkFixture, of: Member) -> str:
+    """Turn on the second factor of a member, and return a recovery code."""
     key = new_key()
-    here.run(second_factor.turn_on(here.network.writes, of.id, PASSWORD, key, pyotp.TOTP(key).now()))
+    return here.run(second_factor.turn_on(here.network.writes, of.id, PASSWORD, key, pyotp.TOTP(key).now()))[0]
 
 
 @pytest.mark.parametrize("verified", [False, True])
@@ -509,6 +514,18 @@ def test_logout_ends_session_at_provider_if_set(provider: FakeProvider) -> None:
                     f"{ISSUER}/end?client_id=shoal&post_logout_redirect_uri=http%3A%2F%2Fshoal.test%2F"
                 )
             assert who.open("/saved").path.startswith("/login")
+
+
+def test_logout_after_login_by_password_leads_to_no_provider(provider: FakeProvider) -> None:
+    provider.metadata["end_session_endpoint"] = f"{ISSUER}/end"
+    with network(provider, oidc_providers={"example": {**provider.settings, "end_session": True}}) as here:
+        linked(here)
+        who = visitor(here)
+        through(provider, who, who.open("/login"))
+        assert who.cookie("shoal_provider") == "example"
+        form = [("form_token", who.open("/settings").form_token), ("username", "ann"), ("password", PASSWORD)]
+        assert who.post("/login", form).path == "/"
+        assert who.post("/logout", [("form_token", who.open("/settings").form_token)]).path == "/"
 
 
 FORMS = re.compile(r'type="password"|action="[^"]*/(login|forgotten)"')

@@ -84,7 +84,7 @@ async def code(ctx: PageContext, asked: Code) -> Response:
         return ctx.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(ctx, found.member, asked.code)
     if refusal is None:
-        return await begin(ctx, found.member, asked.to, proved=True)
+        return await begin(ctx, found.member, asked.to, proved=True, provider=found.provider)
     return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 

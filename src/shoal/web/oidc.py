@@ -33,7 +33,7 @@ from shoal.core.errors import (
 from shoal.core.external_ids import ExternalId
 from shoal.http.middleware import outside
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.browser_session import IDENTITY, PROVIDER, REQUESTED
+from shoal.mastodon_api.browser_session import IDENTITY, REQUESTED
 from shoal.oidc import AuthorizationRequest, DomainRefused, OidcUser
 from shoal.web import routing
 from shoal.web.authentication import begin, leave_to, passkey_refusal, password_refusal
@@ -190,9 +190,7 @@ async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery)
         return response
     except Unconfirmed:
         return ctx.go("/signup/confirm")
-    response = await begin(ctx, member, requested.to, provider=requested.provider)
-    ctx.browser.hold(response, PROVIDER, requested.provider, None)
-    return response
+    return await begin(ctx, member, requested.to, provider=requested.provider)
 
 
 async def _keep_identity(ctx: PageContext, requested: _Requested, user: OidcUser, path: str) -> Response:
