@@ -211,6 +211,20 @@ def test_linked_provider_is_mailed_once_however_often_the_form_is_sent(provider:
         assert [mail.to for mail in office.take()] == ["ann@example.org"]
 
 
+def test_unlinked_provider_is_mailed(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        linked(here)
+        here.settle()
+        office.take()
+        page = visitor(here, "ann").open("/settings/logins").press("Continue", password=PASSWORD)
+        assert "Saved." in page.press("Unlink").text
+        here.settle()
+        (mail,) = office.take()
+        assert (mail.to, mail.subject) == ("ann@example.org", "A login provider of @ann was unlinked")
+        assert "the account at Example was unlinked from @ann" in mail.text
+        assert mail.path == "/settings/logins"
+
+
 @pytest.mark.parametrize(
     ("path", "field"), [("/settings/logins", ("do", "link")), ("/settings/logins/unlink", ("provider", "example"))]
 )

@@ -30,6 +30,7 @@ from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.members import ProfileChange, members_named
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.credentials import Login
+from shoal.core.email import MailKind
 from shoal.core.errors import (
     Conflict,
     Gone,
@@ -42,7 +43,7 @@ from shoal.core.errors import (
     Unfit,
     is_refusal,
 )
-from shoal.core.events import ProfileChanged
+from shoal.core.events import MailDue, ProfileChanged
 from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, name_candidates
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
@@ -197,10 +198,11 @@ async def link(writes: Writes, member_id: int, external: ExternalId, *, staff: b
     return await _repeated(writes, external, lambda: serialized(writes, member_id, once))
 
 
-async def unlink_provider(writes: Writes, member_id: int, issuer: str, providers: Collection[str]) -> None:
-    """Remove a member's external ids of a login provider, and revoke the tokens that were exchanged through them.
+async def unlink_provider(writes: Writes, member_id: int, issuer: str, title: str, providers: Collection[str]) -> None:
+    """Remove a member's external ids of a login provider, revoke the tokens that were exchanged through them, and send a mail.
 
-    `providers` are the issuers of all login providers. Raises `NotAllowed` if the member could no longer log in.
+    `title` names the provider in the mail, and `providers` are the issuers of all login providers. Raises `NotAllowed` if the
+    member could no longer log in.
     """
 
     async def once(claim: Claim) -> list[ExternalLink]:
@@ -215,6 +217,9 @@ async def unlink_provider(writes: Writes, member_id: int, issuer: str, providers
             batch.obj_del(link, link.version)
             batch.assoc_del(member_id, EXTERNAL_IDS, link.id, writes.new_id(batch.shard))
             note(writes, batch, AuditVerb.EXTERNAL_ID_UNLINKED, member_target(member), **_audited(link.external))
+        if login is not None and login.email:
+            asked = writes.new_id(batch.shard)
+            batch.emit(MailDue(kind=MailKind.PROVIDER_UNLINKED, asked=asked, member_id=member_id, passkey=title))
         # Of two concurrent removals of the last ways to log in, the second fails, also if it is that of a passkey.
         claim(batch)
         await writes.graph.commit(batch)

@@ -334,9 +334,11 @@ async def unlink(ctx: PageContext, asked: UnlinkForm) -> Response:
     _check_not_shared(ctx)
     if not (await owner_of(ctx)).confirmed:
         return await show(ctx)
-    providers = ctx.app.providers
+    providers, title = ctx.app.providers, ctx.app.providers.titles.get(asked.provider, "")
     try:
-        await external_ids.unlink_provider(ctx.writes, member.id, providers.issuer(asked.provider), providers.issuers)
+        await external_ids.unlink_provider(
+            ctx.writes, member.id, providers.issuer(asked.provider), title, providers.issuers
+        )
     except NotAllowed as error:
         return await show(ctx, wrong={"": error_text(ctx.words, error)})
     return saved_at(ctx, "logins")

@@ -303,9 +303,9 @@ async def test_external_ids_unlinked_concurrently_leave_one_login_provider(backe
         await external_ids.link(other, ann.id, WHO)
         pausing = Pausing(graph, lambda _: True)
         late = replace(slow, graph=cast("Graph", pausing))
-        unlinking = asyncio.create_task(external_ids.unlink_provider(late, ann.id, first.issuer, issuers))
+        unlinking = asyncio.create_task(external_ids.unlink_provider(late, ann.id, first.issuer, "A", issuers))
         await pausing.reached.wait()
-        await external_ids.unlink_provider(other, ann.id, second.issuer, issuers)
+        await external_ids.unlink_provider(other, ann.id, second.issuer, "B", issuers)
         pausing.resumed.set()
         with pytest.raises(NotAllowed, match="only way to log in"):
             await unlinking
