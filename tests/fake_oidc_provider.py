@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,11 @@ class FakeProvider:
             "jwks_uri": f"{issuer}/jwks",
         }
         self.statuses: dict[str, int] = {}
+        self.refusal: object = None
+        """The response of the token endpoint in place of tokens; None for tokens."""
         self.down = False
+        self.hangs: asyncio.Event | None = None
+        """If set, requests get their responses when this event is set."""
         self.requests: list[tuple[str, Mapping[str, str], dict[str, str]]] = []
         """The path, headers and form of each request."""
         self._asked: dict[str, str] = {}
@@ -59,18 +64,26 @@ class FakeProvider:
         """Return the parameters of the last authorization request."""
         return self._asked
 
+    async def count(self) -> int:
+        """Return the number of requests."""
+        return len(self.requests)
+
     async def answer(
         self, _pool: object, _method: str, url: str, *, headers: Mapping[str, str], content: bytes = b"", **_: object
     ) -> OutgoingResponse:
         """Answer a request of the server."""
         path = url.removeprefix(self.issuer)
         self.requests.append((path, headers, dict(parse_qsl(content.decode()))))
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.down:
             raise RequestFailed("ConnectError")
         bodies: dict[str, Callable[[], Any]] = {
             "/.well-known/openid-configuration": lambda: self.metadata,
             "/jwks": lambda: {"keys": [KEY.as_dict(private=False)]},
-            "/token": lambda: {"id_token": self.id_token(), "access_token": "t0ken", "token_type": "Bearer"},
+            "/token": lambda: (
+                self.refusal or {"id_token": self.id_token(), "access_token": "t0ken", "token_type": "Bearer"}
+            ),
             "/userinfo": lambda: self.userinfo,
         }
         return OutgoingResponse(self.statuses.get(path, 200), json.dumps(bodies[path]()).encode())

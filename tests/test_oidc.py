@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from collections.abc import Iterator
@@ -11,12 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from shoal import issuers, oidc
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.monitoring import preflight
 from shoal.oidc import AuthorizationRequest, DomainRefused, LoginRefused, OidcUser, Providers
 from shoal.settings import Settings
 from shoal.settings import build as settings_of
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
 from tests.fake_oidc_provider import ANN, ISSUER, FakeProvider, fake_provider
 from tests.stores import Clock
 
@@ -213,6 +215,32 @@ async def test_oidc_userinfo_of_another_subject_is_refused(provider: FakeProvide
         await logged_in(provider)
 
 
+@pytest.mark.parametrize("verified", [True, False])
+@in_loop
+async def test_oidc_verification_counts_for_address_of_the_same_source(provider: FakeProvider, verified: bool) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.user = {"sub": "77", "email": "ann@b.example"}
+    provider.userinfo = {**ANN, "email_verified": verified}
+    assert (await logged_in(provider)).email == ("ann@a.example" if verified else "")
+    with pytest.raises(DomainRefused):
+        await logged_in(provider, email_domains=["b.example"])
+
+
+@pytest.mark.parametrize("missing", ["name", "email", "email_verified"])
+@in_loop
+async def test_oidc_failing_userinfo_endpoint_stops_only_logins_without_address(
+    provider: FakeProvider, missing: str
+) -> None:
+    provider.metadata["userinfo_endpoint"] = f"{ISSUER}/userinfo"
+    provider.statuses["/userinfo"] = 500
+    provider.claims[missing] = None
+    if missing == "name":
+        assert (await logged_in(provider))[1:4] == ("ann", "", "ann@a.example")
+    else:
+        with pytest.raises(Unavailable):
+            await logged_in(provider)
+
+
 @pytest.mark.parametrize(
     ("iss", "stated", "accepted"),
     [
@@ -244,6 +272,25 @@ async def test_oidc_refused_code_is_a_refused_login_and_failing_endpoint_is_unav
         provider.statuses["/token"] = status
         with pytest.raises(Unavailable):
             await logged_in(provider)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"error": "invalid_grant", "error_description": "expired", "code": "abc"}, "'invalid_grant' 'expired'"),
+        ({"error": "e" * 1_000}, f"'{'e' * 100}' ''"),
+        ({"error": 7}, "no reason"),
+        ("the code abc", "no reason"),
+    ],
+)
+@in_loop
+async def test_oidc_refusal_states_reason_of_token_endpoint_without_rest_of_body(
+    provider: FakeProvider, body: object, reason: str
+) -> None:
+    provider.statuses["/token"], provider.refusal = 400, body
+    with pytest.raises(LoginRefused) as caught:
+        await logged_in(provider)
+    assert str(caught.value) == f"the token endpoint responded with status 400: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -281,6 +328,7 @@ async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_d
     provider.down = True
     clock.now += 3_600
     await asks()
+    await eventually(provider.count, 2)
     await asks()
     assert len(provider.requests) == 2, "a failed fetch must not be repeated by each login"
     clock.now += 86_400 - 3_601
@@ -294,11 +342,103 @@ async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_d
     await opened.close()
 
 
+@in_loop
+async def test_oidc_login_with_stale_metadata_does_not_wait_for_refresh(provider: FakeProvider) -> None:
+    clock = Clock()
+    opened = Providers(settings_of(oidc_providers={"example": provider.settings}), clock=clock)
+    await opened.authorization_url("example", BACK, ASKED)
+    provider.metadata["authorization_endpoint"] = f"{ISSUER}/new"
+    provider.hangs = asyncio.Event()
+    clock.now += 3_600
+
+    async def endpoint() -> str:
+        async with asyncio.timeout(5):
+            return (await opened.authorization_url("example", BACK, ASKED)).partition("?")[0]
+
+    assert await endpoint() == await endpoint() == f"{ISSUER}/authorize"
+    await eventually(provider.count, 2)
+    provider.hangs.set()
+    await eventually(endpoint, f"{ISSUER}/new")
+    await opened.close()
+
+
+@in_loop
+async def test_oidc_login_succeeds_while_provider_moves_its_keys(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+
+    class Keys(issuers.Issuers):
+        async def close(self) -> None:
+            closed.append(self)
+            await super().close()
+
+    monkeypatch.setattr(oidc, "Issuers", Keys)
+    clock = Clock()
+    opened = Providers(settings_of(oidc_providers={"example": provider.settings}), clock=clock)
+
+    async def endpoint() -> str:
+        return (await opened.authorization_url("example", BACK, ASKED)).partition("?")[0]
+
+    for number in range(4):
+        new = provider.metadata["authorization_endpoint"] = f"{ISSUER}/authorize/{number}"
+        provider.metadata["jwks_uri"] = f"{ISSUER}/jwks/{number}"
+        await eventually(endpoint, new)
+        assert len(closed) == max(0, number - 1), "the keys before the current ones may be in use"
+        clock.now += 3_600
+    await opened.close()
+    assert len(set(closed)) == 4
+
+
+@in_loop
+async def test_oidc_concurrent_first_logins_fetch_metadata_once(provider: FakeProvider) -> None:
+    opened = providers(provider)
+    urls = await asyncio.gather(*(opened.authorization_url("example", BACK, ASKED) for _ in range(5)))
+    assert (len(set(urls)), await provider.count()) == (1, 1)
+
+
+@in_loop
+async def test_oidc_login_beyond_maximum_of_waiting_requests_is_refused_at_once(provider: FakeProvider) -> None:
+    opened = providers(provider)
+    provider.authorize(await opened.authorization_url("example", BACK, ASKED))
+    provider.hangs = asyncio.Event()
+    waiting = [asyncio.create_task(opened.user("example", BACK, ASKED, "abc", "")) for _ in range(16)]
+    await eventually(provider.count, 17)
+    async with asyncio.timeout(5):
+        with pytest.raises(Unavailable, match="too many requests wait"):
+            await opened.user("example", BACK, ASKED, "abc", "")
+        with pytest.raises(Unavailable, match="too many requests wait"):
+            await opened.authorization_url("example", BACK, ASKED)
+    provider.hangs.set()
+    assert {user.external.id for user in await asyncio.gather(*waiting)} == {"77"}
+    assert (await opened.user("example", BACK, ASKED, "abc", "")).external.id == "77"
+    await opened.close()
+
+
+@in_loop
+async def test_oidc_login_at_hanging_provider_ends_with_timeout(
+    provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = providers(provider)
+    provider.hangs = asyncio.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(oidc, "_LOGIN_SECONDS", 0.05)
+        async with asyncio.timeout(5):
+            with pytest.raises(Unavailable, match="did not respond within"):
+                await opened.user("example", BACK, ASKED, "abc", "")
+    # The fetch of the metadata continues for other requests.
+    provider.hangs.set()
+    await opened.authorization_url("example", BACK, ASKED)
+    assert await provider.count() == 1
+    await opened.close()
+
+
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
         ({"issuer": "http://id.example"}, "issuer: expected an https URL"),
         ({"issuer": "https://"}, "issuer: expected an https URL"),
+        ({"issuer": "https://[::1"}, "issuer: expected an https URL"),
         ({"issuer": "https://id.example?x"}, "issuer: expected an https URL"),
         ({"issuer": "https://user@id.example"}, "issuer: expected an https URL"),
         ({"scopes": "email profile"}, "scopes: openid is missing"),
@@ -308,6 +448,11 @@ async def test_oidc_metadata_are_cached_for_an_hour_and_survive_failures_for_a_d
 def test_oidc_invalid_provider_settings_are_refused(changes: dict[str, object], wrong: str) -> None:
     with pytest.raises(InvalidInput, match=f"oidc_providers: example: {wrong}"):
         providers(FakeProvider(), **changes)
+
+
+def test_oidc_invalid_outgoing_network_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"outgoing_networks: 10\.0\.0\.1/8 has host bits set"):
+        Providers(settings_of(oidc_providers={"example": FakeProvider().settings}, outgoing_networks=["10.0.0.1/8"]))
 
 
 def test_password_login_off_without_another_way_is_refused() -> None:

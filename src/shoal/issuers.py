@@ -123,7 +123,7 @@ class Issuers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Check the settings. Raises `InvalidInput` for an invalid URL, key or address range."""
-        allowed = _networks(settings.outgoing_networks)
+        allowed = networks_of(settings.outgoing_networks)
         self._now = now
         self._pool: httpcore.AsyncConnectionPool | None = None
         if any(issuer.jwks_url for issuer in settings.issuers.values()):
@@ -329,7 +329,8 @@ def _pick(keys: Sequence[Key], kid: str | None, algorithm: str) -> Key | None:
     return None
 
 
-def _networks(texts: Sequence[str]) -> list[Network]:
+def networks_of(texts: Sequence[str]) -> list[Network]:
+    """Return the address ranges of the setting `outgoing_networks`. Raises `InvalidInput`."""
     try:
         return [ip_network(text) for text in texts]
     except ValueError as error:

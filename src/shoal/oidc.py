@@ -1,17 +1,19 @@
 """OpenID Connect login: requests to the login providers in the settings, and verification of their ID tokens.
 
 The authorization code flow with PKCE, a nonce, and a redirect URI of its own for each provider. The metadata of a provider are
-cached for an hour; if a fetch fails, they remain valid for a day. ID tokens are verified like other JWTs (`issuers`).
+cached for an hour, and then fetched again in the background; if a fetch fails, they remain valid for a day. ID tokens are
+verified like other JWTs (`issuers`). Each process waits for a provider in at most 16 requests, and ten seconds in each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from hashlib import sha256
-from ipaddress import ip_network
 from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -22,9 +24,12 @@ from msgspec import Meta
 from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
 from shoal.core.external_ids import ExternalId
 from shoal.core.text import check_email
-from shoal.issuers import InvalidJwt, Issuers
+from shoal.issuers import InvalidJwt, Issuers, networks_of
 from shoal.outgoing import OutgoingResponse, RequestFailed, open_pool, request
 from shoal.settings import Issuer, OidcProvider, Settings
+from shoal.tasks import cancel
+
+_log = logging.getLogger("shoal.logins")
 
 T = TypeVar("T")
 
@@ -32,6 +37,10 @@ _FRESH_SECONDS = 3_600.0
 _STALE_SECONDS = 86_400.0
 _RETRY_SECONDS = 10.0
 _REQUEST_SECONDS = 5.0
+_LOGIN_SECONDS = 10.0
+"""Timeout of all requests of a login to the provider together."""
+_MOST_WAITING = 16
+"""Maximum requests of this process that wait for a provider concurrently. Further ones are refused."""
 _ID_TOKEN_SECONDS = 600
 """Maximum age of an ID token."""
 REAUTHENTICATED_SECONDS = 300
@@ -88,6 +97,13 @@ class _Tokens(msgspec.Struct, frozen=True):
     access_token: str = ""
 
 
+class _TokenError(msgspec.Struct, frozen=True):
+    """The refusal of a code (RFC 6749, 5.2)."""
+
+    error: str = ""
+    error_description: str = ""
+
+
 class Providers:
     """The login providers in the settings. Nothing is fetched before first use."""
 
@@ -110,6 +126,10 @@ class Providers:
         """The titles of the providers by name, in the order of the settings."""
         return {name: provider.settings.title for name, provider in self._providers.items()}
 
+    @property
+    def issuers(self) -> frozenset[str]:
+        return frozenset(provider.settings.issuer for provider in self._providers.values())
+
     def reauthenticates(self, name: str) -> bool:
         """Return whether a provider can confirm that a user has just logged in; false for an unknown name."""
         return name in self._providers and self._providers[name].settings.reauthentication
@@ -123,10 +143,11 @@ class Providers:
     ) -> str:
         """Return the URL at which the user logs in; with `again`, even a user with a session at the provider.
 
-        Raises `Unavailable` if the metadata of the provider cannot be fetched.
+        Raises `Unavailable` if the metadata of the provider cannot be fetched, or too many requests wait for the provider.
         """
         provider = self._providers[name]
-        metadata = await provider.metadata()
+        async with provider.waiting():
+            metadata = await provider.metadata()
         query = {
             "response_type": "code",
             "client_id": provider.settings.client_id,
@@ -156,9 +177,11 @@ class Providers:
 
         Raises:
             LoginRefused: The code or the ID token is invalid.
-            Unavailable: The provider cannot be reached.
+            Unavailable: The provider cannot be reached, or too many requests wait for it.
         """
-        return await self._providers[name].user(redirect_uri, asked, code, iss, again=again)
+        provider = self._providers[name]
+        async with provider.waiting():
+            return await provider.user(redirect_uri, asked, code, iss, again=again)
 
     async def end_session_url(self, name: str, back: str) -> str:
         """Return the URL at which the user's session at the provider ends; empty if the settings or the provider have none."""
@@ -166,7 +189,8 @@ class Providers:
         if provider is None or not provider.settings.end_session:
             return ""
         try:
-            endpoint = (await provider.metadata()).end_session_endpoint
+            async with provider.waiting():
+                endpoint = (await provider.metadata()).end_session_endpoint
         except Unavailable:
             return ""
         query = {"client_id": provider.settings.client_id, "post_logout_redirect_uri": back}
@@ -185,7 +209,11 @@ class _Provider:
     def __init__(
         self, name: str, settings: OidcProvider, network: Settings, now: Callable[[], float], clock: Callable[[], float]
     ) -> None:
-        parts = urlsplit(settings.issuer)
+        try:
+            parts = urlsplit(settings.issuer)
+        except ValueError:
+            # A malformed IPv6 address.
+            parts = urlsplit("")
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
             raise InvalidInput(
                 f"oidc_providers: {name}: issuer: expected an https URL without query", field="oidc_providers"
@@ -197,27 +225,52 @@ class _Provider:
         except idna.IDNAError as error:
             raise InvalidInput(f"oidc_providers: {name}: email_domains: {error}", field="oidc_providers") from None
         self.settings = settings
+        self._name = name
         self._network, self._now, self._clock = network, now, clock
-        self._pool = open_pool([ip_network(text) for text in network.outgoing_networks])
+        self._pool = open_pool(networks_of(network.outgoing_networks))
         self._metadata: _Metadata | None = None
         self._fetched_at = self._tried_at = float("-inf")
+        self._trouble = ""
+        self._task: asyncio.Task[None] | None = None
         self._keys: Issuers | None = None
-        self._lock = asyncio.Lock()
+        self._former_keys: Issuers | None = None
+        self._slots = asyncio.Semaphore(_MOST_WAITING)
+
+    @asynccontextmanager
+    async def waiting(self) -> AsyncIterator[None]:
+        """Limit the wait for the provider in a block. Raises `Unavailable` if it takes too long, or too many requests wait."""
+        if self._slots.locked():
+            raise Unavailable("too many requests wait for the login provider", retry_after=_RETRY_SECONDS)
+        try:
+            async with self._slots, asyncio.timeout(_LOGIN_SECONDS):
+                yield
+        except TimeoutError:
+            message = f"the login provider did not respond within {_LOGIN_SECONDS:g} seconds"
+            raise Unavailable(message, retry_after=_RETRY_SECONDS) from None
 
     async def metadata(self) -> _Metadata:
-        async with self._lock:
-            now = self._clock()
-            if now - self._fetched_at >= _FRESH_SECONDS and now - self._tried_at >= _RETRY_SECONDS:
-                self._tried_at = now
-                try:
-                    await self._set(await self._fetch())
-                    self._fetched_at = now
-                except RequestFailed:
-                    if now - self._fetched_at >= _STALE_SECONDS:
-                        raise
-            if self._metadata is None or now - self._fetched_at >= _STALE_SECONDS:
-                raise Unavailable("the login provider cannot be reached", retry_after=_RETRY_SECONDS)
-            return self._metadata
+        """Return the metadata. Waits for a fetch only if there are none, or they are older than a day."""
+        now = self._clock()
+        if now - self._fetched_at >= _FRESH_SECONDS and now - self._tried_at >= _RETRY_SECONDS:
+            self._tried_at = now
+            # An earlier fetch has ended, because the timeout of a request is shorter than this pause.
+            self._task = asyncio.create_task(self._refresh(now), name="shoal-oidc-metadata")
+        if now - self._fetched_at >= _STALE_SECONDS and self._task is not None:
+            # Unlike `await`, this does not cancel the task, for which other requests wait, if the wait times out.
+            await asyncio.wait((self._task,))
+        if self._metadata is None or now - self._fetched_at >= _STALE_SECONDS:
+            raise Unavailable(self._trouble or "the login provider cannot be reached", retry_after=_RETRY_SECONDS)
+        return self._metadata
+
+    async def _refresh(self, now: float) -> None:
+        """Fetch the metadata. A failure keeps the current ones."""
+        try:
+            await self._set(await self._fetch())
+        except RequestFailed as error:
+            self._trouble = str(error)
+            _log.warning("cannot fetch the metadata of the login provider %s: %s", self._name, error)
+        else:
+            self._fetched_at = now
 
     async def _fetch(self) -> _Metadata:
         url = f"{self.settings.issuer.removesuffix('/')}/.well-known/openid-configuration"
@@ -231,10 +284,12 @@ class _Provider:
             issuer = Issuer(
                 audience=self.settings.client_id, jwks_url=found.jwks_uri, max_age_seconds=_ID_TOKEN_SECONDS
             )
-            before, network = self._keys, msgspec.structs.replace(self._network, issuers={found.issuer: issuer})
+            network = msgspec.structs.replace(self._network, issuers={found.issuer: issuer})
+            unused, self._former_keys = self._former_keys, self._keys
             self._keys = Issuers(network, now=self._now, clock=self._clock)
-            if before is not None:
-                await before.close()
+            # Logins in progress may still verify their tokens with the former keys, but not with those before.
+            if unused is not None:
+                await unused.close()
         self._metadata = found
 
     async def user(
@@ -246,18 +301,28 @@ class _Provider:
         tokens = await self._exchange(metadata, redirect_uri, code, asked.verifier)
         external, claims = await self._verified(tokens.id_token, asked.nonce, again=again)
         names = self.settings.claims
-        mapped = {name for name in (names.user_name, names.name, names.email, names.email_verified) if name}
+        address = {names.email, names.email_verified} - {""}
+        mapped = address | ({names.user_name, names.name} - {""})
+        more: dict[str, Any] = {}
         if metadata.userinfo_endpoint and tokens.access_token and mapped - claims.keys():
             headers = {"Authorization": f"Bearer {tokens.access_token}", "Accept": "application/json"}
-            response = await self._request("GET", metadata.userinfo_endpoint, headers)
-            more = _decoded(response, dict[str, Any])
-            # OpenID Connect Core 1.0, 5.3.2: the subject must be that of the ID token.
-            if more.get("sub") != external.id:
-                raise LoginRefused("the userinfo are of another user")
-            claims = {**more, **claims}
-        verified = claims.get(names.email_verified)
-        stated = _text(claims, names.email)
-        email = stated if verified is True or verified == "true" else ""
+            try:
+                more = _decoded(await self._request("GET", metadata.userinfo_endpoint, headers), dict[str, Any])
+            except RequestFailed as error:
+                # Sign-up blocks and `email_domains` depend on the address, so a login without it must not succeed.
+                if address - claims.keys():
+                    raise
+                _log.warning("cannot fetch the userinfo from the login provider %s: %s", self._name, error)
+            else:
+                # OpenID Connect Core 1.0, 5.3.2: the subject must be that of the ID token.
+                if more.get("sub") != external.id:
+                    raise LoginRefused("the userinfo are of another user")
+        # `email_verified` is about the address of the same source, which may differ from that of the other one.
+        source = more if address - claims.keys() else claims
+        verified = source.get(names.email_verified)
+        claims = {**more, **claims}
+        stated = _text(source, names.email) or _text(claims, names.email)
+        email = _text(source, names.email) if verified is True or verified == "true" else ""
         try:
             stated = check_email(stated) if stated else ""
             email = stated if email else ""
@@ -283,7 +348,7 @@ class _Provider:
             form["client_secret"] = settings.client_secret
         response = await self._request("POST", metadata.token_endpoint, headers, urlencode(form).encode())
         if 400 <= response.status < 500:
-            raise LoginRefused(f"the token endpoint responded with status {response.status}: {response.body[:200]!r}")
+            raise LoginRefused(f"the token endpoint responded with status {response.status}: {_reason(response)}")
         return _decoded(response, _Tokens)
 
     async def _verified(self, text: str, nonce: str, *, again: bool) -> tuple[ExternalId, dict[str, Any]]:
@@ -323,9 +388,11 @@ class _Provider:
         return await request(self._pool, method, url, seconds=_REQUEST_SECONDS, headers=headers or {}, content=content)
 
     async def close(self) -> None:
+        await cancel(self._task)
         await self._pool.aclose()
-        if self._keys is not None:
-            await self._keys.close()
+        for keys in (self._former_keys, self._keys):
+            if keys is not None:
+                await keys.close()
 
 
 def _decoded(response: OutgoingResponse, kind: type[T]) -> T:
@@ -335,6 +402,15 @@ def _decoded(response: OutgoingResponse, kind: type[T]) -> T:
         return msgspec.json.decode(response.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestFailed(f"unexpected response: {error}") from None
+
+
+def _reason(response: OutgoingResponse) -> str:
+    """Return the reason in a response of the token endpoint. The rest is not logged, as it may repeat the code or the secret."""
+    try:
+        found = msgspec.json.decode(response.body, type=_TokenError)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "no reason"
+    return f"{found.error[:100]!r} {found.error_description[:200]!r}"
 
 
 def _domain(text: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx
 import pyotp
 import pytest
 
@@ -16,7 +19,9 @@ from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.credentials import new_key
 from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member, Role
-from tests.api.in_memory_network import NetworkFixture, network_fixture
+from shoal.server import build
+from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture
+from tests.async_runner import eventually
 from tests.audit.log_reader import entries
 from tests.engines.smtp import PostOffice, post_office
 from tests.fake_oidc_provider import ISSUER, FakeProvider, fake_provider
@@ -124,15 +129,20 @@ def test_provider_login_of_member_with_second_factor_asks_for_code(
     here: NetworkFixture, provider: FakeProvider
 ) -> None:
     ann = linked(here)
-    turn_on(here, ann)
+    code = turn_on(here, ann)
     who = visitor(here)
-    assert through(provider, who, who.open("/login?to=/saved")).path == "/login/code?to=%2Fsaved"
+    page = through(provider, who, who.open("/login?to=/saved"))
+    assert page.path == "/login/code?to=%2Fsaved"
     assert who.open("/saved").path.startswith("/login")
+    assert audited(here, AuditVerb.LOGIN_SUCCEEDED) == []
+    assert page.press("Log in", code=code).path == "/saved"
+    assert [entry.details for entry in audited(here, AuditVerb.LOGIN_SUCCEEDED)] == [{"provider": "example"}]
 
 
-def turn_on(here: NetworkFixture, of: Member) -> None:
+def turn_on(here: NetworkFixture, of: Member) -> str:
+    """Turn on the second factor of a member, and return a recovery code."""
     key = new_key()
-    here.run(second_factor.turn_on(here.network.writes, of.id, PASSWORD, key, pyotp.TOTP(key).now()))
+    return here.run(second_factor.turn_on(here.network.writes, of.id, PASSWORD, key, pyotp.TOTP(key).now()))[0]
 
 
 @pytest.mark.parametrize("verified", [False, True])
@@ -190,6 +200,48 @@ def test_member_links_and_unlinks_provider_in_settings(here: NetworkFixture, pro
     assert len(audited(here, AuditVerb.EXTERNAL_ID_UNLINKED)) == 1
 
 
+def test_linked_provider_is_mailed_once_however_often_the_form_is_sent(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        member(here, "ann")
+        here.settle()
+        office.take()
+        who = visitor(here, "ann")
+        page = through(provider, who, who.open("/settings/logins").press("Continue", password=PASSWORD), "Link")
+        identity = who.cookie("shoal_identity")
+        for _ in range(2):
+            who.set_cookie("shoal_identity", identity)
+            page.press("Link", page.one("form.section"))
+            here.settle()
+        assert [mail.to for mail in office.take()] == ["ann@example.org"]
+
+
+def test_unlinked_provider_is_mailed(provider: FakeProvider) -> None:
+    with post_office() as office, network(provider, mail=office.url) as here:
+        linked(here)
+        here.settle()
+        office.take()
+        page = visitor(here, "ann").open("/settings/logins").press("Continue", password=PASSWORD)
+        assert "Saved." in page.press("Unlink").text
+        here.settle()
+        (mail,) = office.take()
+        assert (mail.to, mail.subject) == ("ann@example.org", "A login provider of @ann was unlinked")
+        assert "the account at Example was unlinked from @ann" in mail.text
+        assert mail.path == "/settings/logins"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"), [("/settings/logins", ("do", "link")), ("/settings/logins/unlink", ("provider", "example"))]
+)
+def test_link_and_unlink_have_the_rate_limit_of_logins(
+    provider: FakeProvider, path: str, field: tuple[str, str]
+) -> None:
+    with network(provider, rate_limits=True, limits={"login": "2/5m"}) as busy:
+        member(busy, "ann")
+        who = visitor(busy, "ann")
+        form = [("form_token", who.open("/settings/logins").form_token), field]
+        assert [who.post(path, form).status for _ in range(3)] == [200, 200, 429]
+
+
 def test_linking_an_account_of_another_member_is_refused(here: NetworkFixture, provider: FakeProvider) -> None:
     linked(here)
     member(here, "ben")
@@ -211,6 +263,17 @@ def test_link_without_confirmation_or_form_token_is_refused(here: NetworkFixture
     assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == []
 
 
+def test_link_and_unlink_for_shared_demo_account_are_refused(here: NetworkFixture) -> None:
+    ann = linked(here)
+    here.app = build(replace(here.app_parts, demo_member=ann.id))
+    who = visitor(here, "ann")
+    page = who.open("/settings/logins").press("Continue", password=PASSWORD)
+    for form in (("/settings/logins", "do", "link"), ("/settings/logins/unlink", "provider", "example")):
+        refused = who.post(form[0], [("form_token", page.form_token), form[1:]])
+        assert (refused.status, "disabled for the shared demo account" in refused.text) == (403, True)
+    assert here.run(external_ids.of_member(here.network.writes.graph, ann.id)) == [ANN_ID]
+
+
 def test_unlink_without_confirmation_is_refused(here: NetworkFixture) -> None:
     linked(here)
     who = visitor(here, "ann")
@@ -226,6 +289,17 @@ def test_last_way_to_log_in_cannot_be_unlinked(here: NetworkFixture, provider: F
     page = page.press("Unlink")
     assert "This is your only way to log in." in page.text
     assert here.run(external_ids.find(here.network.writes.graph, ANN_ID)) is not None
+
+
+def test_last_way_to_log_in_cannot_be_removed_as_passkey(closed: NetworkFixture, provider: FakeProvider) -> None:
+    who = signed_up(closed, provider)
+    confirmed(closed, provider, who, "/settings/passkeys")
+    added(who, current_password="")
+    assert "Saved." in who.open("/settings/logins").press("Unlink").text
+    refused = who.open("/settings/passkeys").follow("Edit").press("Remove")
+    assert (refused.status, "This is your only way to log in." in refused.text) == (403, True)
+    added(who, current_password="", name="Key")
+    assert "Saved." in who.open("/settings/passkeys").follow("Edit").press("Remove").text
 
 
 def confirmed(here: NetworkFixture, provider: FakeProvider, who: Visitor, path: str) -> Page:
@@ -656,6 +730,18 @@ def test_logout_ends_session_at_provider_if_set(provider: FakeProvider) -> None:
             assert who.open("/saved").path.startswith("/login")
 
 
+def test_logout_after_login_by_password_leads_to_no_provider(provider: FakeProvider) -> None:
+    provider.metadata["end_session_endpoint"] = f"{ISSUER}/end"
+    with network(provider, oidc_providers={"example": {**provider.settings, "end_session": True}}) as here:
+        linked(here)
+        who = visitor(here)
+        through(provider, who, who.open("/login"))
+        assert who.cookie("shoal_provider") == "example"
+        form = [("form_token", who.open("/settings").form_token), ("username", "ann"), ("password", PASSWORD)]
+        assert who.post("/login", form).path == "/"
+        assert who.post("/logout", [("form_token", who.open("/settings").form_token)]).path == "/"
+
+
 FORMS = re.compile(r'type="password"|action="[^"]*/(login|forgotten)"')
 
 
@@ -826,3 +912,31 @@ def test_login_requests_are_limited(provider: FakeProvider) -> None:
         who = visitor(busy)
         statuses = [who.open("/login").press(BUTTON).status for _ in range(3)]
         assert statuses == [200, 200, 429]
+
+
+def test_requests_that_wait_for_provider_hold_no_slot_of_server(provider: FakeProvider) -> None:
+    with network(provider, requests_at_work=1) as busy:
+        linked(busy)
+        who = visitor(busy)
+        page = who.open("/login")
+        start = [("form_token", page.form_token), ("provider", "example")]
+        query = urlencode(provider.authorize(str(page.press(BUTTON).one("main a.button")["href"])))
+        cookies = "; ".join(f"{name}={who.cookie(name)}" for name in ("shoal_form", "shoal_oidc"))
+        headers = {"Cookie": cookies, "Sec-Fetch-Site": "same-origin"}
+        busy.app = build(busy.app_parts)
+
+        async def statuses() -> list[int]:
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(busy.app), base_url=BASE, headers=headers)
+            provider.hangs, before = asyncio.Event(), len(provider.requests)
+            waiting = [
+                asyncio.create_task(client.post("/login/with", data=dict(start))),
+                asyncio.create_task(client.get(f"/login/with/example/return?{query}")),
+            ]
+            # Without metadata in the cache, both wait for the same fetch.
+            await eventually(provider.count, before + 1)
+            async with asyncio.timeout(5):
+                other = await client.get("/about")
+            provider.hangs.set()
+            return [other.status_code, *(answer.status_code for answer in await asyncio.gather(*waiting))]
+
+        assert busy.run(statuses()) == [200, 200, 303]

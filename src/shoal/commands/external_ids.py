@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
@@ -25,9 +25,12 @@ from msgspec import structs
 
 from shoal.commands import blocklists, members, oauth
 from shoal.commands.audit import note
+from shoal.commands.authentication import has_password
 from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.members import ProfileChange, members_named
 from shoal.core.audit import AuditVerb, member_target
+from shoal.core.credentials import Login
+from shoal.core.email import MailKind
 from shoal.core.errors import (
     Conflict,
     Gone,
@@ -40,7 +43,7 @@ from shoal.core.errors import (
     Unfit,
     is_refusal,
 )
-from shoal.core.events import ProfileChanged
+from shoal.core.events import MailDue, ProfileChanged
 from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, name_candidates
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, ProductToken, Role
@@ -51,6 +54,7 @@ from shoal.graph.access import access_member, get_object, objects_of, pages_of
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, IdTaken, KeyTaken, Reader, find_object
+from shoal.graph.member_lookup import login_of
 from shoal.graph.schema import EXTERNAL_IDS, LOGGED_IN, external_id_key, used_jwt_key, user_name_key
 from shoal.i18n import language_tag
 
@@ -203,6 +207,46 @@ async def link(
         return member if await _committed(writes, external, link_id, batch) else None
 
     return await _repeated(writes, external, lambda: serialized(writes, member_id, once))
+
+
+async def unlink_provider(writes: Writes, member_id: int, issuer: str, title: str, providers: Collection[str]) -> None:
+    """Remove a member's external ids of a login provider, revoke the tokens that were exchanged through them, and send a mail.
+
+    `title` names the provider in the mail, and `providers` are the issuers of all login providers. Raises `NotAllowed` if the
+    member could no longer log in.
+    """
+
+    async def once(claim: Claim) -> list[ExternalLink]:
+        member = await access_member(writes.graph, member_id)
+        links = [link for link in await _links_of(writes.graph, member_id) if link.issuer == issuer]
+        if not links:
+            return []
+        login = await login_of(writes.graph, member)
+        await check_login_remains(writes, member, login, {*providers} - {issuer})
+        batch = Batch(shard_of(member_id))
+        for link in links:
+            _drop_link(writes, batch, member, link)
+        if login is not None and login.email:
+            asked = writes.new_id(batch.shard)
+            batch.emit(MailDue(kind=MailKind.PROVIDER_UNLINKED, asked=asked, member_id=member_id, passkey=title))
+        # Of two concurrent removals of the last ways to log in, the second fails, also if it is that of a passkey.
+        claim(batch)
+        await writes.graph.commit(batch)
+        return links
+
+    for link in await serialized(writes, member_id, once):
+        await _free(writes, link.external, link.id)
+        await _revoke_tokens(writes, member_id, link.id)
+
+
+async def check_login_remains(writes: Writes, member: Member, login: Login | None, providers: Collection[str]) -> None:
+    """Raise `NotAllowed` if a member has no password, no passkey, and no external id of one of these issuers."""
+    if login is not None and (login.passkeys or has_password(writes, login)):
+        return
+    with another_request():
+        linked = {link.issuer for link in await _links_of(writes.graph, member.id)}
+    if linked.isdisjoint(providers):
+        raise NotAllowed("This is your only way to log in. Add a passkey or another provider first.")
 
 
 async def unlink(writes: Writes, member_id: int, external: ExternalId) -> None:

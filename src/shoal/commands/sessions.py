@@ -29,6 +29,8 @@ from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
 _PAGE = 100
+_PROVIDER = "provider:"
+"""Scope of an incomplete session by which the login provider is remembered until the second factor."""
 _MOST_NAMED = 1_000
 """Newest tokens that the event lists, so that the processes with open connections of these sessions can close them."""
 
@@ -43,6 +45,11 @@ class Session(NamedTuple):
 class BrowserSession(NamedTuple):
     token: Token
     member: Member
+
+    @property
+    def provider(self) -> str:
+        """The login provider that authenticated the member of an incomplete session; empty for a password."""
+        return "".join(scope.removeprefix(_PROVIDER) for scope in self.token.scopes if scope.startswith(_PROVIDER))
 
 
 class Sessions(NamedTuple):
@@ -60,7 +67,8 @@ async def begin(
     If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that
     a code was verified already.
     """
-    scopes = (HALFWAY,) if member.second_factor and not proved else ()
+    halfway = (HALFWAY, _PROVIDER + provider) if provider else (HALFWAY,)
+    scopes = halfway if member.second_factor and not proved else ()
     old = await expired(writes, member.id)
     theirs = writes.by(writes.actor.proved(member))
 
@@ -95,7 +103,7 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
         token, member = await check_token(writes, text)
     except Unauthenticated:
         return None
-    if token.app_id or token.scopes != scopes or member is None:
+    if token.app_id or token.scopes[:1] != scopes or member is None:
         return None
     if has_expired(token, writes.new_id.now()):
         return None

@@ -44,6 +44,7 @@ class MailKind(StrEnum):
     PASSKEY_REMOVED = "passkey_removed"
     PROVIDER_LINKED = "provider_linked"
     """A login provider was linked."""
+    PROVIDER_UNLINKED = "provider_unlinked"
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
 

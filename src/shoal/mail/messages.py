@@ -241,6 +241,17 @@ def _about_keys(words: Translated, kind: MailKind, content: Callable[..., _Conte
             "/settings/password",
             _("Changing the password logs out all other sessions."),
         )
+    if kind is MailKind.PROVIDER_UNLINKED:
+        return content(
+            _("A login provider of @%(name)s was unlinked"),
+            [
+                _("On %(when)s, the account at %(passkey)s was unlinked from @%(name)s on %(title)s."),
+                nothing,
+            ],
+            _("Review login settings"),
+            "/settings/logins",
+            _("Then log out all other sessions in your settings."),
+        )
     return content(
         _("A copied passkey of @%(name)s was rejected"),
         [

@@ -126,7 +126,8 @@ async def add_passkey(
 
 async def remove_passkey(context: Context, member_id: int, id_: str, password: OwnerProof, code: str) -> None:
     async with hashing(context.request.scope):
-        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context))
+        providers = context.app.providers.issuers
+        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context), providers)
 
 
 async def turn_on(context: Context, member_id: int, password: OwnerProof, key: str, code: str) -> list[str]:

@@ -16,6 +16,7 @@ from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import HALFWAY, Member
 from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import error_text
 from shoal.web.ownership import remember_owner
@@ -73,6 +74,7 @@ async def begin(
     path = "" if asks else await perform(ctx, member, to)
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
     await log_in(ctx, response, begun)
+    ctx.browser.hold(response, PROVIDER, provider, None)
     if confirmed:
         await remember_owner(ctx, response, member, begun.text)
     return response

@@ -80,6 +80,7 @@ COMPLAINTS = (
     "This device has a passkey for this account already",
     "You have the maximum number of passkeys: remove one first",
     "This passkey is your second factor: add another one first or turn off two-factor authentication",
+    "This is your only way to log in. Add a passkey or another provider first.",
     # Messages about archives of other networks.
     "unknown archive format; upload the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of Pixelfed,"
     " or the CAR file of Bluesky",

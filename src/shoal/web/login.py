@@ -13,6 +13,7 @@ from shoal.commands import credentials, members, second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
+from shoal.http.middleware import outside
 from shoal.mastodon_api import login_attempts
 from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.web import account_deletion, routing
@@ -86,7 +87,7 @@ async def code(ctx: PageContext, asked: Code) -> Response:
     if refusal is None:
         # The link of a recovery mail confirms that the account is the member's, also if the code comes after it.
         confirmed = await is_confirmed(ctx, found.member)
-        return await begin(ctx, found.member, asked.to, proved=True, confirmed=confirmed)
+        return await begin(ctx, found.member, asked.to, proved=True, provider=found.provider, confirmed=confirmed)
     return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 
@@ -117,7 +118,8 @@ async def log_out(ctx: PageContext, asked: Form) -> Response:
     ctx.check_sent(asked)
     await sessions.leave(ctx.writes, ctx.browser.login)
     provider = ctx.browser.read(PROVIDER)
-    url = await ctx.app.providers.end_session_url(provider, f"{ctx.app.at.root}/") if provider else ""
+    async with outside(ctx.request.scope):
+        url = await ctx.app.providers.end_session_url(provider, f"{ctx.app.at.root}/") if provider else ""
     response = await leave_to(ctx, url, ctx.app.providers.titles[provider]) if url else ctx.go("/")
     ctx.browser.log_out(response)
     return response

@@ -31,8 +31,9 @@ from shoal.core.errors import (
     Unfit,
 )
 from shoal.core.external_ids import ExternalId
+from shoal.http.middleware import outside
 from shoal.mastodon_api import login_attempts
-from shoal.mastodon_api.browser_session import IDENTITY, PROVIDER, REQUESTED
+from shoal.mastodon_api.browser_session import IDENTITY, REQUESTED
 from shoal.oidc import AuthorizationRequest, DomainRefused, OidcUser
 from shoal.web import routing
 from shoal.web.authentication import begin, leave_to, passkey_refusal, password_refusal
@@ -124,9 +125,10 @@ async def start(ctx: PageContext, asked: StartForm) -> Response:
         asked.provider, asked.purpose, new, local(asked.to, ""), asked.invite_code[:100], ctx.viewer_id or 0
     )
     try:
-        url = await providers.authorization_url(
-            asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
-        )
+        async with outside(ctx.request.scope):
+            url = await providers.authorization_url(
+                asked.provider, _redirect_uri(ctx, asked.provider), new, again=asked.purpose == "confirm"
+            )
     except Unavailable as error:
         return await _failed(ctx, requested, error)
     response = await leave_to(ctx, url, ctx.app.providers.titles[asked.provider])
@@ -158,14 +160,15 @@ async def come_back(ctx: PageContext, query: ReturnQuery) -> Response:
 async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery) -> Response:
     if query.error or not query.code:
         raise Unauthenticated(f"the provider responded {query.error[:100]!r}")
-    user = await ctx.app.providers.user(
-        requested.provider,
-        _redirect_uri(ctx, requested.provider),
-        requested.secrets,
-        query.code,
-        query.iss,
-        again=requested.purpose == "confirm",
-    )
+    async with outside(ctx.request.scope):
+        user = await ctx.app.providers.user(
+            requested.provider,
+            _redirect_uri(ctx, requested.provider),
+            requested.secrets,
+            query.code,
+            query.iss,
+            again=requested.purpose == "confirm",
+        )
     member = await external_ids.find(ctx.graph, user.external)
     if requested.purpose == "confirm":
         if member is None or not member.id == ctx.viewer_id == requested.member_id:
@@ -193,9 +196,7 @@ async def _answered(ctx: PageContext, requested: _Requested, query: ReturnQuery)
         return response
     except Unconfirmed:
         return await ask_again(ctx, member.name)
-    response = await begin(ctx, member, requested.to, provider=requested.provider)
-    ctx.browser.hold(response, PROVIDER, requested.provider, None)
-    return response
+    return await begin(ctx, member, requested.to, provider=requested.provider)
 
 
 async def _keep_identity(ctx: PageContext, requested: _Requested, user: OidcUser, path: str) -> Response:
@@ -320,13 +321,16 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
     """Link the identity in the browser to the viewer's account."""
     member, found = ctx.checked(asked), await identity_of(ctx)
     if asked.do == "link":
+        _check_not_shared(ctx)
         if not (await owner_of(ctx)).confirmed:
             return await show(ctx)
         if found is None:
             return await show(ctx, wrong={"": ctx.words.text("This page has expired. Open it again.")})
+        known = await external_ids.of_member(ctx.graph, member.id)
         try:
             await external_ids.link(ctx.writes, member.id, found.external, own=True)
-            await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
+            if found.external not in known:
+                await credentials.notify_linked(ctx.writes, member, ctx.app.providers.titles[found.provider])
         except (Taken, Unfit) as error:
             most = ctx.words.text("You have linked the maximum number of accounts.")
             return await show(ctx, wrong={"": _taken(ctx) if isinstance(error, Taken) else most})
@@ -335,19 +339,24 @@ async def link(ctx: PageContext, asked: LinkForm) -> Response:
     return response
 
 
+def _check_not_shared(ctx: PageContext) -> None:
+    if ctx.member.id == ctx.app.demo_member:
+        raise NotAllowed(ctx.words.text("Login providers are disabled for the shared demo account."))
+
+
 async def unlink(ctx: PageContext, asked: UnlinkForm) -> Response:
     """Remove a provider from the viewer's account, unless no other way to log in is left."""
-    member, owner = ctx.checked(asked), await owner_of(ctx)
-    if not owner.confirmed:
+    member = ctx.checked(asked)
+    _check_not_shared(ctx)
+    if not (await owner_of(ctx)).confirmed:
         return await show(ctx)
-    issuer = ctx.app.providers.issuer(asked.provider)
-    others = {ctx.app.providers.issuer(button.name) for button in owner.providers} - {issuer}
-    if not (others or owner.password or owner.passkey):
-        last = ctx.words.text("This is your only way to log in. Add a passkey or another provider first.")
-        return await show(ctx, wrong={"": last})
-    for external in await external_ids.of_member(ctx.graph, member.id):
-        if external.issuer == issuer:
-            await external_ids.unlink(ctx.writes, member.id, external)
+    providers, title = ctx.app.providers, ctx.app.providers.titles.get(asked.provider, "")
+    try:
+        await external_ids.unlink_provider(
+            ctx.writes, member.id, providers.issuer(asked.provider), title, providers.issuers
+        )
+    except NotAllowed as error:
+        return await show(ctx, wrong={"": error_text(ctx.words, error)})
     return saved_at(ctx, "logins")
 
 
@@ -374,7 +383,7 @@ ROUTES = (
     routing.form("/login/with", start, StartForm, limit_class="oidc", secret=True),
     routing.page("/login/with/{provider}/return", come_back, ReturnQuery, once=True, limit_class="oidc", secret=True),
     routing.page("/settings/logins", show, SettingsQuery, secret=True),
-    routing.form("/settings/logins", link, LinkForm, secret=True),
-    routing.form("/settings/logins/unlink", unlink, UnlinkForm, secret=True),
+    routing.form("/settings/logins", link, LinkForm, limit_class="login", secret=True),
+    routing.form("/settings/logins/unlink", unlink, UnlinkForm, limit_class="login", secret=True),
     routing.form("/settings/confirm", confirm, ConfirmForm, limit_class="login", secret=True),
 )

@@ -16,7 +16,7 @@ from shoal.app.network import Network, open_network
 from shoal.commands import external_ids
 from shoal.commands.context import Writes
 from shoal.commands.external_ids import ExternalProfile, Upserted
-from shoal.core.errors import OutcomeUnknown, Taken, Unavailable, Unfit
+from shoal.core.errors import NotAllowed, OutcomeUnknown, Taken, Unavailable, Unfit
 from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink
 from shoal.core.ids import IdMaker, now_ms, shard_of
 from shoal.core.model import Member
@@ -290,6 +290,27 @@ async def test_external_id_linked_again_during_unlink_stays_linked(backend: Back
         found = await external_ids.find(graph, WHO)
         assert found is not None
         assert found.id == ann.id
+
+
+@in_loop
+async def test_external_ids_unlinked_concurrently_leave_one_login_provider(backend: Backend) -> None:
+    async with processes(backend) as (graph, (slow, other, *_)):
+        first, second = ExternalId("https://a.example", "1"), ExternalId("https://b.example", "1")
+        issuers = {first.issuer, second.issuer}
+        ann = (await external_ids.upsert(other, first, PROFILE)).member
+        await external_ids.link(other, ann.id, second)
+        # An external id of a product is no way to log in.
+        await external_ids.link(other, ann.id, WHO)
+        pausing = Pausing(graph, lambda _: True)
+        late = replace(slow, graph=cast("Graph", pausing))
+        unlinking = asyncio.create_task(external_ids.unlink_provider(late, ann.id, first.issuer, "A", issuers))
+        await pausing.reached.wait()
+        await external_ids.unlink_provider(other, ann.id, second.issuer, "B", issuers)
+        pausing.resumed.set()
+        with pytest.raises(NotAllowed, match="only way to log in"):
+            await unlinking
+        assert await external_ids.of_member(graph, ann.id) == [WHO, first]
+        assert (await external_ids.upsert(other, second, ExternalProfile(user_name="ben"))).created
 
 
 @in_loop
