@@ -118,6 +118,8 @@ FOR_PROGRAMS = (
     # Errors of server keys and external ids.
     r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
     r"X: (this must not|at most X bytes).*",
+    # Errors of events, which only programs read.
+    r"The event log .*again later",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )
