@@ -44,6 +44,7 @@ TEXT = {
     "Report": ("comment",),
     "IpBlock": ("comment",),
     "App": ("name",),
+    "BulkAction": ("reason",),
 }
 """The fields of stored objects with free text of users."""
 NOT_TEXT = {
@@ -84,6 +85,8 @@ NOT_TEXT = {
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
     "EmailToken": {"address"},
+    "ModerationRules": {"rules"},  # written by admins; see test_moderation_rules.py
+    "BulkAction": {"query", "verb", "actor_name"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 

@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, events, external ids and server keys are in the modules of their subjects.
+audit log, events, external ids, moderation rules, bulk actions and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from shoal.admin import feeds, jobs, tags
 from shoal.admin.archives.importer import ImportArchive
 from shoal.admin.audit_log import ExportAudit, ListAudit
 from shoal.admin.blocklists import Blocklists
+from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.events import ReadEvents
@@ -30,6 +31,7 @@ from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, Suggestion
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
+from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
@@ -460,7 +462,29 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+_MODERATION = (
+    ListRules,
+    PutRule,
+    SetRuleState,
+    DeleteRule,
+    TryRules,
+    PreviewBulk,
+    ApplyBulk,
+    UndoBulk,
+    ShowBulk,
+    ListBulk,
+)
 AnyOperation = reduce(
-    or_, {ImportArchive, ListAudit, ExportAudit, ReadEvents, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()}
+    or_,
+    {
+        ImportArchive,
+        ListAudit,
+        ExportAudit,
+        ReadEvents,
+        *_KEYS,
+        *_EXTERNAL_IDS,
+        *_MODERATION,
+        *Operation.__subclasses__(),
+    },
 )
 """The union of all operations."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from shoal import gazetteer
+from shoal.admin.moderation_rules import RuleBook
 from shoal.admin.tags import TagUpgrade
 from shoal.app.engines import Statements, engine_probes
 from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
@@ -127,6 +128,8 @@ class Network:
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
+    rules: RuleBook
+    """The moderation rules of this process."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -338,6 +341,7 @@ async def _assemble(
         memory=store,
         statements=statements,
         recorder=recorder,
+        rules=RuleBook(lasting),
     )
 
 
@@ -364,6 +368,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         settings.audit_days,
         settings.event_log_days,
     )
+    network.rules.start()
+    stack.push_async_callback(network.rules.stop)
     upkeep.start()
     stack.push_async_callback(upkeep.stop)
     if broker is not None:

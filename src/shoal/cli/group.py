@@ -36,6 +36,7 @@ PURPOSES = {
     "Moderation": {
         "post": "Hide and unhide posts.",
         "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",
+        "moderation": "Manage moderation rules, and change many posts at once.",
         "audit": "List and export the audit log.",
     },
     "Content": {
@@ -84,6 +85,7 @@ _MODULES = {
     "import": "transfer",
     "init": "setup",
     "mail": "setup",
+    "moderation": "moderation_rules",
     "move": "maintenance",
     "post": "moderation",
     "push": "setup",

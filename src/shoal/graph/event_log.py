@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from shoal.core.audit import MODERATION_VERBS
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import InvalidInput
@@ -44,6 +45,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
+from shoal.core.moderation_rules import ModerationRules
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
 from shoal.graph import schema
@@ -157,7 +159,8 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
         *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
-        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken),
+        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, ModerationRules, BulkAction),
+        *(schema.BULK_ACTIONS, schema.BULK_CHANGED, schema.REMOVED_PICTURES),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),
         *(schema.WATCHES, schema.WATCHED_BY, schema.DISMISSES, schema.MUTES_THREAD, schema.SCHEDULES),

@@ -19,6 +19,7 @@ from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation, NetworkBlocklists
+from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
@@ -122,6 +123,8 @@ class Shoal:
         self.tags = Tags(network.reads)
         self.blocklists = NetworkBlocklists(network.writes)
         self.moderation = Moderation(network)
+        self.moderation_rules = ModerationRules(network)
+        self.bulk_moderation = BulkModeration(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.visitor = Visitor(network)

@@ -258,6 +258,8 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_pictures_waiting", decoder.waiting)
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
+    for state, number in network.rules.matches.items():
+        families.add("shoal_moderation_rule_matches_total", number, state.value)
     if (mail_sender := network.effects.mail_sender) is not None:
         families.add("shoal_letters_under_way", mail_sender.in_flight)
         families.add("shoal_letters_sent_total", mail_sender.sent)

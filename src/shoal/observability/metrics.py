@@ -109,6 +109,12 @@ DELIVERIES = (
         "Job attempts that failed in this process because of an error in the job",
     ),
     DescribedMetric("shoal_jobs_buried_total", "counter", (), "Jobs parked by this process"),
+    DescribedMetric(
+        "shoal_moderation_rule_matches_total",
+        "counter",
+        ("state",),
+        "Matches of moderation rules, by the state of the rule",
+    ),
     DescribedMetric("shoal_pushed_entries_total", "counter", (), "Entries pushed into materialized home timelines"),
     DescribedMetric(
         "shoal_pulled_lists_total", "counter", (), "Lists of high fan-out members and tags read for home pages"

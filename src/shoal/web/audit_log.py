@@ -37,6 +37,12 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.POST_REVEALED: _("Post unhidden"),
         AuditVerb.POST_KEPT_FROM_TRENDS: _("Post removed from trends"),
         AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
+        AuditVerb.POSTS_CHANGED: _("Posts changed in bulk"),
+        AuditVerb.POSTS_RESTORED: _("Bulk change of posts undone"),
+        AuditVerb.RULE_CREATED: _("Moderation rule created"),
+        AuditVerb.RULE_CHANGED: _("Moderation rule changed"),
+        AuditVerb.RULE_STATE_CHANGED: _("State of a moderation rule changed"),
+        AuditVerb.RULE_DELETED: _("Moderation rule deleted"),
         AuditVerb.TAG_DENIED: _("Tag removed from the tag cloud"),
         AuditVerb.TAG_ALLOWED: _("Tag allowed in the tag cloud"),
         AuditVerb.TAG_MERGED: _("Tag merged into another"),
@@ -115,6 +121,9 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "issuer": _("issuer"),
         "id_digest": _("digest of the external id"),
         "provider": _("login provider"),
+        "state": _("state"),
+        "action": _("action"),
+        "posts": _("posts"),
     }.get(name, name)
     return f"{label}: {shown}"
 

@@ -214,6 +214,24 @@ COMPLAINTS = (
     "Domain is not a valid domain name",
     "Ip is not an IP address or address range such as 203.0.113.0/24",
     "The list of blocks already has %(most)s entries, which is the maximum",
+    # Messages about moderation rules and bulk actions.
+    "%(word)s has neither letters nor digits",
+    "%(domain)s is not a domain, such as example.org",
+    "must be 0 to %(most)s (got %(actual)s)",
+    "at most %(most)s (got %(actual)s)",
+    "at least one of %(names)s",
+    "must be before until",
+    "a rule that rejects needs a reason for the author",
+    "do a dry run of rule %(rule)s before you arm it: there is none of its current conditions",
+    "do a dry run of rule %(rule)s again: the last one is older than %(days)s days",
+    "there are %(most)s moderation rules already, which is the maximum",
+    "all moderation rules together have at most %(most)s bytes (got %(actual)s): use fewer words",
+    "this file has no picture to compare with",
+    "this preview is older than a day: create another one",
+    "this action is a preview: apply it first",
+    "this action is being applied: try again when it is done",
+    "this action is being undone",
+    "this action was undone: create another preview",
 )
 """Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.admin.report import Progress, Triple
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.bulk_moderation import BulkAction
 from shoal.core.email import EmailToken
 from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
@@ -45,6 +46,7 @@ from shoal.graph.schema import (
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_IP,
     BLOCKS_NAME,
+    BULK_ACTIONS,
     CELL_OF,
     COMMENTS_ON,
     DECLARED_BY,
@@ -101,6 +103,7 @@ LISTED = (
     SCHEDULES,
     SERVER_KEYS,
     EXTERNAL_IDS,
+    BULK_ACTIONS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
@@ -117,11 +120,12 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
 }
-_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+_OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
     NameBlock: BLOCKS_NAME,
+    BulkAction: BULK_ACTIONS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -230,8 +234,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
-            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | BulkAction():
+            yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 
 def _of_products(node: App | ExternalLink) -> Iterator[Triple]:

@@ -1,0 +1,314 @@
+"""Bulk actions change exactly the previewed posts, survive interruptions, and are undone exactly."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from PIL import Image
+
+from shoal import Handle, Shoal
+from shoal.admin.consistency.check import check
+from shoal.app.network import open_network
+from shoal.commands import bulk_moderation, posts
+from shoal.consumers import bulk_moderation as consumer
+from shoal.core.audit import AuditVerb
+from shoal.core.bulk_moderation import MAX_ACTIONS, PREVIEW_MS, BulkAction, BulkQuery, BulkState, Verb
+from shoal.core.errors import Gone, InvalidInput, NotFound, Unavailable, Unfit
+from shoal.core.events import BulkActionDue
+from shoal.core.model import Post
+from shoal.graph.contract import Batch, Cursor, Graph
+from shoal.graph.payloads.moderation import removed_pictures
+from shoal.graph.schema import BULK_CHANGED
+from shoal.settings import build
+from tests.async_runner import in_loop
+from tests.flows.members import register, texts
+
+
+@pytest.fixture(params=["one store", "two stores"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
+    if request.param == "one store":
+        return "memory://"
+    return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+
+
+async def posted(who: Handle, *all_: str, **options: Any) -> list[Post]:
+    return [await who.create(text, **options) for text in all_]
+
+
+async def reread(shoal: Shoal, all_: Sequence[Post]) -> list[Post]:
+    await shoal.settle()
+    found = await shoal.network.store.obj_get([post.id for post in all_])
+    return [node for post in all_ if isinstance(node := found.get(post.id), Post)]
+
+
+async def applied(shoal: Shoal, query: BulkQuery, verb: Verb = "hide") -> BulkAction:
+    preview = await shoal.bulk_moderation.preview(query, verb)
+    await shoal.bulk_moderation.apply(preview.action.id)
+    await shoal.settle()
+    return (await shoal.bulk_moderation.show(preview.action.id)).action
+
+
+async def assert_consistent(shoal: Shoal) -> None:
+    await shoal.settle()
+    report = await check(shoal.network)
+    assert report.clean, report
+
+
+@in_loop
+async def test_bulk_hide_changes_only_matching_posts_and_undo_restores_them(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        spam = [*await posted(ann, "Buy SPAM #now", "spam!"), *await posted(ben, "more spam", visibility="unlisted")]
+        others = [*await posted(ann, "spammer", "ham"), *await posted(ben, "spam for friends", visibility="followers")]
+        preview = await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")
+        assert set(preview.action.post_ids) == {post.id for post in spam}
+        assert {(each.post_id, each.author_name) for each in preview.examples} == {
+            *((post.id, "ann") for post in spam[:2]),
+            (spam[2].id, "ben"),
+        }
+        assert not any(post.hidden for post in await reread(shoal, spam))
+        await shoal.bulk_moderation.apply(preview.action.id, "wave of spam")
+        assert all(post.hidden for post in await reread(shoal, spam))
+        assert not any(post.hidden for post in await reread(shoal, others))
+        assert "Buy SPAM #now" not in texts(await ben.public())
+        shown = (await shoal.bulk_moderation.show(preview.action.id)).action
+        assert (shown.state, shown.changed, shown.reason) == (BulkState.APPLIED, 3, "wave of spam")
+        await assert_consistent(shoal)
+        await shoal.bulk_moderation.undo(preview.action.id)
+        assert not any(post.hidden for post in await reread(shoal, spam))
+        shown = (await shoal.bulk_moderation.show(preview.action.id)).action
+        assert (shown.state, shown.changed) == (BulkState.UNDONE, 0)
+        assert "Buy SPAM #now" in texts(await ben.public())
+        await assert_consistent(shoal)
+
+
+@in_loop
+async def test_bulk_action_has_one_audit_entry_and_undo_another() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await posted(ann, "spam 1", "spam 2")
+        action = await applied(shoal, BulkQuery(words=("spam",)))
+        await shoal.bulk_moderation.apply(action.id)
+        await shoal.bulk_moderation.undo(action.id)
+        await shoal.bulk_moderation.undo(action.id)
+        await shoal.settle()
+        entries = (await shoal.moderation.audit_log()).entries
+        found = [(each.entry.verb, each.entry.target_id, each.entry.details) for each in entries]
+        details = {"action": "hide", "posts": 2}
+        assert found == [
+            (AuditVerb.POSTS_RESTORED, action.id, details),
+            (AuditVerb.POSTS_CHANGED, action.id, details),
+        ]
+
+
+@in_loop
+async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        before, revealed, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(5)))
+        await shoal.hide(before)
+        action = await applied(shoal, BulkQuery(words=("spam",)))
+        assert before.id not in action.post_ids
+        await shoal.reveal(revealed)
+        await shoal.hide(revealed)
+        await ann.update(edited, "spam, edited")
+        await ann.delete(deleted)
+        await shoal.bulk_moderation.undo(action.id)
+        found = {post.id: bool(post.hidden) for post in await reread(shoal, (before, revealed, edited, deleted, plain))}
+        assert found == {before.id: True, revealed.id: True, edited.id: False, plain.id: False}
+        await assert_consistent(shoal)
+
+
+@pytest.mark.parametrize(("verb", "field"), [("mark_sensitive", "sensitive"), ("keep_from_trends", "untrendable")])
+@in_loop
+async def test_other_bulk_actions_set_their_field_and_undo_resets_it(verb: Verb, field: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        first, second = await posted(ann, "a #spam", "another #spam")
+        (own,) = await posted(ann, "a #spam too", sensitive=True)
+        action = await applied(shoal, BulkQuery(tag="spam"), verb)
+        expected = {first.id, second.id} if verb == "mark_sensitive" else {first.id, second.id, own.id}
+        assert set(action.post_ids) == expected
+        assert all(getattr(post, field) for post in await reread(shoal, (first, second)))
+        await shoal.bulk_moderation.undo(action.id)
+        after = await reread(shoal, (first, second, own))
+        assert [getattr(post, field) for post in after] == [False, False, verb == "mark_sensitive"]
+        await assert_consistent(shoal)
+
+
+@in_loop
+async def test_bulk_query_selects_by_member_tag_domain_and_time() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        tagged, linked = await posted(ann, "the #reef", "see https://a.evil.example/x")
+        (other,) = await posted(ben, "the #reef")
+
+        async def select(**values: Any) -> set[int]:
+            return set((await shoal.bulk_moderation.preview(BulkQuery(**values), "hide")).action.post_ids)
+
+        assert await select(member_id=ann.id) == {tagged.id, linked.id}
+        assert await select(tag="Reef") == {tagged.id, other.id}
+        assert await select(member_id=ann.id, tag="reef") == {tagged.id}
+        assert await select(domains=("evil.example",)) == {linked.id}
+        assert await select(tag="reef", since=other.created_at) == {other.id}
+        assert await select(tag="reef", until=other.created_at) == {tagged.id}
+        assert await select(words=("reef",), since=other.created_at) == {other.id}
+        with pytest.raises(InvalidInput, match="at least one of"):
+            await select(since=1)
+        with pytest.raises(InvalidInput, match="before until"):
+            await select(tag="reef", since=2, until=2)
+        with pytest.raises(NotFound):
+            await select(media_id=12345)
+
+
+def chart(seed: int) -> bytes:
+    """Return a picture with distinct areas of color."""
+    picture = Image.new("RGB", (64, 48))
+    for x in range(64):
+        for y in range(48):
+            picture.putpixel((x, y), ((x * 4 * seed) % 256, (y * 5) % 256, ((x // 16 + y // 16 + seed) % 2) * 255))
+    made = io.BytesIO()
+    picture.save(made, "PNG")
+    return made.getvalue()
+
+
+class Dying:
+    """A graph that fails after a number of commits, as a killed process does."""
+
+    def __init__(self, graph: Graph, commits: int) -> None:
+        self._graph, self.left = graph, commits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        if not self.left:
+            raise Unavailable("killed")
+        self.left -= 1
+        await self._graph.commit(batch)
+
+
+@asynccontextmanager
+async def without_background() -> AsyncIterator[tuple[Any, Any]]:
+    settings = build(store="memory://")
+    async with open_network(settings, background=False) as network:
+        from shoal.commands import members  # noqa: PLC0415
+
+        yield network, await members.register(network.writes, "ann", password=None)
+
+
+async def carry_out(network: Any, action_id: int, deaths: Sequence[int]) -> None:
+    """Run the consumer to its end; it dies after each of these numbers of commits, and is then repeated from its last mark."""
+    mark: int | None = 0
+    pending = list(deaths)
+    event = BulkActionDue(action_id=action_id)
+    while mark is not None:
+        graph = Dying(network.effects.graph, pending.pop(0)) if pending else network.effects.graph
+        effects = replace_graph(network.effects, graph)
+        try:
+            mark = await consumer.carry_out(effects, event, mark)
+        except (Unavailable, ExceptionGroup):
+            continue
+
+
+def replace_graph(effects: Any, graph: Any) -> Any:
+    from dataclasses import replace as replaced  # noqa: PLC0415
+
+    return replaced(effects, graph=graph)
+
+
+@pytest.mark.parametrize("deaths", [[0], [1], [30, 7, 0, 25], [49, 1, 49, 1], [50, 50, 20]])
+@in_loop
+async def test_bulk_action_and_undo_killed_anywhere_change_each_post_once(deaths: list[int]) -> None:
+    async with without_background() as (network, ann):
+        made = [
+            await posts.create(network.writes, ann.id, posts.Draft(text=f"spam {n}", sensitive=n % 10 == 0))
+            for n in range(120)
+        ]
+        from shoal.admin.bulk_moderation import preview  # noqa: PLC0415
+
+        action = (await preview(network.store, network.writes, BulkQuery(words=("spam",)), "mark_sensitive")).action
+        assert len(action.post_ids) == 108
+        await bulk_moderation.apply(network.writes, action.id)
+        await carry_out(network, action.id, deaths)
+        after = await network.store.obj_get([post.id for post in made])
+        assert all(node.sensitive for node in after.values())
+        assert {node.version - post.version for post in made for node in (after[post.id],)} == {0, 1}
+        (stored,) = await bulk_moderation.stored(network.store)
+        assert (stored.state, stored.changed) == (BulkState.APPLIED, 108)
+        await bulk_moderation.undo(network.writes, action.id)
+        await carry_out(network, action.id, deaths)
+        restored = await network.store.obj_get([post.id for post in made])
+        assert [restored[post.id].sensitive for post in made] == [post.sensitive for post in made]
+        assert not await network.store.assoc_range(made[1].id, BULK_CHANGED, Cursor())
+        (stored,) = await bulk_moderation.stored(network.store)
+        assert (stored.state, stored.changed) == (BulkState.UNDONE, 0)
+
+
+@in_loop
+async def test_bulk_action_refuses_steps_in_the_wrong_state() -> None:
+    async with without_background() as (network, ann):
+        await posts.create(network.writes, ann.id, posts.Draft(text="spam"))
+        action = await bulk_moderation.create(network.writes, BulkQuery(words=("spam",)).checked(), "hide", [1])
+        with pytest.raises(Unfit, match="apply it first"):
+            await bulk_moderation.undo(network.writes, action.id)
+        await bulk_moderation.apply(network.writes, action.id)
+        with pytest.raises(Unfit, match="being applied"):
+            await bulk_moderation.undo(network.writes, action.id)
+        with pytest.raises(InvalidInput, match="at most 1000 posts"):
+            await bulk_moderation.create(network.writes, action.query, "hide", range(1, 1_002))
+
+
+@in_loop
+async def test_old_preview_cannot_be_applied_and_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await posted(ann, "spam")
+        old = (await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")).action
+        monkeypatch.setattr(bulk_moderation, "PREVIEW_MS", -1_000 * PREVIEW_MS)
+        with pytest.raises(Gone, match="older than a day"):
+            await shoal.bulk_moderation.apply(old.id)
+        monkeypatch.undo()
+        monkeypatch.setattr(bulk_moderation, "MAX_ACTIONS", 1)
+        new = (await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")).action
+        assert [action.id for action in await shoal.bulk_moderation.all()] == [new.id]
+        await shoal.settle()
+        with pytest.raises(NotFound):
+            await shoal.bulk_moderation.show(old.id)
+        await assert_consistent(shoal)
+        assert MAX_ACTIONS == 100
+
+
+@in_loop
+async def test_hidden_pictures_are_listed_as_removed_until_the_post_is_revealed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        one = await ann.upload(chart(1))
+        post = await ann.create("look", media=[one])
+        again = await ben.create("look too", media=[await ben.upload(chart(1))])
+        await shoal.hide(post)
+        assert await removed_pictures(shoal.network.store) == [one.blurhash]
+        preview = await shoal.bulk_moderation.preview(BulkQuery(media_id=one.id), "hide")
+        assert preview.action.post_ids == (again.id,)
+        await shoal.bulk_moderation.apply(preview.action.id)
+        await shoal.settle()
+        assert await removed_pictures(shoal.network.store) == [one.blurhash] * 2
+        await shoal.bulk_moderation.undo(preview.action.id)
+        await shoal.settle()
+        await shoal.reveal(post)
+        assert await removed_pictures(shoal.network.store) == []
+        await shoal.hide(post)
+        await ann.delete(post)
+        assert await removed_pictures(shoal.network.store) == [one.blurhash]
+        await assert_consistent(shoal)
+
+
+def test_bulk_action_is_a_stored_object_with_its_query() -> None:
+    query = replace(BulkQuery(words=(" Spam  now ",), tag="#Reef"), member_id=3).checked()
+    assert (query.words, query.tag) == (("Spam now",), "reef")
