@@ -20,11 +20,11 @@ from shoal.core.moderation_rules import (
     CompiledRules,
     Conditions,
     DryRun,
-    ModerationRules,
     PictureIndex,
     Rule,
     RuleDraft,
     RuleState,
+    StoredRules,
     changed,
     decision,
     with_state,
@@ -329,7 +329,7 @@ def test_armed_rule_with_other_conditions_becomes_a_dry_run() -> None:
 
 
 def test_rules_are_limited_in_number_and_size() -> None:
-    rules = ModerationRules(id=1)
+    rules = StoredRules(id=1)
     for n in range(MAX_RULES):
         rules = rules.with_rule(rule(n + 1, words=("a",)))
     with pytest.raises(Unfit, match="100 moderation rules"):

@@ -85,7 +85,7 @@ NOT_TEXT = {
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
     "EmailToken": {"address"},
-    "ModerationRules": {"rules"},  # written by admins; see test_moderation_rules.py
+    "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
     "BulkAction": {"query", "verb", "actor_name"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""

@@ -11,7 +11,6 @@ import click
 from shoal.admin.bulk_moderation import ApplyBulk, BulkPreview, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.cli.group import pass_settings
-from shoal.cli.moderation import PostId
 from shoal.cli.stores import perform
 from shoal.core.bulk_moderation import VERBS, BulkAction, BulkQuery, BulkState, Verb
 from shoal.core.moderation_rules import (
@@ -79,16 +78,12 @@ def _conditions(command: F) -> F:
         click.option(
             "--more-posts-than",
             type=click.IntRange(1, MAX_BURST),
-            default=0,
             help="Match more posts than this in ten minutes.",
         ),
-        click.option(
-            "--fewer-posts-than", type=click.IntRange(1, MAX_POSTS), default=0, help="Match members with fewer posts."
-        ),
+        click.option("--fewer-posts-than", type=click.IntRange(1, MAX_POSTS), help="Match members with fewer posts."),
         click.option(
             "--younger-than-days",
             type=click.IntRange(1, MAX_AGE_DAYS),
-            default=0,
             help="Match members who joined later.",
         ),
         click.option("--more-links-than", type=click.IntRange(0, MAX_LINKS), help="Match more links than this."),
@@ -125,7 +120,7 @@ def change(settings: Settings, /, rule_id: int, name: str, **values: Any) -> Non
 
 def _draft(name: str, values: dict[str, Any]) -> RuleDraft:
     reason, kinds = values.pop("reason"), values.pop("kinds")
-    conditions = Conditions(**{**values, "like_removed": values["like_removed"] or ""})
+    conditions = Conditions(**{name: value for name, value in values.items() if value is not None})
     return RuleDraft(
         name=name, action="reject" if reason else "hold", conditions=conditions, kinds=kinds, reason=reason
     )
@@ -211,7 +206,7 @@ def bulk() -> None:
     """Change many posts at once, and undo it."""
 
 
-_action_id = click.argument("action_id", type=PostId())
+_action_id = click.argument("action_id", type=click.IntRange(1))
 
 
 @bulk.command()
@@ -222,7 +217,7 @@ _action_id = click.argument("action_id", type=PostId())
 @click.option("--member", default="", metavar="NAME", help="Select posts by this member.")
 @click.option("--since", type=click.DateTime(), help="Select posts from this time (UTC) on.")
 @click.option("--until", type=click.DateTime(), help="Select posts before this time (UTC).")
-@click.option("--like", type=PostId(), default=0, metavar="MEDIA_ID", help="Select posts with a picture like this one.")
+@click.option("--like", type=click.IntRange(1), metavar="MEDIA_ID", help="Select posts with a picture like this one.")
 @click.option("--similar", is_flag=True, help="Accept pictures that are less like it.")
 @pass_settings
 def preview(
@@ -235,7 +230,7 @@ def preview(
     member: str,
     since: datetime | None,
     until: datetime | None,
-    like: int,
+    like: int | None,
     similar: bool,
 ) -> None:
     """Select posts for ACTION, and show how many there are. Nothing changes. Works while a server is running.
@@ -248,7 +243,7 @@ def preview(
         tag=tag,
         since=_milliseconds(since),
         until=_milliseconds(until),
-        media_id=like,
+        media_id=like or 0,
         likeness="similar" if similar else "same",
     )
     _print_preview(perform(settings, PreviewBulk(query, _verb(action), member)))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from shoal.commands.audit import note
 from shoal.commands.context import Writes, made_once
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
-from shoal.core.moderation_rules import DryRun, ModerationRules, Rule, RuleDraft, RuleState, changed, with_state
+from shoal.core.moderation_rules import DryRun, Rule, RuleDraft, RuleState, StoredRules, changed, with_state
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Reader, find_object
 from shoal.graph.schema import moderation_rules_key
@@ -23,18 +23,18 @@ _NOTED: Mapping[AuditVerb, Callable[[Rule], dict[str, str | int]]] = {
 """What the audit log tells about a rule, by the action."""
 
 
-async def stored(graph: Reader) -> ModerationRules:
+async def stored(graph: Reader) -> StoredRules:
     """Return all rules; an object without rules if none was ever created."""
     key = moderation_rules_key()
-    found = await find_object(graph, ModerationRules, (await graph.key_get((key,))).get(key, 0))
-    return found or ModerationRules(id=0)
+    found = await find_object(graph, StoredRules, (await graph.key_get((key,))).get(key, 0))
+    return found or StoredRules(id=0)
 
 
 async def create(writes: Writes, draft: RuleDraft) -> Rule:
     """Create a rule that is off. Raises `InvalidInput`, and `Unfit` if there are too many rules."""
     checked = draft.checked()
 
-    def change(rules: ModerationRules) -> ModerationRules:
+    def change(rules: StoredRules) -> StoredRules:
         rule = Rule(
             id=rules.last_id + 1,
             name=checked.name,
@@ -64,7 +64,7 @@ async def set_state(writes: Writes, rule_id: int, state: RuleState) -> Rule:
 async def record_dry_run(writes: Writes, tested: Rule, result: DryRun) -> None:
     """Store the result of a dry run, unless the rule was deleted, or its conditions were changed since."""
 
-    def record(rules: ModerationRules) -> ModerationRules:
+    def record(rules: StoredRules) -> StoredRules:
         for rule in rules.rules:
             if (rule.id, rule.conditions, rule.kinds) == (tested.id, tested.conditions, tested.kinds):
                 return rules.with_rule(replace(rule, dry_run=result))
@@ -76,7 +76,7 @@ async def record_dry_run(writes: Writes, tested: Rule, result: DryRun) -> None:
 async def delete(writes: Writes, rule_id: int) -> None:
     """Delete a rule. Raises `NotFound`."""
 
-    def change(rules: ModerationRules) -> ModerationRules:
+    def change(rules: StoredRules) -> StoredRules:
         rules.rule(rule_id)
         return rules.without(rule_id)
 
@@ -89,14 +89,14 @@ async def _change_rule(writes: Writes, rule_id: int, change: Callable[[Rule], Ru
 
 
 async def _change(
-    writes: Writes, change: Callable[[ModerationRules], ModerationRules], verb: AuditVerb | None, rule_id: int | None
-) -> ModerationRules:
+    writes: Writes, change: Callable[[StoredRules], StoredRules], verb: AuditVerb | None, rule_id: int | None
+) -> StoredRules:
     """Change the rules, and record the rule `rule_id` (None: the newest) in the audit log. Unchanged rules are not stored."""
 
-    async def read() -> ModerationRules:
-        return await made_once(writes, moderation_rules_key(), ModerationRules, lambda id_: ModerationRules(id=id_))
+    async def read() -> StoredRules:
+        return await made_once(writes, moderation_rules_key(), StoredRules, lambda id_: StoredRules(id=id_))
 
-    def extra(batch: Batch, before: ModerationRules, after: ModerationRules) -> None:
+    def extra(batch: Batch, before: StoredRules, after: StoredRules) -> None:
         if verb is None:
             return
         rule = (

@@ -101,7 +101,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The last dry run of these conditions; None if there was none."""
 
 
-class ModerationRules(Node, frozen=True, tag="moderation_rules"):
+class StoredRules(Node, frozen=True, tag="moderation_rules"):
     """All rules of a network, in the order in which they were created."""
 
     rules: tuple[Rule, ...] = ()
@@ -114,7 +114,7 @@ class ModerationRules(Node, frozen=True, tag="moderation_rules"):
                 return rule
         raise NotFound(f"there is no moderation rule {rule_id}")
 
-    def with_rule(self, rule: Rule) -> ModerationRules:
+    def with_rule(self, rule: Rule) -> StoredRules:
         """Return the rules with a new or changed rule. Raises `Unfit` if there are too many, or if they are too large."""
         if any(rule.id == each.id for each in self.rules):
             rules = tuple(rule if rule.id == each.id else each for each in self.rules)
@@ -127,7 +127,7 @@ class ModerationRules(Node, frozen=True, tag="moderation_rules"):
             raise Unfit(f"all moderation rules together have at most {MAX_BYTES} bytes (got {size}): use fewer words")
         return replace(self, rules=rules, last_id=max(self.last_id, rule.id))
 
-    def without(self, rule_id: int) -> ModerationRules:
+    def without(self, rule_id: int) -> StoredRules:
         return replace(self, rules=tuple(rule for rule in self.rules if rule.id != rule_id))
 
 

@@ -45,7 +45,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
-from shoal.core.moderation_rules import ModerationRules
+from shoal.core.moderation_rules import StoredRules
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
 from shoal.graph import schema
@@ -159,7 +159,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
         *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
-        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, ModerationRules, BulkAction),
+        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, StoredRules, BulkAction),
         *(schema.BULK_ACTIONS, schema.BULK_CHANGED, schema.REMOVED_PICTURES),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),

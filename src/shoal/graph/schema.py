@@ -36,7 +36,7 @@ from shoal.core.model import (
     Share,
     Token,
 )
-from shoal.core.moderation_rules import ModerationRules
+from shoal.core.moderation_rules import StoredRules
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
@@ -446,7 +446,7 @@ AnyNode = (
     | ChallengeKey
     | AccountDeletion
     | EmailToken
-    | ModerationRules
+    | StoredRules
     | BulkAction
 )
 

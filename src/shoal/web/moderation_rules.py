@@ -14,7 +14,7 @@ from shoal.admin import bulk_moderation as bulk
 from shoal.admin.moderation_rules import try_rules
 from shoal.commands import bulk_moderation, moderation_rules
 from shoal.core.bulk_moderation import BulkAction, BulkQuery, BulkState, Verb
-from shoal.core.errors import Gone, InvalidInput, NotFound, Unfit
+from shoal.core.errors import Gone, InvalidInput, Unfit
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import Member, Role
 from shoal.core.moderation_rules import (
@@ -82,7 +82,7 @@ class ActionRow(msgspec.Struct, frozen=True):
 
 
 class RuleForm(Form, frozen=True, kw_only=True):
-    name: Line = ""
+    title: Line = ""
     action: RuleAction = "hold"
     reason: Annotated[str, Meta(max_length=10 * MAX_REASON)] = ""
     kinds: Annotated[tuple[Kind, ...], Meta(max_length=4)] = ()
@@ -106,7 +106,7 @@ class RuleForm(Form, frozen=True, kw_only=True):
             like_removed=self.like_removed,
         )
         return RuleDraft(
-            name=self.name, action=self.action, conditions=conditions, kinds=self.kinds, reason=self.reason
+            name=self.title, action=self.action, conditions=conditions, kinds=self.kinds, reason=self.reason
         )
 
 
@@ -331,7 +331,7 @@ async def _stored(ctx: PageContext, rule_id: int) -> Rule:
 def _typed(stored: Rule) -> RuleForm:
     conditions = stored.conditions
     return RuleForm(
-        name=stored.name,
+        title=stored.name,
         action=stored.action,
         reason=stored.reason,
         kinds=stored.kinds,
@@ -397,8 +397,10 @@ def _hit(ctx: PageContext, hit: RuleHit) -> HitRow:
     )
 
 
-def _wrong(ctx: PageContext, error: InvalidInput | Unfit | NotFound) -> Wrong:
-    return wrong_of(ctx.words, error) if isinstance(error, InvalidInput) else {"": error_text(ctx.words, error)}
+def _wrong(ctx: PageContext, error: InvalidInput | Unfit) -> Wrong:
+    if not isinstance(error, InvalidInput):
+        return {"": error_text(ctx.words, error)}
+    return {"title" if field == "name" else field: text for field, text in wrong_of(ctx.words, error).items()}
 
 
 async def bulk_actions(
