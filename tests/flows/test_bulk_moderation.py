@@ -127,7 +127,7 @@ async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise() -> None
 
 @pytest.mark.parametrize(("verb", "field"), [("mark_sensitive", "sensitive"), ("keep_from_trends", "untrendable")])
 @in_loop
-async def test_other_bulk_actions_set_their_field_and_undo_resets_it(verb: Verb, field: str) -> None:
+async def test_bulk_action_on_a_field_sets_it_and_undo_resets_it(verb: Verb, field: str) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         first, second = await posted(ann, "a #spam", "another #spam")
@@ -286,7 +286,7 @@ async def test_old_preview_cannot_be_applied_and_is_deleted(monkeypatch: pytest.
 
 
 @in_loop
-async def test_hidden_pictures_are_listed_as_removed_until_the_post_is_revealed() -> None:
+async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_revealed() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         one = await ann.upload(chart(1))

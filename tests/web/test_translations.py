@@ -120,6 +120,8 @@ FOR_PROGRAMS = (
     r"X: (this must not|at most X bytes).*",
     # Errors of events, which only programs read.
     r"The event log .*again later",
+    # Errors of moderation rules and bulk actions, whose forms offer the values.
+    r"(action|likeness|like_removed): .*|there is no moderation rule X|a bulk action has at most .*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

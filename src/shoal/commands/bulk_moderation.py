@@ -31,7 +31,7 @@ async def create(
     """Store a preview: the posts that a checked query found, newest first. Raises `InvalidInput` for too many posts."""
     if len(post_ids) > MAX_POSTS:
         raise InvalidInput(f"a bulk action has at most {MAX_POSTS} posts (got {len(post_ids)})", field="query")
-    await _make_room(writes)
+    await _delete_oldest(writes)
 
     def build(id_: int) -> tuple[BulkAction, Batch]:
         action = BulkAction(
@@ -51,7 +51,7 @@ async def create(
     return await add_node(writes, _SHARD, build)
 
 
-async def _make_room(writes: Writes) -> None:
+async def _delete_oldest(writes: Writes) -> None:
     """Delete the previews that have expired, and the oldest finished actions beyond the maximum."""
     actions = await stored(writes.graph)
     now = writes.new_id.now()

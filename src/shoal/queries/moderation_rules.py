@@ -94,7 +94,7 @@ class DryRunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class _Tally:
+class _RuleCounts:
     hits: int = 0
     trusted: int = 0
     hidden: int = 0
@@ -140,16 +140,16 @@ class _Run:
             if kind == "post":
                 newer.append(node.id)
 
-    def tallies(self) -> tuple[int, dict[int, _Tally]]:
+    def counts_by_rule(self) -> tuple[int, dict[int, _RuleCounts]]:
         """Return the number of hits by any rule, and the hits by rule."""
-        tallies = {rule.id: _Tally() for rule in self.rules.rules}
+        counts_by_rule = {rule.id: _RuleCounts() for rule in self.rules.rules}
         hits = 0
         for hit, matching in self.found:
             kept = [rule for rule in matching if self._is_burst(hit, rule.conditions.more_posts_than)]
             hits += bool(kept)
             for rule in kept:
-                tallies[rule.id].add(hit)
-        return hits, tallies
+                counts_by_rule[rule.id].add(hit)
+        return hits, counts_by_rule
 
     def _is_burst(self, hit: RuleHit, more_than: int) -> bool:
         if not more_than:
@@ -178,7 +178,7 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
             await run.check(store, nodes[at : at + _CHUNK])
             await asyncio.sleep(0)
         reached = low
-    hits, tallies = run.tallies()
+    hits, counts_by_rule = run.counts_by_rule()
     return DryRunReport(
         at=now,
         since=milliseconds_of(reached),
@@ -187,7 +187,7 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
         profiles=run.checked["profile"],
         uploads=run.checked["media"],
         hits=hits,
-        rules=[_report(rule, tallies[rule.id]) for rule in rules],
+        rules=[_report(rule, counts_by_rule[rule.id]) for rule in rules],
     )
 
 
@@ -196,14 +196,14 @@ def _testable(rule: Rule) -> Rule:
     return replace(rule, state=RuleState.DRY_RUN, kinds=kinds)
 
 
-def _report(rule: Rule, tally: _Tally) -> RuleHits:
+def _report(rule: Rule, counts: _RuleCounts) -> RuleHits:
     return RuleHits(
         rule=rule,
-        hits=tally.hits,
-        members=len(tally.members),
-        trusted=tally.trusted,
-        hidden=tally.hidden,
-        newest=tally.newest,
+        hits=counts.hits,
+        members=len(counts.members),
+        trusted=counts.trusted,
+        hidden=counts.hidden,
+        newest=counts.newest,
     )
 
 

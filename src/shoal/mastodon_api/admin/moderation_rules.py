@@ -102,7 +102,7 @@ class RuleDryRun(msgspec.Struct, kw_only=True):
 
 
 class RuleEntity(msgspec.Struct, kw_only=True):
-    """A moderation rule."""
+    """A moderation rule, with its conditions and its last dry run."""
 
     id: str
     name: str
