@@ -59,7 +59,6 @@ class RuleRow(msgspec.Struct, frozen=True):
     conditions: tuple[str, ...]
     dry_run: str
     """The result of the last dry run as a sentence; empty if there was none."""
-    armed: bool
 
 
 class HitRow(msgspec.Struct, frozen=True):
@@ -203,7 +202,6 @@ def _row(ctx: PageContext, rule: Rule) -> RuleRow:
         action=next(label for action, label, _hint in _actions(words) if action == rule.action),
         conditions=tuple(_conditions(words, rule.conditions)),
         dry_run=_last_run(ctx, rule),
-        armed=rule.state is RuleState.ARMED,
     )
 
 
