@@ -156,8 +156,8 @@ async def test_dry_run_reports_how_far_it_came_within_its_scans(monkeypatch: pyt
             assert report.rules[0].hits == report.posts
             assert report.complete is (report.since <= report.at - 30 * DAY_MS)
             checked.append(report.posts)
+        assert checked[0] < 40
         assert 40 in checked
-        assert {*checked} - {0, 40}
 
 
 def is_active(book: RuleBook) -> bool:

@@ -114,7 +114,7 @@ def test_bulk_form_with_invalid_value_shows_error_at_its_field(
     here: NetworkFixture, field: str, value: str, wrong: str
 ) -> None:
     form = visitor(here, "moe").open("/moderation/bulk")
-    page = form.press("Show a preview", **{"words": "spam", field: value})
+    page = form.press("Show a preview", None, None, **{"words": "spam", field: value})
     note = page.html.find(id=f"{field}-wrong")
     assert note is not None
     assert wrong in note.text

@@ -272,7 +272,7 @@ async def create_rule(ctx: PageContext, asked: RuleForm) -> Response:
     me = _acting(ctx, asked, Role.ADMIN)
     try:
         made = await moderation_rules.create(ctx.writes, asked.draft())
-    except (InvalidInput, Unfit) as error:
+    except InvalidInput as error:
         return await _rule_page(ctx, asked, wrong=_wrong(ctx, error))
     _log.info("moderator %s: create moderation rule %d", me.id, made.id)
     return ctx.go(f"/moderation/rules/{made.id}")
@@ -289,7 +289,7 @@ async def change_rule(ctx: PageContext, asked: ChangedRuleForm) -> Response:
     stored = await _stored(ctx, asked.id)
     try:
         await moderation_rules.update(ctx.writes, stored.id, asked.draft())
-    except (InvalidInput, Unfit) as error:
+    except InvalidInput as error:
         return await _rule_page(ctx, asked, stored, wrong=_wrong(ctx, error))
     _log.info("moderator %s: change moderation rule %d", me.id, stored.id)
     return ctx.go(f"/moderation/rules/{stored.id}")
@@ -395,9 +395,7 @@ def _hit(ctx: PageContext, hit: RuleHit) -> HitRow:
     )
 
 
-def _wrong(ctx: PageContext, error: InvalidInput | Unfit) -> Wrong:
-    if not isinstance(error, InvalidInput):
-        return {"": error_text(ctx.words, error)}
+def _wrong(ctx: PageContext, error: InvalidInput) -> Wrong:
     return {"title" if field == "name" else field: text for field, text in wrong_of(ctx.words, error).items()}
 
 
