@@ -88,7 +88,7 @@ class OidcProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     end_session: bool = False
     """Whether logging out also ends the session at the provider."""
     reauthentication: bool = True
-    """Whether members may confirm with it that an account is theirs: it must state `auth_time` if `max_age` is requested."""
+    """Whether members may confirm with it that they own an account: it must state `auth_time` if `max_age` is requested."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,6 +1,6 @@
 """The event log: an ordered record of the public changes of a network, for external consumers.
 
-An entry is written in the transaction of the change that it reports. Entries are derived from the transitions that
+An entry is written in the same transaction as the change that it reports. Entries are derived from the transitions that
 `resolve.decide` finds, so no command can forget one, and a repeated request without effect has none. Every kind of object and every
 association type is either in `OBJECTS` or `ASSOCIATIONS`, or in `UNLOGGED` with the reason.
 

@@ -96,7 +96,7 @@ TABLE = (
     # The message is fixed, so that a missing object and a hidden one cannot be distinguished.
     Row(errors.NotFound, 404, "Record not found", fixed=True),
     Row(errors.Gone, 410, "This account is gone"),
-    Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
+    Row(errors.Conflict, 409, "This was changed at the same time; read it again and repeat the request"),
     Row(errors.TooMany, 429, "Too many requests", fixed=True),
     Row(errors.StorageFull, 507, "The server has no room left for this"),
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),

@@ -40,7 +40,7 @@ class Complains(Acting):
         category: Category = "other",
         rules: Sequence[str] = (),
     ) -> Report:
-        """Report a member, and posts of theirs, to the moderators. The posts are hidden from the reporter.
+        """Report a member, and some of their posts, to the moderators. The posts are hidden from the reporter.
 
         `rules` are positions in the setting `rules`, from "1".
 

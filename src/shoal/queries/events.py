@@ -340,7 +340,7 @@ class _State(NamedTuple):
     def show(self, source: str, entry: LogEntry, noun: str, change: str) -> tuple[EventData, int] | None:
         """Return the data and version of the event of an entry; None if the reader may not see it, or its object is gone.
 
-        A reader without private access is told once that a post or share left its audience: by the update that narrowed it.
+        A reader without private access gets one event when a post or share leaves its audience: the update that narrowed it.
         """
         if noun not in _OBJECTS:
             data = self.audit.get(entry.object) if noun == "audit" else self._association(entry, noun, change)

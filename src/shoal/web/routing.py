@@ -227,7 +227,7 @@ def _answering(
             return response
         except SecondFactorNeeded:
             return ctx.go("/settings/second_factor", needed=1)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
+        except Exception as error:  # noqa: BLE001 (the table of errors has a page for each)
             return await error_page(ctx, error)
 
     @wraps(handler)
