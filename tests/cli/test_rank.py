@@ -65,8 +65,8 @@ def test_rank_replay_with_server_recipe_changes_no_feeds(store: Path) -> None:
     words = " ".join(shown.output.split())
     assert "What the recipe balanced would change" in words
     assert "3 ranked of 4 members active in 7 days" in words
-    assert "left out, of 4 drawn by lot: 1 who chose a recipe themselves" in words
-    assert "100% of the posts in tops of 20 stay; 3 of 3 members see what they saw before" in words
+    assert "1 of 4 sampled members omitted: own recipe" in words
+    assert "100% of the posts in tops of 20 stay; 3 of 3 members see the same posts in the same order" in words
     assert "Who gains most exposure: no author" in words
 
 

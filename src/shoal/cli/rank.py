@@ -58,12 +58,12 @@ def _sample_lines(report: ReplayReport) -> list[str]:
         f"posts of those days, ranked as of {at:%Y-%m-%d %H:%M} UTC"
     ]
     for number, reason in (
-        (report.own_recipe, "chose a recipe themselves"),
-        (report.ranking_off, "turned ranking off"),
-        (report.nothing_to_rank, "have nothing to rank"),
+        (report.own_recipe, "own recipe"),
+        (report.ranking_off, "ranking turned off"),
+        (report.nothing_to_rank, "no posts to rank"),
     ):
         if number:
-            lines.append(f"left out, of {report.sampled:,} drawn by lot: {number:,} who {reason}")
+            lines.append(f"{number:,} of {report.sampled:,} sampled members omitted: {reason}")
     return lines
 
 
