@@ -149,8 +149,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `{"https://shop.example": {"audience": "shoal", "jwks_url": "https://shop.example/jwks.json"}}`. Each has `audience`, and
     `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds` and `token_seconds`."""
     outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
-    """Address ranges that URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a list in TOML,
-    JSON in the environment. For web push, see `push_networks`."""
+    """Address ranges that webhooks and URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a
+    list in TOML, JSON in the environment. For web push, see `push_networks`."""
     max_post_characters: Positive = 5_000
     """Maximum characters of a post; a link counts as 23."""
     max_media_per_post: Positive = 10

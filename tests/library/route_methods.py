@@ -291,6 +291,7 @@ _LOGIN = "OAuth: the library holds the network and needs no token"
 _OLD = "the older shape of filters, whose keywords the newer methods change"
 _REFUSED = "always refused"
 _PUSH = "for apps that are closed: a library is told by live updates"
+_WEBHOOKS = "for other programs: the library iterates over shoal.events"
 _FIGURES = "not in the library yet: the figures are counted for the server alone"
 
 REASONS: dict[str, str] = {
@@ -337,4 +338,10 @@ REASONS: dict[str, str] = {
     "DELETE /api/v1/push/subscription": _PUSH,
     "GET /openapi.json": _HTTP,
     "GET /docs": _HTTP,
+    "GET /api/shoal/v1/webhooks": _WEBHOOKS,
+    "POST /api/shoal/v1/webhooks": _WEBHOOKS,
+    "GET /api/shoal/v1/webhooks/{id}": _WEBHOOKS,
+    "DELETE /api/shoal/v1/webhooks/{id}": _WEBHOOKS,
+    "GET /api/shoal/v1/webhooks/{id}/deliveries": _WEBHOOKS,
+    **{f"POST /api/shoal/v1/webhooks/{{id}}/{do}": _WEBHOOKS for do in ("pause", "resume", "test", "replay", "rotate")},
 }

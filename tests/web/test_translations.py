@@ -117,7 +117,7 @@ FOR_PROGRAMS = (
     r"a user name must have 1 to .*",
     # Errors of server keys and external ids.
     r".*(server key|external id|ISSUER:ID|creating this member|no free user name).*|(grace|name): .*",
-    r"X: (this must be a text|at most X bytes).*",
+    r"X: (this must be a text|at most X bytes).*|types: X needs the scope X",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

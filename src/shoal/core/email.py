@@ -42,6 +42,8 @@ class MailKind(StrEnum):
     PASSKEY_REMOVED = "passkey_removed"
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
+    WEBHOOK_PAUSED = "webhook_paused"
+    """Sent to all admins when a webhook was paused because its deliveries failed."""
 
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {

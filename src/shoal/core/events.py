@@ -279,7 +279,7 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     language: str = ""
     """The language of the page that requested the mail; empty for the member's language."""
     place: str = ""
-    """The IP address from which the member logged in."""
+    """The IP address from which the member logged in, or the URL of the webhook concerned."""
     passkey: str = ""
     """The name of the passkey concerned."""
 

@@ -37,6 +37,7 @@ from shoal.core.model import (
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook, WebhookLog
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):
@@ -163,6 +164,8 @@ OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> external id (an id made of it); data: issuer, id
 SERVER_KEYS = AssocType(114, "server_keys")  # `EVERYBODY` -> app of a server key
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
+WEBHOOKS = AssocType(120, "webhooks")  # `EVERYBODY` -> webhook
+PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an id made of its id); data: the event
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -426,6 +429,8 @@ AnyNode = (
     | ChallengeKey
     | AccountDeletion
     | EmailToken
+    | Webhook
+    | WebhookLog
 )
 
 _encoder = msgspec.msgpack.Encoder()

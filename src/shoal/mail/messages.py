@@ -190,6 +190,14 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                 "/settings/password",
                 _("Changing the password logs out all other sessions."),
             )
+        case MailKind.WEBHOOK_PAUSED:
+            return content(
+                _("A webhook of %(title)s was paused"),
+                [_("Since %(when)s, no events are sent to %(place)s, because deliveries failed.")],
+                _("Review webhooks"),
+                "/ops/webhooks",
+                _("No event is lost as long as the event log has it. Resume the webhook when its server works again."),
+            )
         case _:
             return _about_passkeys(words, about.kind, content, nothing)
 

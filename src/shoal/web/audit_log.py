@@ -84,6 +84,11 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_CREATED: _("Server key created"),
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
+        AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
+        AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),
+        AuditVerb.WEBHOOK_RESUMED: _("Webhook resumed"),
+        AuditVerb.WEBHOOK_ROTATED: _("Webhook secret renewed"),
+        AuditVerb.WEBHOOK_DELETED: _("Webhook deleted"),
     }
 
 

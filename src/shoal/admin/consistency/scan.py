@@ -34,6 +34,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
@@ -64,6 +65,7 @@ from shoal.graph.schema import (
     SERVER_KEYS,
     SHARES,
     TAG_OF,
+    WEBHOOKS,
     AnyNode,
     AssocType,
     public_list,
@@ -98,6 +100,7 @@ LISTED = (
     EXPIRING,
     SCHEDULES,
     SERVER_KEYS,
+    WEBHOOKS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
@@ -114,11 +117,12 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
 }
-_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+_OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
     NameBlock: BLOCKS_NAME,
+    Webhook: WEBHOOKS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -227,8 +231,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() if node.server_key:
             yield EVERYBODY, SERVER_KEYS.number, node.id
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
-            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
+            yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:
