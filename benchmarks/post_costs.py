@@ -7,6 +7,10 @@ a process for every changed page. Pages are counted in the write-ahead logs of a
 pages, and the distinct ones, which a single checkpoint would write; these depend little on other load. Syncs are the commits of
 that run, since each commit ends with one. The raw engine is bare SQLite with the rows of the graph, without tags, in groups of
 equal size.
+
+The last part is a post on DynamoDB Local, with the event log off and on in alternating rounds: the items in transactions, each of
+which takes two write units if it has at most 1 KB, other write units, read units, and processor time of this process with its
+consumers. The units of transactions are not those that DynamoDB Local reports, because it does not count updates in them.
 """
 
 from __future__ import annotations
@@ -16,13 +20,15 @@ import asyncio
 import itertools
 import os
 import sqlite3
+import statistics
 import struct
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from unittest.mock import patch
 
 import numpy as np
 import uvloop
@@ -33,13 +39,22 @@ from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
 from shoal.app import process
 from shoal.app.network import Network, open_network
+from shoal.graph.cache.cached_graph import CachedGraph
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.dynamodb.client import Service
+from shoal.graph.event_log import EventLog
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
+from shoal_devcluster import dynamodb
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes gray at six."
+_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench"}
+"""DynamoDB Local accepts any credentials."""
 _TAGS = 2_000
 """Number of distinct tags. Some are far more common than others."""
 _WAL_HEAD, _FRAME_HEAD = 32, 24
+_ROUNDS = 10
+"""Rounds of posts on DynamoDB with the event log off, and with it on."""
 
 
 class Part(NamedTuple):
@@ -240,6 +255,44 @@ def tell(
             print(f"    {table:32} {frames / posts * 1_000:9,.0f} ({held.pages[table] / posts * 1_000:,.0f})")
 
 
+async def dynamodb_costs(endpoint: str, posts: int, writers: int, report: Report) -> None:
+    """Measure a post on DynamoDB, by an author without followers, with the event log off and on."""
+    memory, part = "memory://", Part("the graph on DynamoDB")
+    async with AsyncExitStack() as stack:
+        networks: dict[str, tuple[Network, int]] = {}
+        for log in ("off", "on"):
+            url = f"dynamodb://log-{log}?region=local&endpoint={endpoint}"
+            settings = Settings(store=url, media=memory, tags=memory, search=memory, event_log=log)
+            network = await stack.enter_async_context(open_network(settings))
+            networks[log] = network, (await Shoal(network).register("author")).id
+        transact, items = Service.transact, 0
+
+        async def counted(service: Service, writes: Sequence[Mapping[str, Any]]) -> None:
+            nonlocal items
+            before = service.capacity.writes
+            await transact(service, writes)
+            items += len(writes)
+            service.capacity.writes = before
+
+        stack.enter_context(patch.object(Service, "transact", counted))
+        spent: dict[str, list[tuple[float, ...]]] = {log: [] for log in networks}
+        for _ in range(_ROUNDS):
+            for log, (network, author) in networks.items():
+                capacity = cast("DynamoGraph", cast("CachedGraph", network.store)._store).capacity
+                before = items, capacity.writes, capacity.reads, time.process_time()
+                await posted(network, [author] * (posts // _ROUNDS), part, (), writers)
+                now = items, capacity.writes, capacity.reads, time.process_time()
+                spent[log].append(tuple((b - a) / (posts // _ROUNDS) for a, b in zip(before, now, strict=True)))
+        for log, rounds in spent.items():
+            wrote, writes, reads, cpu = (statistics.median(values) for values in zip(*rounds, strict=True))
+            report.add(f"a post on DynamoDB, the event log {log}: items in transactions", wrote)
+            report.add(f"a post on DynamoDB, the event log {log}: other write units", writes)
+            report.add(f"a post on DynamoDB, the event log {log}: read units", reads)
+            report.add(f"a post on DynamoDB, the event log {log}: processor time", cpu * 1e6, "us")
+        ends = [sum(place.position[1] > 0 for place in (await EventLog(networks["on"][0].store).end()).places.values())]
+        report.check("lanes of the event log with the posts of one author", max(ends), 1)
+
+
 def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[float, float]:
     """Return bytes and microseconds per post of bare SQLite."""
     before, cpu = written_bytes(path), time.process_time()
@@ -250,7 +303,9 @@ def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[fl
 
 def main() -> None:
     options = parser(
-        __doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128, "before": 500}
+        __doc__,
+        quick={"members": 500, "posts": 6_000, "on_dynamodb": 200},
+        smallest={"members": 60, "posts": 128, "before": 500, "on_dynamodb": 20},
     )
     keep_option(options)
     options.add_argument(
@@ -264,11 +319,21 @@ def main() -> None:
     )
     options.add_argument("--posts", type=int, default=10_000, help="number of posts created for each measurement")
     options.add_argument("--writers", type=int, default=64, help="number of posts created concurrently")
-    options.add_argument("--only", type=int, nargs="+", help="indexes of the measurements to run, from 0")
+    options.add_argument("--on-dynamodb", type=int, default=600, help="number of posts on DynamoDB Local")
+    options.add_argument(
+        "--only", type=int, nargs="+", help="indexes of the measurements to run, from 0; DynamoDB is the last one"
+    )
     chosen = options.parse_args()
     report = Report("post_costs", chosen.size)
     with workplace(chosen.keep) as place:
         measure(place, chosen, report)
+        if not chosen.only or len(PARTS) in chosen.only:
+            os.environ.update(_CREDENTIALS)
+            server = dynamodb.start(place / "dynamodb", durable=False)
+            try:
+                uvloop.run(dynamodb_costs(server.url, chosen.on_dynamodb, min(chosen.writers, 8), report))
+            finally:
+                server.stop()
     report.show()
 
 

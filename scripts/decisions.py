@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "decisions"
 INDEX = FOLDER / "README.md"
-MOST = 100
+MOST = 80
 """Maximum number of decisions, which a maintainer can read. Beyond it, merge decisions, or delete those that no longer matter."""
 SECTIONS = (("Context",), ("Decision",), ("Consequences", "Figures"))
 """Groups of headings. A record must have at least one heading of each group."""

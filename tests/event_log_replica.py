@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from shoal.graph.contract import LogCursor, LogEntry, Store
 from shoal.graph.event_log import OBJECTS, EventLog, LogKind
+from shoal.graph.postgres import PostgresGraph, event_log
 from shoal.graph.schema import FOLLOWS, LIKES, REACTS
+from tests.async_runner import eventually
 from tests.stores import all_links, all_objects
 
 Fact = tuple[int, int, int]
@@ -21,6 +23,7 @@ class Replica:
         self.cursor: LogCursor | None = None
         self.entries: list[LogEntry] = []
         self._known: dict[Fact, tuple[int, bool]] = {}
+        self._newest: dict[tuple[int, Fact], tuple[int, ...]] = {}
 
     async def read(self, log: EventLog, limit: int = 100) -> list[LogEntry]:
         """Read all entries that are there, and return the new ones."""
@@ -47,12 +50,27 @@ class Replica:
                 else (tens, entry.subject, entry.object)
             )
             stamp = (entry.version, entry.kind % 10 == 3)
+            # Within a log, the entries of an object or association are in the order of its changes.
+            before = self._newest.get((entry.log, fact), stamp)
+            assert before <= stamp, (entry, before)
+            self._newest[entry.log, fact] = stamp
             self._known[fact] = max(stamp, self._known.get(fact, stamp))
 
     @property
     def facts(self) -> dict[Fact, int]:
         """The objects with their versions, and the associations with 0, because a repeat may raise their times."""
         return {fact: version if fact[0] < 60 else 0 for fact, (version, deleted) in self._known.items() if not deleted}
+
+
+async def settled(graph: Store) -> None:
+    """Wait until readers get all commits so far: transactions of other tests on a PostgreSQL server delay them."""
+    for source in graph.log_sources:
+        if isinstance(source, PostgresGraph) and (end := await event_log.handover(source._reading)):
+
+            async def is_past(source: PostgresGraph = source, end: tuple[int, ...] = end[1:]) -> bool:
+                return (await event_log.end(source._reading)).reached >= end
+
+            await eventually(is_past, True)
 
 
 async def facts_of(graph: Store) -> dict[Fact, int]:

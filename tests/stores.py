@@ -174,7 +174,8 @@ class Backend:
         if not self._durable:
             return MemoryGraph(owns, self._clock, logs=bool(logs))
         if self._tables:
-            return await DynamoGraph.open(self._tables[index], owns=owns, patience=dynamodb.PATIENT_SECONDS, logs=logs)
+            waits = {"patience": dynamodb.PATIENT_SECONDS, "delay": 0.0} | ({"adoption": 0.0} if logs else {})
+            return await DynamoGraph.open(self._tables[index], owns=owns, logs=logs, **waits)
         if self._postgres:
             if index not in self._databases:
                 url = await postgres.database(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -16,11 +17,11 @@ from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.external_ids import ExternalId
-from shoal.issuers import InvalidJwt, Issuers, JwtUser, _Registry
+from shoal.issuers import InvalidJwt, Issuers, _Registry
 from shoal.monitoring import preflight
 from shoal.settings import Settings
 from shoal.settings import build as settings_of
-from tests.async_runner import in_loop
+from tests.async_runner import eventually, in_loop
 from tests.push.service import PushService, push_service
 from tests.stores import Clock
 
@@ -70,8 +71,9 @@ async def refusal(text: str, **more: Any) -> str:
 @in_loop
 async def test_jwt_with_valid_signature_identifies_user(algorithm: str) -> None:
     claims = {**CLAIMS, "preferred_username": "ann", "name": "Ann\x00 A.", "locale": "de", "email": "a@shop.example"}
-    found = await issuers().verify(signed(KEYS[algorithm], algorithm, claims))
-    assert found == JwtUser(ExternalId(ISSUER, "42"), "ann", "Ann A.", "de", 3_600)
+    found = await issuers().verify(signed(KEYS[algorithm], algorithm, {**claims, "jti": "a"}))
+    assert found[:4] == (ExternalId(ISSUER, "42"), "ann", "Ann A.", "de")
+    assert (found.issued_at, found.expires_at, found.jwt_id) == (NOW, NOW + 90, "a")
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
@@ -139,6 +141,35 @@ async def test_jwt_with_critical_header_is_refused() -> None:
     assert "critical" in await refusal(f"{head}.{payload}.{signature}")
 
 
+@pytest.mark.parametrize("kind", ["logout+jwt", "application/LOGOUT+JWT", "dpop+jwt"])
+@in_loop
+async def test_jwt_for_another_purpose_is_refused(kind: str) -> None:
+    assert "is for another purpose" in await refusal(signed(KEYS["ES256"], "ES256", typ=kind))
+    assert (await issuers().verify(signed(KEYS["ES256"], "ES256", typ="at+jwt"))).external.id == "42"
+
+
+@in_loop
+async def test_jwt_with_longest_signature_and_key_id_is_read() -> None:
+    payload, signature = encoded(json.dumps(CLAIMS).encode()), encoded(bytes(8_192 // 8))
+    head = encoded(json.dumps({"alg": "RS256", "kid": "rsa"}).encode())
+    assert await refusal(f"{head}.{payload}.{signature}") == "the signature of the JWT is invalid"
+    assert await refusal(signed(KEYS["ES256"], "ES256", kid="x" * 500)) == "the key of the JWT is unknown"
+    certificate = signed(KEYS["ES256"], "ES256", x5c=["x" * 2_000])
+    assert (await issuers().verify(certificate)).external.id == "42"
+
+
+@in_loop
+async def test_jwt_of_two_issuers_with_one_key_id_is_verified_by_the_key_of_its_issuer() -> None:
+    other = ECKey.generate_key("P-256", {"kid": "ec"})
+    keys = {ISSUER: KEYS["ES256"], "https://other.example": other}
+    settings = {name: {"audience": AUDIENCE, "keys": public(key)} for name, key in keys.items()}
+    both = Issuers(settings_of(issuers=settings), now=lambda: NOW)
+    for name, key in keys.items():
+        assert (await both.verify(signed(key, "ES256", {**CLAIMS, "iss": name}))).external.issuer == name
+        with pytest.raises(InvalidJwt, match="signature"):
+            await both.verify(signed(keys[ISSUER] if key is other else other, "ES256", {**CLAIMS, "iss": name}))
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -151,7 +182,8 @@ async def test_jwt_with_critical_header_is_refused() -> None:
         ({"nbf": NOW + 31}, "the JWT is not valid yet"),
         ({"iat": NOW + 31}, "the JWT is not valid yet"),
         ({"iat": NOW - 3_631}, "the JWT is older than 3600 seconds"),
-        ({"sub": ""}, "the claim sub is invalid: id: this must be a text without the character U+0000"),
+        ({"sub": ""}, "the claim sub is invalid: id: this must not be empty"),
+        ({"sub": "\0"}, "the claim sub is invalid: id: this must not contain the character U+0000"),
         ({"sub": "x" * 256}, "the claim sub is invalid: id: at most 255 bytes (got 256)"),
     ],
 )
@@ -168,7 +200,7 @@ async def test_jwt_with_unacceptable_claim_is_refused(changes: dict[str, Any], r
         {"iat": NOW + 30},
         {"iat": NOW - 3_630},
         {"aud": ["x", AUDIENCE]},
-        {"exp": NOW + 0.5},
+        {"exp": NOW - 29.5},
     ],
 )
 @in_loop
@@ -224,12 +256,18 @@ def test_issuer_with_invalid_settings_is_refused(changes: dict[str, Any], reason
         Issuers(settings_of(issuers={ISSUER: {"audience": AUDIENCE, **changes}}))
 
 
+def test_issuer_with_name_of_more_than_255_bytes_is_refused_at_start() -> None:
+    with pytest.raises(InvalidInput, match=r"issuer: at most 255 bytes \(got 510\)"):
+        Issuers(settings_of(issuers={"\u00e4" * 255: {"audience": AUDIENCE, "keys": public(KEYS["ES256"])}}))
+
+
 def test_outgoing_networks_with_invalid_range_is_refused() -> None:
     with pytest.raises(InvalidInput, match="outgoing_networks: "):
         Issuers(Settings(outgoing_networks=("10.0.0.0/33",)))
 
 
 PATH = "/jwks.json"
+NESTED = b'{"keys":[{"a":' + b"[" * 30_000 + b"]" * 30_000 + b"}]}"
 
 
 @pytest.fixture(scope="module")
@@ -254,6 +292,14 @@ class Remote:
     def publish(self, *keys: Key) -> None:
         self._service.bodies[PATH] = msgspec.json.encode({"keys": [{"kty": "AKP", "alg": "ML-DSA-44"}, *public(*keys)]})
 
+    async def completed_fetches(self) -> int:
+        """Return the number of fetches; 0 while one is running in the background."""
+        task = self.issuers._issuers[ISSUER][1]._task
+        return self.fetches if task is None or task.done() else 0
+
+    async def started_fetches(self) -> int:
+        return self.fetches
+
     @property
     def fetches(self) -> int:
         return len(self._service.at(PATH))
@@ -276,9 +322,36 @@ async def test_issuer_keys_are_fetched_once_and_again_after_ten_minutes(service:
     remote.clock.now += 599
     assert await remote.accepts(text)
     remote.clock.now += 1
+    assert await remote.accepts(text), "the fetch must not delay the request"
+    await eventually(remote.completed_fetches, 2)
     assert not await remote.accepts(text), "a removed key must not be accepted"
     assert remote.fetches == 2
     await remote.issuers.close()
+
+
+@in_loop
+async def test_issuer_unused_for_an_hour_does_not_accept_removed_key(service: PushService) -> None:
+    remote, text = Remote(service), signed(KEYS["ES256"], "ES256")
+    remote.publish(KEYS["ES256"])
+    assert await remote.accepts(text)
+    remote.publish(KEYS["RS256"])
+    remote.clock.now += 3_600
+    assert not await remote.accepts(text)
+    await remote.issuers.close()
+
+
+@in_loop
+async def test_issuer_that_does_not_respond_does_not_delay_jwts_of_cached_keys(service: PushService) -> None:
+    remote, text = Remote(service), signed(KEYS["ES256"], "ES256")
+    remote.publish(KEYS["ES256"])
+    assert await remote.accepts(text)
+    service.answers[PATH] = 0
+    remote.clock.now += 600
+    async with asyncio.timeout(2):
+        assert [await remote.accepts(text) for _ in range(3)] == [True] * 3
+        await eventually(remote.started_fetches, 2)
+        assert await remote.accepts(text)
+        await remote.issuers.close()
 
 
 @in_loop
@@ -297,7 +370,7 @@ async def test_issuer_unknown_key_id_fetches_keys_at_most_once_a_minute(service:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"x", b"[]", b'{"keys": 1}', b'{"keys": [1]}', b" " * 65_537, b'{"keys": "\xff"}']
+    "body", [b"", b"x", b"[]", b'{"keys": 1}', b'{"keys": [1]}', b" " * 65_537, b'{"keys": "\xff"}', NESTED]
 )
 @in_loop
 async def test_issuer_failed_fetch_keeps_keys_for_a_day(service: PushService, body: bytes) -> None:

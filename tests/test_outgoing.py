@@ -246,7 +246,7 @@ async def test_outgoing_request_with_larger_response_is_aborted(service: PushSer
 @in_loop
 async def test_outgoing_request_without_response_times_out(service: PushService) -> None:
     service.answers["/silent"] = 0
-    with pytest.raises(RequestFailed, match="Timeout"):
+    with pytest.raises(RequestFailed, match=r"no response within 0\.2 seconds"):
         await fetched(f"{service.url}/silent", seconds=0.2)
 
 
@@ -262,9 +262,20 @@ async def test_outgoing_request_to_server_with_unknown_certificate_fails(
     service: PushService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
-    with pytest.raises(RequestFailed, match="ConnectError"):
+    with pytest.raises(RequestFailed, match=r"^TLS failed: self-signed certificate$"):
         await fetched(f"{service.url}/secret")
     assert not service.at("/secret")
+
+
+@in_loop
+async def test_outgoing_request_to_unreachable_host_names_the_cause(service: PushService) -> None:
+    with pytest.raises(RequestFailed, match=r"^the connection was refused$"):
+        await fetched("https://127.0.0.1:1/")
+    async with open_pool() as pool:
+        for host, cause in (("127.0.0.1", "no public address"), ("a" * 64 + ".example", "does not resolve")):
+            with pytest.raises(RequestFailed, match=cause) as raised:
+                await request(pool, "GET", f"https://{host}:1/", seconds=5.0)
+            assert "127.0.0.1" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.settings import SECRET, Issuer, Settings, SettingsError, environment, load, secret_files
+from shoal.settings import (
+    SECRET,
+    Issuer,
+    OidcClaims,
+    OidcProvider,
+    Settings,
+    SettingsError,
+    environment,
+    load,
+    secret_files,
+)
 from shoal_devcluster.cluster import SETTINGS_FILE, _write
 
 OTHER: dict[str, Any] = {
@@ -23,6 +33,18 @@ OTHER: dict[str, Any] = {
         "https://shop.example": Issuer(audience="shoal", jwks_url="https://shop.example/jwks.json"),
         "https://kiosk.example": Issuer(
             audience="shoal", keys=({"kty": "EC", "key_ops": ["verify"]},), token_seconds=60
+        ),
+    },
+    "oidc_providers": {
+        "example": OidcProvider(
+            issuer="https://id.example",
+            client_id="shoal",
+            client_secret="s",
+            title="Example",
+            email_domains=("a.example",),
+        ),
+        "other": OidcProvider(
+            issuer="https://id2.example", client_id="shoal", title="Other", claims=OidcClaims(user_name="nickname")
         ),
     },
     "limits": {"api": "600/5m", "signup": "off"},
@@ -86,15 +108,17 @@ def test_secret_setting_from_file_keeps_all_text_except_one_newline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    tables = {
+        "store": '{"0-63": "sqlite:///own.db"}\n',
+        "oidc_providers": '{"id": {"issuer": "https://id.example", "client_id": "a", "client_secret": "b", "title": "Id"}}\n',
+    }
     for name in SECRET:
-        (tmp_path / name).write_text(
-            f"a%20secret of {name} \n\n" if name != "store" else '{"0-63": "sqlite:///own.db"}\n'
-        )
+        (tmp_path / name).write_text(tables.get(name, f"a%20secret of {name} \n\n"))
     given = load({f"SHOAL_{name.upper()}_FILE": str(tmp_path / name) for name in SECRET})
     assert given.store == {"0-63": "sqlite:///own.db"}
-    assert {name: getattr(given, name) for name in SECRET[1:]} == {
-        name: f"a%20secret of {name} \n" for name in SECRET[1:]
-    }
+    assert given.oidc_providers["id"].client_secret == "b"
+    texts = [name for name in SECRET if name not in tables]
+    assert {name: getattr(given, name) for name in texts} == {name: f"a%20secret of {name} \n" for name in texts}
 
 
 def test_secret_setting_from_systemd_credential_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

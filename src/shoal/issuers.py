@@ -1,7 +1,8 @@
 """Verification of JWTs that other products sign for their users: issuers, their keys, and the claims.
 
 Only asymmetric algorithms are accepted, each with keys of its own type, so that a public key is never used as a shared secret. Keys
-from a URL are cached for ten minutes. An unknown key id fetches them again, at most once a minute per issuer. If a fetch fails, the
+from a URL are cached for ten minutes, and then fetched again in the background; after twenty minutes a request waits for them. An
+unknown key id fetches them immediately. Each process fetches the keys of an issuer at most once a minute. If a fetch fails, the
 cached keys remain valid for a day.
 """
 
@@ -26,6 +27,7 @@ from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
 from shoal.core.external_ids import ExternalId, external_id
 from shoal.outgoing import RequestFailed, networks_of, open_pool, request
 from shoal.settings import Issuer, Settings
+from shoal.tasks import cancel
 
 _log = logging.getLogger("shoal.issuers")
 
@@ -39,6 +41,8 @@ _FETCH_SECONDS = 5.0
 _SKEW_SECONDS = 30
 """By how much the clock of an issuer may differ."""
 _RSA_BITS = range(2_048, 8_193)
+_OTHER_TYPES = frozenset({"logout+jwt", "secevent+jwt", "dpop+jwt", "oauth-authz-req+jwt", "token-introspection+jwt"})
+"""Values of the header parameter `typ` of JWTs that do not log a user in."""
 
 _Text = Annotated[str, Meta(max_length=2_000)]
 
@@ -54,8 +58,18 @@ class JwtUser(NamedTuple):
     user_name: str
     name: str
     language: str
-    token_seconds: int
-    """Seconds for which a token for the user is valid."""
+    issuer: Issuer
+    issued_at: float
+    """When the JWT was issued, in Unix seconds."""
+    expires_at: float
+    """Until when the JWT is accepted, in Unix seconds: its expiry or maximum age, with the tolerated difference of clocks."""
+    jwt_id: str
+    """The claim `jti`; empty if the JWT has none."""
+
+    def token_expires_at(self, now: float) -> float:
+        """Return when a token for the user expires, in Unix seconds, however often the JWT is exchanged."""
+        latest = max(self.expires_at, self.issued_at + self.issuer.token_seconds)
+        return min(now + self.issuer.token_seconds, latest)
 
 
 class _Claims(msgspec.Struct):
@@ -67,6 +81,7 @@ class _Claims(msgspec.Struct):
     exp: float
     iat: float
     nbf: float = 0.0
+    jti: _Text = ""
     preferred_username: Any = None
     name: Any = None
     locale: Any = None
@@ -75,6 +90,7 @@ class _Claims(msgspec.Struct):
 class _Header(msgspec.Struct):
     alg: str
     kid: Annotated[str, Meta(max_length=500)] | None = None
+    typ: str = ""
     crit: Any = None
 
 
@@ -84,6 +100,10 @@ class _KeySet(msgspec.Struct):
 
 class _Registry(JWSRegistry):
     """The algorithms of one issuer. Unlike the base class, it does not warn about the name EdDSA, which RFC 9864 deprecates."""
+
+    # In characters of base64: a signature by an RSA key of 8,192 bits has 1,366.
+    max_header_length = 4_096
+    max_signature_length = 2_048
 
     def get_alg(self, name: str) -> Any:
         if name not in (self.allowed or ()):
@@ -134,6 +154,8 @@ class Issuers:
             raise InvalidJwt(f"the JWT must be signed with {' or '.join(issuer.algorithms)}")
         if header.crit is not None:
             raise InvalidJwt("the JWT has critical header parameters, which are not supported")
+        if header.typ.lower().removeprefix("application/") in _OTHER_TYPES:
+            raise InvalidJwt(f"a JWT of the type {header.typ} is for another purpose")
         key = await keys.find(header.kid, header.alg)
         if key is None:
             raise InvalidJwt("the key of the JWT is unknown")
@@ -154,7 +176,10 @@ class Issuers:
             user_name=_text(claims.preferred_username),
             name=_text(claims.name),
             language=_text(claims.locale),
-            token_seconds=issuer.token_seconds,
+            issuer=issuer,
+            issued_at=claims.iat,
+            expires_at=min(claims.exp, claims.iat + issuer.max_age_seconds) + _SKEW_SECONDS,
+            jwt_id=claims.jti,
         )
 
     def _check(self, claims: _Claims, issuer: Issuer) -> None:
@@ -167,12 +192,16 @@ class Issuers:
             raise InvalidJwt("the JWT is not valid yet")
         if now - claims.iat > issuer.max_age_seconds + _SKEW_SECONDS:
             raise InvalidJwt(f"the JWT is older than {issuer.max_age_seconds} seconds")
+        if issuer.single_use and not claims.jti:
+            raise InvalidJwt("the JWT needs the claim jti, because the issuer allows a single use")
 
     async def key_counts(self) -> dict[str, int | str]:
         """Return the number of usable keys of each issuer, or why they cannot be fetched. For `shoal doctor`."""
         return {name: await keys.count() for name, (_, keys) in self._issuers.items()}
 
     async def close(self) -> None:
+        for _, keys in self._issuers.values():
+            await keys.close()
         if self._pool is not None:
             await self._pool.aclose()
 
@@ -184,12 +213,16 @@ class _Keys:
         self, name: str, issuer: Issuer, pool: httpcore.AsyncConnectionPool | None, clock: Callable[[], float]
     ) -> None:
         where = f"issuers: {name}"
+        try:
+            external_id(name, "1")
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}: {error}", field="issuers") from None
         if bool(issuer.jwks_url) is bool(issuer.keys):
             raise InvalidInput(f"{where}: set either jwks_url or keys", field="issuers")
         if issuer.jwks_url and not issuer.jwks_url.startswith("https://"):
             raise InvalidInput(f"{where}: jwks_url: expected an https URL", field="issuers")
         self._name, self._url, self._pool, self._clock = name, issuer.jwks_url, pool, clock
-        self._keys: Sequence[Key] = usable(issuer.keys)
+        self._keys: Sequence[Key] = usable_keys(issuer.keys)
         if len(self._keys) < len(issuer.keys):
             raise InvalidInput(
                 f"{where}: keys: expected public JWKs: RSA of 2048 to 8192 bits, EC on P-256, or OKP on Ed25519 or Ed448",
@@ -197,11 +230,18 @@ class _Keys:
             )
         self._fetched_at = self._tried_at = float("-inf")
         self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
 
     async def find(self, kid: str | None, algorithm: str) -> Key | None:
         """Return the key with this id; without an id, the only key. Returns None if there is no such key for the algorithm."""
-        if self._url and self._clock() - self._fetched_at >= _FRESH_SECONDS:
+        now = self._clock()
+        age = now - self._fetched_at
+        # While an issuer does not respond, requests wait for it once in ten minutes.
+        unused = age >= 2 * _FRESH_SECONDS and now - self._tried_at >= _FRESH_SECONDS
+        if self._url and (unused or age >= _STALE_SECONDS):
             await self._refresh()
+        elif self._url and age >= _FRESH_SECONDS and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._refresh(), name="shoal-issuer-keys")
         found = _pick(self._keys, kid, algorithm)
         if found is None and self._url:
             await self._refresh()
@@ -210,13 +250,16 @@ class _Keys:
             raise Unavailable("the keys of the issuer cannot be fetched now", retry_after=_RETRY_SECONDS)
         return found
 
+    async def close(self) -> None:
+        await cancel(self._task)
+
     async def count(self) -> int | str:
         if self._pool is None or not self._url:
             return len(self._keys)
         try:
             return len(await _fetched(self._pool, self._url))
         except _FAILURES as error:
-            return str(error)
+            return str(error) or "the response is malformed"
 
     async def _refresh(self) -> None:
         """Fetch the keys, unless they were fetched or requested during the last minute. A failure keeps the current keys."""
@@ -233,17 +276,17 @@ class _Keys:
                 self._fetched_at = now
 
 
-_FAILURES = (RequestFailed, msgspec.DecodeError, UnicodeDecodeError)
+_FAILURES = (RequestFailed, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 async def _fetched(pool: httpcore.AsyncConnectionPool, url: str) -> list[Key]:
     response = await request(pool, "GET", url, seconds=_FETCH_SECONDS, headers={"Accept": "application/json"})
     if response.status != 200:
         raise RequestFailed(f"status {response.status}")
-    return usable(msgspec.json.decode(response.body, type=_KeySet).keys)
+    return usable_keys(msgspec.json.decode(response.body, type=_KeySet).keys)
 
 
-def usable(keys: Iterable[Mapping[str, Any]]) -> list[Key]:
+def usable_keys(keys: Iterable[Mapping[str, Any]]) -> list[Key]:
     """Return the public keys (JWK) for the supported algorithms. Other keys, and malformed ones, are left out."""
     found = []
     for data in keys:

@@ -97,6 +97,10 @@ def networks_of(texts: Iterable[str], field: str) -> list[Network]:
         raise InvalidInput(f"{field}: {error}", field=field) from error
 
 
+class _HostRefused(httpcore.ConnectError):
+    """No connection was tried. The message states the reason, without the address."""
+
+
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """A network backend that connects only to public IP addresses and to the `allowed` ranges."""
 
@@ -123,10 +127,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except (OSError, UnicodeError) as error:
             # A label of more than 63 characters raises `UnicodeError`.
-            raise httpcore.ConnectError("the host name does not resolve") from error
+            raise _HostRefused("the host name does not resolve") from error
         addresses = dict.fromkeys(str(info[4][0]) for info in found)
         good = [address for address in addresses if is_public(ip_address(address.partition("%")[0]), self._allowed)]
-        trouble: Exception = httpcore.ConnectError("the host has no public address")
+        trouble: Exception = _HostRefused("the host has no public address, nor one in an allowed network")
         for address in good:
             try:
                 return await self._inner.connect_tcp(address, port, timeout, local_address, socket_options)
@@ -213,4 +217,18 @@ async def request(
         httpcore.ProtocolError,
         httpcore.UnsupportedProtocol,
     ) as error:
-        raise RequestFailed(type(error).__name__) from error
+        raise RequestFailed(_cause_of(error, seconds)) from error
+
+
+def _cause_of(error: Exception, seconds: float) -> str:
+    if isinstance(error, _HostRefused):
+        return str(error)
+    if isinstance(error, TimeoutError | httpcore.TimeoutException):
+        return f"no response within {seconds:g} seconds"
+    # The library passes the original exception to its own, and then removes it as the cause.
+    cause = error.args[0] if error.args else None
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS failed: {getattr(cause, 'verify_message', '') or cause.reason}"
+    if isinstance(error, httpcore.ConnectError):
+        return "the connection was refused"
+    return type(error).__name__

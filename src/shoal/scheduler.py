@@ -239,7 +239,7 @@ class Upkeep(BackgroundWorker):
         history_days: float,
         drop_audited: Callable[[int], Awaitable[None]],
         audit_days: float,
-        log_days: float = 30.0,
+        log_days: float,
     ) -> None:
         self._store = store
         self._timelines = timelines

@@ -39,7 +39,56 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_age_seconds: Annotated[int, msgspec.Meta(ge=1, le=86_400)] = 3_600
     """Maximum age of a JWT by its claim `iat`."""
     token_seconds: Annotated[int, msgspec.Meta(ge=60, le=86_400)] = 3_600
-    """Seconds for which a token is valid."""
+    """Maximum seconds for which a token is valid. It expires so long after the JWT was issued, or with the JWT if that is later."""
+    single_use: bool = False
+    """Whether each JWT is exchanged once, by its claim `jti`, which is then required."""
+    apps: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}$")], ...], msgspec.Meta(max_length=100)
+    ] = ()
+    """The `client_id` of each app that may exchange JWTs; empty: any app."""
+    scopes: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern="^(read|write|follow|push|profile)(:[a-z]+)?$")], ...],
+        msgspec.Meta(min_length=1, max_length=50),
+    ] = ("read", "write", "follow", "push", "profile")
+    """Scopes that a token may have; each includes its parts."""
+    privileged_members: bool = False
+    """Whether JWTs are exchanged for members with a role or a second factor. The exchange does not ask for a second factor."""
+
+
+_Claim = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+class OidcClaims(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The names of the claims in which a login provider states each value. An empty name means that it has no such claim."""
+
+    user_name: _Claim = "preferred_username"
+    name: _Claim = "name"
+    email: _Claim = "email"
+    email_verified: _Claim = "email_verified"
+    """Claim that is true if the provider has verified the address. Any other address is ignored."""
+
+
+class OidcProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An OpenID Connect provider with which members log in."""
+
+    issuer: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    """The provider's issuer, an https URL; its metadata is at `/.well-known/openid-configuration` below it."""
+    client_id: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    """The id with which this server is registered at the provider."""
+    client_secret: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The secret of this registration; empty for a public client."""
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=50)]
+    """The name on the login button."""
+    scopes: Annotated[str, msgspec.Meta(max_length=1_000)] = "openid profile email"
+    """The scopes to request, separated by spaces, with `openid`."""
+    claims: OidcClaims = OidcClaims()
+    """The names of the claims for the user name, name and e-mail address."""
+    email_domains: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
+    """Domains of verified addresses that may log in, compared exactly; empty: all users of the provider may."""
+    end_session: bool = False
+    """Whether logging out also ends the session at the provider."""
+    reauthentication: bool = True
+    """Whether members may confirm with it that an account is theirs: it must state `auth_time` if `max_age` is requested."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,12 +191,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days without use after which an app's token expires; 0 to 36,500, 0: never."""
     password_grant: bool = True
     """Whether clients may exchange a user name and password for a token."""
+    password_login: bool = True
+    """Whether members sign up and log in with passwords; false: only with login providers and passkeys, and the web app shows no
+    password form."""
+    oidc_providers: Annotated[
+        dict[Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9_-]{1,32}\Z")], OidcProvider], msgspec.Meta(max_length=20)
+    ] = {}
+    """OpenID Connect providers with which members log in, by a name for URLs: a table in TOML, JSON in the environment. Each has
+    `issuer`, `client_id` and `title`; it may have `client_secret`, `scopes`, `claims`, `email_domains`,
+    `end_session` and `reauthentication`."""
     issuers: Annotated[
         dict[Annotated[str, msgspec.Meta(min_length=1, max_length=255)], Issuer], msgspec.Meta(max_length=20)
     ] = {}
     """Products whose users get tokens in exchange for JWTs, by the claim `iss`: a table in TOML, JSON in the environment, such as
     `{"https://shop.example": {"audience": "shoal", "jwks_url": "https://shop.example/jwks.json"}}`. Each has `audience`, and
-    `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds` and `token_seconds`."""
+    `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds`, `token_seconds`, `single_use`, `apps`, `scopes` and
+    `privileged_members`."""
     outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
     """Address ranges that webhooks and URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a
     list in TOML, JSON in the environment. For web push, see `push_networks`."""
@@ -209,10 +268,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     audit_days: Annotated[float, msgspec.Meta(ge=0, le=36_500)] = 365.0
     """Days for which entries of the audit log are kept; 0: permanently."""
     event_log: Literal["", "on", "off"] = ""
-    """Whether the stores keep an event log, which other programs can follow: `on`; `off`, which also deletes it; empty: as it was
-    last set, which is off for a new store. A store on DynamoDB has none."""
-    event_log_days: Days = 30.0
-    """Days for which entries of the event log are kept."""
+    """Whether the stores keep an event log, which other programs can follow: `on` or `off`; empty: as it was last set, off for a
+    new store. Upgrade all processes before you turn it on. A process that starts with `off` deletes the log of all processes."""
+    event_log_days: Annotated[float, msgspec.Meta(gt=0, le=3_650)] = 30.0
+    """Days for which entries of the event log are kept; at most 3,650."""
     follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
     """Days for which ended follows are remembered, so that both members can look up when they followed each other, and how
     their followers grew; 0 to 3,650, 0: not at all."""
@@ -254,13 +313,14 @@ _TABLES = {
     "push_networks": "list",
     "outgoing_networks": "list",
     "issuers": "table",
+    "oidc_providers": "table",
     "recipe": "table",
 }
 """Settings that are written as JSON in the environment, each with its kind of value."""
 RENAMED = {"loud_from": "high_fan_out_from"}
 """Settings that were renamed: the old name, which is still accepted, and the new name."""
 
-SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key")
+SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key", "oidc_providers")
 """Settings that may contain a secret: keys, and URLs with passwords."""
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
 _SECRET_BYTES = 64 * 1024

@@ -169,6 +169,7 @@ async def test_upkeep_drops_audit_entries_older_than_setting(days: float, stays:
             idle.follow_history_days,
             partial(drop_old, network.writes),
             days,
+            idle.event_log_days,
         )
         await upkeep.once()
         assert bool(await entries(network.store)) is stays

@@ -10,6 +10,7 @@ import pytest
 
 _BIN = Path(sys.executable).parent
 _MASTO = Path(__file__).resolve().parent / "masto"
+_OIDC = Path(__file__).resolve().parent / "oidc"
 _TYPESCRIPT = Path(__file__).resolve().parent / "typescript"
 
 
@@ -22,6 +23,12 @@ def masto_command(script: Path) -> list[str]:
     """Return the command that runs a script with masto."""
     _there(_MASTO / "node_modules" / "masto", "masto")
     return [_there(_BIN / "node", "Node"), str(script)]
+
+
+def oidc_command() -> list[str]:
+    """Return the command that runs a login provider."""
+    _there(_OIDC / "node_modules" / "oidc-provider", "oidc-provider")
+    return [_there(_BIN / "node", "Node"), str(_OIDC / "provider.mjs")]
 
 
 def python_generator() -> str:

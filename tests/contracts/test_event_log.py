@@ -12,23 +12,21 @@ from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch, CursorTooOld, LogCursor, LogEntry, Store
 from shoal.graph.event_log import EventLog, LogKind
-from shoal.graph.schema import FOLLOWS, LIKES
+from shoal.graph.schema import BLOCKS, FOLLOWS, LIKES
 from tests.async_runner import in_loop
-from tests.engines import dynamodb
-from tests.event_log_replica import Replica, facts_of
+from tests.event_log_replica import Replica, facts_of, settled
 from tests.stores import ANN, BACKENDS, BEN, CYD, DURABLE, POST_OF_BEN, Backend, add, begin, end, id_on, moment
 
-LOGGING = [name for name in BACKENDS if name != "dynamodb"]
 MEMBERS = [ANN, BEN, CYD]
 FUTURE = 2**62
 
 
-@pytest.fixture(params=LOGGING)
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return Backend(request.param, tmp_path)
 
 
-@pytest.fixture(params=[name for name in LOGGING if name in DURABLE])
+@pytest.fixture(params=DURABLE)
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     return Backend(request.param, tmp_path)
 
@@ -38,6 +36,7 @@ async def post(graph: Store, n: int, source: int = 0) -> None:
 
 
 async def told(graph: Store, after: LogCursor | None = None, limit: int = 100) -> list[tuple[int, int]]:
+    await settled(graph)
     return [(entry.kind, entry.object) for entry in (await EventLog(graph).read(after, limit)).entries]
 
 
@@ -50,6 +49,7 @@ async def test_event_log_entries_of_a_member_are_in_commit_order_with_stable_ids
         for n in range(1, 6):
             await post(graph, n)
         await begin(graph, ANN, LIKES, POST_OF_BEN, moment(1))
+        await settled(graph)
         page = await log.read(None, 100)
         assert [(entry.kind, entry.subject, entry.object) for entry in page.entries] == [
             (LogKind.MEMBER_CREATED, ANN, ANN),
@@ -70,6 +70,7 @@ async def test_event_log_read_resumes_after_every_cursor(backend: Backend) -> No
         for n in range(1, 10):
             for source in (0, 40, 63):
                 await post(graph, n, source)
+        await settled(graph)
         whole = (await log.read(None, 100)).entries
         cursor: LogCursor | None = None
         read: list[LogEntry] = []
@@ -90,6 +91,7 @@ async def test_event_log_end_is_followed_by_later_entries_only(backend: Backend)
         log = EventLog(graph)
         empty = await log.end()
         await post(graph, 1)
+        await settled(graph)
         after_first = await log.end()
         await post(graph, 2)
         await post(graph, 1, 63)
@@ -113,6 +115,7 @@ async def test_event_log_trimmed_entries_make_older_cursors_too_old(backend: Bac
         log = EventLog(graph)
         for n in range(1, 4):
             await post(graph, n)
+        await settled(graph)
         early = (await log.read(None, 1)).cursor
         late = (await log.read(None, 3)).cursor
         assert await log.trim(0) == 0
@@ -123,8 +126,42 @@ async def test_event_log_trimmed_entries_make_older_cursors_too_old(backend: Bac
         await post(graph, 4)
         with pytest.raises(CursorTooOld, match="too old: entries after it were deleted"):
             await log.read(early, 10)
+        # A cursor without a place in this log is one before the first entry that it ever had.
+        with pytest.raises(CursorTooOld, match="too old: entries after it were deleted"):
+            await log.read(LogCursor({}), 10)
         assert await told(graph, late) == [(LogKind.POST_CREATED, id_on(0, 4))]
         assert (await told(graph))[-1] == (LogKind.POST_CREATED, id_on(0, 4))
+
+
+@in_loop
+async def test_event_log_cursor_of_an_empty_first_page_is_valid_after_later_entries(backend: Backend) -> None:
+    async with backend.open(logs=True) as graph:
+        log = EventLog(graph)
+        empty = (await log.read(None, 10)).cursor
+        assert await told(graph, LogCursor({})) == []
+        for n in range(1, 3):
+            await post(graph, n)
+        for cursor in (empty, LogCursor({})):
+            assert await told(graph, cursor) == [(LogKind.POST_CREATED, id_on(0, n)) for n in (1, 2)]
+        await log.trim(FUTURE)
+        await settled(graph)
+        trimmed = (await log.read(None, 10)).cursor
+        await post(graph, 3)
+        assert await told(graph, trimmed) == [(LogKind.POST_CREATED, id_on(0, 3))]
+        with pytest.raises(CursorTooOld, match="too old"):
+            await told(graph, empty)
+
+
+@in_loop
+async def test_event_log_cursor_is_unchanged_while_nothing_is_written(backend: Backend) -> None:
+    async with backend.open(logs=True) as graph:
+        await post(graph, 1)
+        log = EventLog(graph)
+        await settled(graph)
+        page = await log.read(None, 10)
+        await begin(graph, ANN, BLOCKS, BEN, moment(1))
+        again = await log.read(page.cursor, 10)
+        assert (again.entries, again.cursor, again.more) == ([], page.cursor, False)
 
 
 @in_loop
@@ -152,6 +189,7 @@ async def test_event_log_cursor_of_another_network_is_refused(backend: Backend, 
 async def test_event_log_stays_on_and_cursors_valid_after_reopening(durable: Backend) -> None:
     async with durable.open(logs=True) as graph:
         await post(graph, 1)
+        await settled(graph)
         cursor = await EventLog(graph).end()
     async with durable.open() as graph:
         await post(graph, 2)
@@ -164,6 +202,7 @@ async def test_event_log_stays_on_and_cursors_valid_after_reopening(durable: Bac
 async def test_event_log_turned_off_and_on_refuses_earlier_cursors(durable: Backend) -> None:
     async with durable.open(logs=True) as graph:
         await post(graph, 1)
+        await settled(graph)
         cursor = await EventLog(graph).end()
     async with durable.open(logs=False) as graph:
         await post(graph, 2)
@@ -202,6 +241,7 @@ async def test_event_log_misses_no_commit_of_concurrent_writers(backend: Backend
         await asyncio.gather(*[write(source, writer) for source in (0, 40, 63) for writer in (1, 2, 3, 4)])
         writing = False
         await reader
+        await settled(graph)
         await replica.read(log)
         assert replica.facts == await facts_of(graph)
         assert len({entry.id for entry in replica.entries}) == len(replica.entries) == 3 + 12 * (15 + 15 + 5)
@@ -210,12 +250,3 @@ async def test_event_log_misses_no_commit_of_concurrent_writers(backend: Backend
                 ids = [id_on(source, 100 * writer + n) for n in range(1, 16)]
                 mine = [e.object for e in replica.entries if e.kind == LogKind.POST_CREATED and e.object in ids]
                 assert mine == ids
-
-
-@in_loop
-async def test_event_log_on_dynamodb_is_refused_when_the_store_is_opened(tmp_path: Path) -> None:
-    dynamodb.server()
-    with pytest.raises(InvalidInput, match="event_log: a store on DynamoDB has no event log") as refused:
-        async with Backend("dynamodb", tmp_path).open(logs=True):
-            pass
-    assert refused.value.field == "event_log"

@@ -106,7 +106,7 @@ async def set_node(graph: Store, node: AnyNode) -> None:
 
 async def delete(graph: Store, id_: int) -> None:
     batch = Batch(shard_of(id_))
-    batch.obj_del(id_)
+    batch.obj_del(Member(id=id_, name="m"))
     await graph.commit(batch)
 
 

@@ -237,7 +237,7 @@ def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> N
         case Replace(n, version):
             batch.obj_set(Member(id=actor + n, name="m", version=version))
         case Delete(n):
-            batch.obj_del(actor + n)
+            batch.obj_del(Member(id=actor + n, name="m"))
         case Expect(n):
             batch.expect(actor + n)
         case Reserve(name, owner, until):

@@ -17,9 +17,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from shoal.graph.migrations import readable_from
 from shoal.graph.postgres import event_log
-from shoal.graph.postgres.schema import MIGRATIONS
 from shoal_devcluster import postgres
 from shoal_devcluster.program import NotInstalled, Program
 from tests.engines.engine_requirement import wanted
@@ -110,9 +108,6 @@ async def _new() -> str:
     return server().url.removesuffix("/postgres") + f"/{name}"
 
 
-_READABLE_AGAIN = "UPDATE shoal.version SET readable_from = $1 WHERE applied = $2"
-
-
 async def _empty(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
@@ -123,6 +118,5 @@ async def _empty(url: str) -> None:
             await connection.execute("ALTER SEQUENCE shoal.outbox_seq_seq RESTART")
             if await connection.fetchval("SELECT to_regclass('shoal.event_log') IS NOT NULL"):
                 await event_log.switch(connection, on=False)
-                await connection.execute(_READABLE_AGAIN, readable_from(MIGRATIONS, len(MIGRATIONS)), len(MIGRATIONS))
     finally:
         await connection.close()

@@ -349,7 +349,8 @@ async def test_account_deletion_removes_all_data_on_every_store(store: str, tmp_
 
 @in_loop
 async def test_account_deletion_of_large_account_fits_dynamodb_transactions() -> None:
-    async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
+    where: dict[str, Any] = {"media": "memory://", "tags": "memory://", "search": "memory://"}
+    async with Shoal.open(dynamodb.new_table(), event_log="on", **where) as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         for n in range(3):
             post = await ben.create(f"post {n}")

@@ -11,8 +11,9 @@ import pytest
 
 from shoal import Shoal
 from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
 from shoal.graph.contract import LogEntry
-from shoal.graph.event_log import EventLog, LogKind
+from shoal.graph.event_log import EventLog, LogKind, former_visibility
 from shoal.scheduler import Upkeep
 from tests.async_runner import in_loop
 from tests.event_log_replica import Replica, facts_of
@@ -42,6 +43,9 @@ async def test_event_log_has_all_public_data_of_a_member_until_the_account_is_de
         assert (told["post.created"], told["post.updated"], told["report.created"]) == (1, 1, 1)
         assert told["member.updated"] >= 1
         assert told["audit.created"] >= 1
+        # An own act of a member is in the audit log, but not in the event log.
+        await ben.invite()
+        assert await follow(shoal, replica) == {}
         # Ben ends Ann's follow: the follower is the subject.
         await ben.remove_follower(ann)
         await shoal.settle()
@@ -53,6 +57,31 @@ async def test_event_log_has_all_public_data_of_a_member_until_the_account_is_de
         assert (told["member.deleted"], told["share.deleted"], told["like.deleted"]) == (1, 2, 2)
         assert told["media.deleted"] == 2
         assert told["post.deleted"] >= 5
+
+
+@in_loop
+async def test_event_log_has_former_visibility_of_narrowed_and_deleted_posts_and_of_ended_shares() -> None:
+    async with Shoal.open("memory://", event_log="on") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        post, other = await ann.create("first"), await ann.create("second")
+        await ben.share(post, visibility="followers")
+        await ben.share(other)
+        replica = Replica()
+        await follow(shoal, replica)
+        await ben.unshare(post)
+        await ann.update(post, "narrowed", visibility="direct")
+        await ann.delete(post)
+        await ann.delete(other)
+        await shoal.settle()
+        await follow(shoal, replica)
+        found = [(LogKind(entry.kind).label, former_visibility(entry)) for entry in replica.entries]
+        assert [(label, visibility) for label, visibility in found if visibility] == [
+            ("share.deleted", Visibility.FOLLOWERS),
+            ("post.updated", Visibility.PUBLIC),
+            ("post.deleted", Visibility.DIRECT),
+            ("post.deleted", Visibility.PUBLIC),
+            ("share.deleted", Visibility.PUBLIC),
+        ]
 
 
 @in_loop

@@ -434,6 +434,7 @@ async def test_upkeep_demotes_high_fan_out_sources_with_few_followers(tmp_path: 
                 400.0,
                 partial(drop_old, network.writes),
                 0.0,
+                30.0,
             )
             with patch("shoal.consumers.high_fan_out._REVIEWED_AT_ONCE", 2):
                 await upkeep.once()

@@ -293,7 +293,7 @@ async def test_scheduled_post_of_a_deleted_author_is_dropped() -> None:
         ann = await shoal.register("ann")
         await plan(shoal, ann, "of a deleted author", 6)
         batch = Batch(shard_of(ann.id))
-        batch.obj_del(ann.id)
+        batch.obj_del((await shoal.network.store.obj_get((ann.id,)))[ann.id])
         await shoal.network.store.commit(batch)
         await agenda(shoal, 10).once()
         assert (await waiting(shoal.network.store, ann.id, Cursor())).posts == []

@@ -61,7 +61,7 @@ class Slow(MemoryGraph):
 
 def deletion(id_: int) -> Batch:
     batch = Batch(shard_of(id_))
-    batch.obj_del(id_)
+    batch.obj_del(Post(id=id_, author_id=BEN))
     return batch
 
 

@@ -19,6 +19,7 @@ from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Missing
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.client import Service, Spent
 from shoal.graph.dynamodb.items import (
+    CHUNK_ENTRIES,
     ITEMS,
     LAYOUT,
     address_of,
@@ -28,6 +29,7 @@ from shoal.graph.dynamodb.items import (
     single_count_at,
 )
 from shoal.graph.dynamodb.table import upgrade
+from shoal.graph.event_log import EventLog
 from shoal.graph.schema import (
     BLOCKS,
     COMMENTED_BY,
@@ -75,12 +77,14 @@ NAME = user_name_key("ben")
 
 
 @asynccontextmanager
-async def opened(*urls: str, patience: float = PATIENT_SECONDS) -> AsyncIterator[list[DynamoGraph]]:
+async def opened(
+    *urls: str, patience: float = PATIENT_SECONDS, logs: bool | None = None
+) -> AsyncIterator[list[DynamoGraph]]:
     """Yield several graphs, each like in its own process."""
     async with AsyncExitStack() as stack:
         graphs = []
         for url in urls:
-            graphs.append(await DynamoGraph.open(url, patience=patience))
+            graphs.append(await DynamoGraph.open(url, patience=patience, logs=logs))
             stack.push_async_callback(graphs[-1].close)
         yield graphs
 
@@ -585,8 +589,13 @@ async def test_dynamodb_graph_url_without_valid_table_is_refused(url: str) -> No
 @in_loop
 async def test_dynamodb_graph_item_kinds_and_attributes_match_the_documented_ones() -> None:
     url = new_table()
-    async with opened(url) as (graph,):
+    async with opened(url, logs=True) as (graph,):
         await a_small_world(graph)
+        for n in range(2 * CHUNK_ENTRIES):
+            await begin(graph, ANN, LIKES, id_on(9, n), moment(n))
+        assert await EventLog(graph).trim(MAX_TIME)
+        for n in range(CHUNK_ENTRIES + 1):
+            await begin(graph, ANN, LIKES, id_on(10, n), moment(n))
         await end(graph, ANN, FOLLOWS, BEN, moment(9))
         await emit(graph, 1, 2, 3)
         await graph.park((await graph.claim(2, LONG))[0], "no")
@@ -659,11 +668,11 @@ async def test_dynamodb_graph_table_of_newer_layout_opens_only_if_marked_readabl
     url = new_table()
     async with opened(url) as (graph,):
         (layout,) = await graph._service.get([LAYOUT])
-        newer = {**layout, "version": {"N": "4"}}
-        await graph._service.write("put_item", Item={**newer, "readable_from": {"N": "3"}})
+        newer = {**layout, "version": {"N": "5"}}
+        await graph._service.write("put_item", Item={**newer, "readable_from": {"N": "4"}})
     async with opened(url) as (graph,):
         await graph._service.write("put_item", Item=newer)
-    with pytest.raises(Unavailable, match="this Shoal reads layout versions up to 3"):
+    with pytest.raises(Unavailable, match="this Shoal reads layout versions up to 4"):
         await DynamoGraph.open(url, patience=PATIENT_SECONDS)
 
 

@@ -9,11 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.core.audit import MODERATION_VERBS, AuditEntry, AuditVerb, TargetKind
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.ids import shard_of
-from shoal.core.model import Member, Post
+from shoal.core.model import Member, Post, Share, Visibility
 from shoal.graph.contract import MAX_CURSOR, AssocOp, Batch, CursorTooOld, LogCursor, LogEntry, LogPlace, StorePage
-from shoal.graph.event_log import ASSOCIATIONS, OBJECTS, UNLOGGED, EventLog, Logged, LogKind, _merged
+from shoal.graph.event_log import (
+    ASSOCIATIONS,
+    OBJECTS,
+    UNLOGGED,
+    EventLog,
+    Logged,
+    LogKind,
+    LogPage,
+    _merged,
+    former_visibility,
+    place_in,
+)
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.payloads.members import put_entry
 from shoal.graph.resolve import Known, Resolution, decide
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -28,7 +42,7 @@ from shoal.graph.schema import (
 )
 from tests.async_runner import in_loop
 from tests.example_counts import examples
-from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
+from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, moment
 
 NOW = 1_000
 SHARD = shard_of(ANN)
@@ -43,8 +57,14 @@ def test_event_log_rules_cover_every_object_kind_and_association_type() -> None:
 
 
 def test_log_kinds_cover_all_rules_and_have_stable_numbers() -> None:
-    for tens in [rule.tens for rule in OBJECTS.values()] + [rule.tens for rule in ASSOCIATIONS.values()]:
-        assert LogKind(tens + 1).label.endswith(".created")
+    objects = [(rule.tens, (1, 2, 3)) for rule in OBJECTS.values()]
+    associations = [
+        (rule.tens, (1,) if atype is AUDITED else (1, 2, 3) if rule.updates else (1, 3))
+        for atype, rule in ASSOCIATIONS.items()
+    ]
+    labels = {1: ".created", 2: ".updated", 3: ".deleted"}
+    for tens, changes in (*objects, *associations):
+        assert all(LogKind(tens + change).label.endswith(labels[change]) for change in changes)
     assert (LogKind.POST_CREATED, LogKind.FOLLOW_DELETED, LogKind.REACTION_UPDATED) == (21, 63, 82)
     assert LogKind.POST_CREATED.label == "post.created"
 
@@ -82,6 +102,41 @@ def test_object_transitions_are_logged_with_their_versions() -> None:
         Logged(LogKind.POST_UPDATED, ANN, post.id, 1, 2),
         Logged(LogKind.POST_DELETED, ANN, post.id, 1, 3),
     ]
+
+
+def test_updates_and_deletions_of_posts_and_shares_are_logged_with_the_former_visibility() -> None:
+    direct = Post(id=ANN + 1, author_id=ANN, visibility=Visibility.DIRECT)
+    narrowed = Post(id=ANN + 2, author_id=ANN, visibility=Visibility.FOLLOWERS, version=2)
+    share = Share(id=ANN + 3, author_id=ANN, post_id=9, post_author_id=BEN, visibility=Visibility.UNLISTED)
+    batch = batch_on_ann()
+    batch.obj_del(direct)
+    batch.obj_set(narrowed, Post(id=ANN + 2, author_id=ANN))
+    batch.obj_del(share)
+    batch.obj_add(Post(id=ANN + 4, author_id=ANN, visibility=Visibility.DIRECT))
+    known = Known()
+    known.versions = {direct.id: 1, narrowed.id: 1, share.id: 1}
+    entries = [LogEntry(1, (n,), 1, *entry) for n, entry in enumerate(logged(batch, known=known))]
+    assert [(entry.object, former_visibility(entry)) for entry in entries] == [
+        (direct.id, Visibility.DIRECT),
+        (narrowed.id, Visibility.PUBLIC),
+        (share.id, Visibility.UNLISTED),
+        (ANN + 4, None),
+    ]
+    assert former_visibility(LogEntry(1, (1,), 1, LogKind.LIKE_DELETED, ANN, 7, 0, 1)) is None
+
+
+@in_loop
+async def test_batch_that_changes_a_logged_object_without_its_former_version_is_refused() -> None:
+    graph = MemoryGraph()
+    post = Post(id=ANN + 1, author_id=ANN)
+    await add(graph, post)
+    deletion, narrowing = batch_on_ann(), batch_on_ann()
+    deletion.obj_del(post.id, 1)
+    narrowing.obj_set(Post(id=post.id, author_id=ANN, visibility=Visibility.DIRECT, version=2))
+    for batch in (deletion, narrowing):
+        with pytest.raises(TypeError, match="without its former version: pass the object to obj_del or obj_set"):
+            await graph.commit(batch)
+    assert await graph.obj_get([post.id]) == {post.id: post}
 
 
 def test_association_transitions_are_logged_and_repeats_are_not() -> None:
@@ -122,19 +177,48 @@ def test_inverses_repairs_and_refused_batches_are_not_logged() -> None:
     assert logged(plain, refused, private) == []
 
 
+def audited(verb: AuditVerb) -> bytes:
+    """Return the data of the association of an audit entry whose address is in the list of the member ANN."""
+    batch = batch_on_ann()
+    put_entry(batch, 7, AuditEntry(verb, ANN, "ann", TargetKind.MEMBER, ANN, "ann"), "")
+    return batch.assocs[0].data
+
+
 def test_audit_entries_are_logged_in_the_public_list_only_and_not_when_they_expire() -> None:
     noted, expired = batch_on_ann(), batch_on_ann()
     public = public_list(SHARD)
     for id1 in (public, ANN):
-        noted.assoc_add(id1, AUDITED, 7, 7, b"x")
+        noted.assoc_add(id1, AUDITED, 7, 7, audited(AuditVerb.MEMBER_SUSPENDED))
         expired.assoc_del(id1, AUDITED, 7, moment(1))
     assert logged(noted, expired) == [Logged(LogKind.AUDIT_CREATED, public, 7, 0, 7)]
+
+
+def test_audit_entries_of_moderators_only_are_logged() -> None:
+    kinds = {}
+    for verb in AuditVerb:
+        noted = batch_on_ann()
+        noted.assoc_add(public_list(SHARD), AUDITED, 7, 7, audited(verb))
+        kinds[verb] = [entry.kind for entry in logged(noted)]
+    assert {verb for verb, found in kinds.items() if found == [LogKind.AUDIT_CREATED]} == MODERATION_VERBS
+    assert {verb for verb, found in kinds.items() if not found} == set(AuditVerb) - MODERATION_VERBS
+    own = {
+        "login",
+        "session",
+        "password",
+        "passkey",
+        "second_factor",
+        "export",
+        "deletion",
+        "external_id",
+        "server_key",
+    }
+    assert own.isdisjoint(verb.partition(".")[0] for verb in MODERATION_VERBS)
 
 
 def test_audit_entry_for_a_list_in_another_store_is_logged_by_the_acting_store() -> None:
     noted, changes = batch_on_ann(), Resolution(logs=True)
     public = public_list(shard_of(CYD))
-    noted.assoc_add(public, AUDITED, 7, 7, b"x")
+    noted.assoc_add(public, AUDITED, 7, 7, audited(AuditVerb.POST_HIDDEN))
     decide(noted, Known(), changes, owns=lambda shard: shard == SHARD, now=NOW)
     assert changes.logged == [Logged(LogKind.AUDIT_CREATED, public, 7, 0, 7)]
 
@@ -142,7 +226,11 @@ def test_audit_entry_for_a_list_in_another_store_is_logged_by_the_acting_store()
 @given(
     st.dictionaries(
         st.integers(1, 2**62),
-        st.builds(LogPlace, st.lists(st.integers(0, 2**62), min_size=1, max_size=3).map(tuple), st.integers(0, 2**62)),
+        st.builds(
+            LogPlace,
+            st.lists(st.integers(0, 2**62), min_size=1, max_size=3).map(tuple),
+            st.lists(st.integers(0, 2**62), max_size=2).map(tuple),
+        ),
         min_size=1,
         max_size=5,
     )
@@ -155,7 +243,10 @@ def test_log_cursor_survives_encoding(places: dict[int, LogPlace]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "!", "é", "AAAA", "x" * (MAX_CURSOR + 1), LogCursor({1: LogPlace((-1,), 0)}).encode(), LogCursor({}).encode()],
+    [
+        *("", "!", "é", "AAAA", "x" * (MAX_CURSOR + 1), f"!!!!{LogCursor({1: LogPlace((1,))}).encode()}"),
+        *(LogCursor({1: LogPlace((-1,))}).encode(), LogCursor({}).encode()),
+    ],
 )
 def test_log_cursor_of_invalid_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="after: this is not a cursor"):
@@ -172,20 +263,20 @@ class FakeLog:
         self.number = number
         self.skew = skew
         self.entries: list[LogEntry] = []
+        self.reads = 0
 
     def add(self, now: int, kind: int, subject: int, object_: int = 0, other: int = 0) -> None:
         position = (1, len(self.entries) + 1, 1)
         self.entries.append(LogEntry(self.number, position, now + self.skew, kind, subject, object_, other, 0))
 
-    async def log_page(self, places: typing.Mapping[int, LogPlace], limit: int) -> StorePage:
-        place = places.get(self.number)
-        rows = [entry for entry in self.entries if place is None or entry.position > place.position]
-        if len(rows) > limit:
-            return StorePage(self.number, rows[:limit], LogPlace(rows[limit - 1].position), more=True)
-        return StorePage(self.number, rows, LogPlace((1, len(self.entries) + 1, 0)))
-
-    async def log_end(self) -> StorePage:
-        return StorePage(self.number, (), LogPlace((1, len(self.entries) + 1, 0)))
+    async def log_page(self, places: typing.Mapping[int, LogPlace] | None, limit: int) -> StorePage:
+        self.reads += 1
+        start = place_in(places, self.number, LogPlace((1, 0, 0))) or LogPlace((1, 0, 0))
+        rows = [entry for entry in self.entries if entry.position > start.position]
+        page = rows[:limit]
+        after = LogPlace(page[-1].position) if page else start
+        reached = after.position if len(rows) > limit else (1, len(self.entries) + 1, 0)
+        return StorePage(self.number, page, after, more=len(rows) > limit, start=start, reached=reached)
 
 
 class FakeStore:
@@ -197,7 +288,7 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.integers(0, 1), st.just(0)),
         st.tuples(st.just("move"), st.integers(0, 1), st.integers(0, 2)),
-        st.tuples(st.just("read"), st.integers(1, 4), st.just(0)),
+        st.tuples(st.just("read"), st.integers(1, 4), st.integers(0, 2)),
     ),
     min_size=10,
     max_size=60,
@@ -218,8 +309,8 @@ async def _told(story: list[tuple[str, int, int]], skews: tuple[int, int, int]) 
     homes = [0, 1]
     written: list[list[int]] = [[] for _ in homes]
     read: list[list[int]] = [[] for _ in homes]
-    cursor = None
-    for now, (verb, n, other) in enumerate([*story, *[("read", 4, 0)] * 80]):
+    after: LogCursor | LogPage | None = None
+    for now, (verb, n, other) in enumerate([*story, *[("read", 4, 1), ("read", 4, 0)] * 40]):
         if verb == "write":
             written[n].append(now)
             logs[homes[n]].add(now, LogKind.POST_CREATED, n, now)
@@ -228,32 +319,105 @@ async def _told(story: list[tuple[str, int, int]], skews: tuple[int, int, int]) 
             logs[other].add(now, LogKind.MOVED, before.number, 1, len(before.entries) + 1)
             homes[n] = other
         elif verb == "read":
-            page = await log.read(cursor, n)
+            page = await log.read(after, n)
             assert len(page.entries) <= n
-            cursor = page.cursor
+            if other == 2:
+                page = page.first(len(page.entries) // 2)
+            after = page if other else page.cursor
             for entry in page.entries:
                 read[entry.subject].append(entry.object)
     assert read == written
+
+
+@in_loop
+async def test_log_entries_that_a_page_did_not_reach_are_not_read_again() -> None:
+    logs = [FakeLog(number, 0) for number in range(1, 9)]
+    for now in range(400):
+        logs[now % 8].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 10)
+    found = list(page.entries)
+    while page.more:
+        page = await log.read(page, 10)
+        found += page.entries
+    assert [entry.object for entry in found] == list(range(400))
+    # Each log has five pages of 10 entries, and its end may be read twice.
+    assert all(log.reads <= 7 for log in logs), [log.reads for log in logs]
+
+
+@in_loop
+async def test_log_entries_of_an_uneven_log_come_before_later_ones_of_another() -> None:
+    logs = [FakeLog(number, 0) for number in (1, 2)]
+    for now in range(60):
+        logs[now == 5 or now >= 30].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 10)
+    found = list(page.entries)
+    while page.more:
+        page = await log.read(page, 10)
+        found += page.entries
+    assert [entry.object for entry in found] == list(range(60))
+
+
+@in_loop
+async def test_log_page_continues_after_any_of_its_entries() -> None:
+    logs = [FakeLog(number, 0) for number in (1, 2)]
+    for now in range(12):
+        logs[now % 2].add(now, LogKind.POST_CREATED, ANN, now)
+    log = EventLog(typing.cast("typing.Any", FakeStore(logs)))
+    page = await log.read(None, 8)
+    for number in range(8):
+        part = page.first(number)
+        assert (part.entries, part.more) == (page.entries[:number], True)
+        for after in (part, part.cursor):
+            assert (await log.read(after, 1)).entries[0] == page.entries[number]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {2**63: LogPlace((1,))},
+        {0: LogPlace((1,))},
+        {-5: LogPlace((1,))},
+        {1: LogPlace((), (7,))},
+        {1: LogPlace((1,) * 5)},
+        {1: LogPlace((1,), (1,) * 5)},
+    ],
+)
+def test_log_cursor_with_impossible_place_is_refused(places: dict[int, LogPlace]) -> None:
+    with pytest.raises(InvalidInput, match="not a cursor"):
+        LogCursor.decode(LogCursor(places).encode())
 
 
 def test_marker_of_a_move_waits_until_the_former_log_was_delivered_up_to_its_end() -> None:
     former = [LogEntry(1, (1, n, 1), 50, LogKind.POST_CREATED, ANN, n, 0, 1) for n in (1, 2)]
     marker = LogEntry(2, (1, 1, 1), 5, LogKind.MOVED, 1, 1, 3, 0)
     moved = LogEntry(2, (1, 2, 1), 5, LogKind.POST_CREATED, ANN, 3, 0, 1)
-    new = StorePage(2, [marker, moved], LogPlace((1, 3, 0)))
-    first = _merged({}, [StorePage(1, former[:1], LogPlace((1, 1, 1)), more=True), new], 10)
-    assert (first.entries, first.cursor.places, first.more) == ([former[0]], {1: LogPlace((1, 1, 1), 50)}, True)
-    running = _merged({}, [StorePage(1, former, LogPlace((1, 2, 1))), new], 10)
-    assert (running.entries, running.more) == (former, False)
-    ended = _merged({}, [StorePage(1, former, LogPlace((1, 3, 0))), new], 10)
-    assert (ended.entries, ended.cursor.places) == ([*former, moved], {1: LogPlace((1, 3, 0)), 2: LogPlace((1, 3, 0))})
+    new = StorePage(2, [marker, moved], LogPlace((1, 2, 1)), start=LogPlace((1, 0, 0)))
+    waiting = LogPlace((1, 0, 0))
+    first = _merged(None, [StorePage(1, former[:1], LogPlace((1, 1, 1)), more=True), new], 10)
+    places = {1: LogPlace((1, 1, 1), (50,)), 2: waiting}
+    assert (first.entries, first.cursor.places, first.more) == ([former[0]], places, True)
+    running = _merged(None, [StorePage(1, former, LogPlace((1, 2, 1)), reached=(1, 2, 1)), new], 10)
+    assert (running.entries, running.cursor.places[2], running.more) == (former, waiting, False)
+    ended = _merged(None, [StorePage(1, former, LogPlace((1, 2, 1)), reached=(1, 3, 0)), new], 10)
+    places = {1: LogPlace((1, 2, 1)), 2: LogPlace((1, 2, 1))}
+    assert (ended.entries, ended.cursor.places, ended.more) == ([*former, moved], places, False)
+
+
+def test_consumer_is_not_asked_to_continue_at_once_while_a_marker_waits_and_its_page_is_full() -> None:
+    marker = LogEntry(2, (1, 1, 1), 5, LogKind.MOVED, 1, 1, 3, 0)
+    full = StorePage(2, [marker], LogPlace((1, 1, 1)), more=True, start=LogPlace((1, 0, 0)))
+    page = _merged(None, [StorePage(1, [], LogPlace((1, 0, 0)), reached=(1, 2, 0)), full], 1)
+    assert (page.entries, page.more) == ([], False)
+    assert page.cursor.places == {1: LogPlace((1, 0, 0)), 2: LogPlace((1, 0, 0))}
 
 
 def test_marker_of_a_removed_store_does_not_wait() -> None:
     entry = LogEntry(1, (1, 2, 1), 5, LogKind.POST_CREATED, ANN, 1, 0, 1)
     marker = LogEntry(1, (1, 1, 1), 5, LogKind.MOVED, 99, 1, 7, 0)
-    page = _merged({}, [StorePage(1, [marker, entry], LogPlace((1, 3, 0)))], 10)
-    assert (page.entries, page.cursor.places, page.more) == ([entry], {1: LogPlace((1, 3, 0))}, False)
+    page = _merged(None, [StorePage(1, [marker, entry], LogPlace((1, 2, 1)))], 10)
+    assert (page.entries, page.cursor.places, page.more) == ([entry], {1: LogPlace((1, 2, 1))}, False)
 
 
 def test_cursor_with_a_log_that_no_store_has_is_refused() -> None:

@@ -12,8 +12,10 @@ import pytest
 
 import shoal.sync
 from shoal import Shoal
-from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.errors import Gone, InvalidInput, NotAllowed
 from shoal.core.model import Visibility
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.event_log import EventLog
 from shoal.queries.events import Event
 from tests.async_runner import in_loop
 
@@ -57,6 +59,27 @@ async def test_library_events_filter_types_and_leave_out_private_data() -> None:
             await take(shoal, 1, types=["report.created"], public=True)
         with pytest.raises(InvalidInput, match="is not one of"):
             await take(shoal, 1, types=["nothing"])
+
+
+@in_loop
+async def test_library_events_after_their_end_are_those_committed_since() -> None:
+    async with Shoal.open("memory://", event_log="on") as shoal:
+        ann = await shoal.register("ann")
+        end = await shoal.events_end()
+        await ann.create("later")
+        (event,) = await take(shoal, 1, after=end)
+        assert getattr(event.data, "text", "") == "later"
+
+
+@in_loop
+async def test_library_events_from_the_start_have_positions_in_the_log() -> None:
+    async with Shoal.open("memory://", event_log="on") as shoal:
+        for name in ("ann", "ben", "cyd"):
+            await shoal.register(name)
+        first, _, _ = await take(shoal, 3, after="start")
+        await EventLog(shoal.network.store).trim(MAX_TIME)
+        with pytest.raises(Gone):
+            await take(shoal, 1, after=first.position)
 
 
 @in_loop

@@ -206,6 +206,16 @@ async def test_streaming_hub_ended_session_or_suspended_member_receives_nothing(
 
 
 @in_loop
+async def test_streaming_hub_ended_server_key_receives_nothing_for_any_member() -> None:
+    async with hub_fixture() as fixture, AsyncExitStack() as stack:
+        keys = [await stack.enter_async_context(fixture.hub.connect(viewer, session=7)) for viewer in (0, BEN)]
+        other = await stack.enter_async_context(fixture.hub.connect(0, session=8))
+        await fixture.tell(updates.SessionsEnded(0, (7,)))
+        assert [key.dismissed for key in keys] == [True, True]
+        assert not other.dismissed
+
+
+@in_loop
 async def test_streaming_hub_public_updates_cost_home_streams_no_reads() -> None:
     async with hub_fixture() as fixture, fixture.hub.connect(BEN) as ben, fixture.hub.connect(CYD, to=Everybody()):
         offered: list[object] = []

@@ -187,11 +187,14 @@ class Visitor:
         found = self._fixture.run(members.find(self._fixture.network.writes, name))
         assert found is not None, name
         begun = self._fixture.run(sessions.begin(self._fixture.network.writes, found, proved=True))
-        self._client.cookies.set("shoal_login", begun.text, domain="shoal.test", path="/")
+        self.set_cookie("shoal_login", begun.text)
 
     def cookie(self, name: str) -> str:
         """Return the value of a cookie, or an empty string if the browser has none."""
         return self._client.cookies.get(name) or ""
+
+    def set_cookie(self, name: str, value: str) -> None:
+        self._client.cookies.set(name, value, domain="shoal.test", path="/")
 
     def _page(self, asked: Coroutine[Any, Any, httpx.Response]) -> Page:
         answer = self._fixture.run(asked)

@@ -58,7 +58,7 @@ def added(ann: Visitor, device: SoftDevice | None = None, **fields: str) -> Soft
     """Add a passkey of a device."""
     held = device or SoftDevice(BASE)
     answer = held.make(question(ann, "add"))
-    done = send(ann, PATH, PATH, name="Phone", answer=answer, current_password=PASSWORD, **fields)
+    done = send(ann, PATH, PATH, **{"name": "Phone", "answer": answer, "current_password": PASSWORD, **fields})
     assert (done.status, done.path) == (200, f"{PATH}?saved=1"), done.text
     return held
 

@@ -79,6 +79,8 @@ NOT_TEXT = {
     "NameBlock": {"word"},
     "App": {"redirect_uris", "scopes", "website"},
     "Token": {"scopes", "use"},
+    "ProductToken": {"scopes", "use"},
+    "ExternalLink": {"issuer", "subject"},
     "AuthorizationCode": {"scopes", "redirect_uri", "challenge"},
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},

@@ -100,7 +100,7 @@ REFUSALS = {
 FOR_PROGRAMS = (
     # Values that no form sends, and texts for which forms have specific messages.
     r"(salt|hashes|ids|days|limit|since|state|duration|languages|attribution_domains|data|Idempotency-Key|focus|thumbnail"
-    r"|radius_km|visibility): .*",
+    r"|radius_km|visibility|types): .*",
     r"Canonical email hash .*",
     r"Text can't be blank",
     r"Context None or invalid context supplied",
@@ -116,8 +116,10 @@ FOR_PROGRAMS = (
     r"this id is already taken|no free id found; try again|.*cursor.*",
     r"a user name must have 1 to .*",
     # Errors of server keys and external ids.
-    r".*(server key|external id|ISSUER:ID|creating this member|no free user name).*|(grace|name): .*",
-    r"X: (this must be a text|at most X bytes).*|types: X needs the scope X",
+    r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
+    r"X: (this must not|at most X bytes).*|types: X needs the scope X",
+    # Errors of events, which only programs read.
+    r"The event log .*again later",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.admin.contract import AnyNetwork, Operation
 from shoal.admin.report import Progress
 from shoal.commands import server_keys
-from shoal.commands.server_keys import USUAL_GRACE_SECONDS, KeyDetails, NewKey
+from shoal.commands.server_keys import DEFAULT_GRACE_SECONDS, KeyDetails, NewKey
 from shoal.http.authentication import key_scopes
 
 
@@ -26,7 +26,7 @@ class RotateKey(Operation[NewKey]):
     """Create a new secret of a key; the current one stays valid for `grace` seconds."""
 
     name: str
-    grace: int = USUAL_GRACE_SECONDS
+    grace: int = DEFAULT_GRACE_SECONDS
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> NewKey:
         return await server_keys.rotate(network.writes, self.name, self.grace)

@@ -88,6 +88,7 @@ def limits_of(settings: Settings) -> Limits:
         member_bytes=settings.max_member_bytes,
         follows=settings.max_follows,
         leaving_days=settings.leaving_days,
+        passwords=settings.password_login,
     )
 
 

@@ -162,7 +162,7 @@ async def open_one(
             raise InvalidInput(f"store: the directory {path.parent} does not exist: create it first", field="store")
         store = await backend.open(path, owns=owns, read_only=read_only, logs=logs)
     elif scheme == "dynamodb":
-        store = await backend.open(url, owns=owns, logs=logs)
+        store = await backend.open(url, owns=owns, logs=None if read_only else logs)
     else:
         store = await backend.open(url, owns=owns, read_only=read_only, sole=sole, histories=histories, logs=logs)
     stack.push_async_callback(store.close)

@@ -10,7 +10,7 @@ import click
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import perform
-from shoal.commands.server_keys import MAX_GRACE_SECONDS, USUAL_GRACE_SECONDS, NewKey
+from shoal.commands.server_keys import DEFAULT_GRACE_SECONDS, MAX_GRACE_SECONDS, NewKey
 from shoal.settings import Settings
 
 _HOUR = 3_600
@@ -31,7 +31,10 @@ def key() -> None:
 )
 @pass_settings
 def create(settings: Settings, /, name: str, scopes: str) -> None:
-    """Create the server key NAME and print its secret, which cannot be shown again. Works while a server is running."""
+    """Create the server key NAME and print its secret, which cannot be shown again. Works while a server is running.
+
+    NAME is public: posts that the key creates show it as their application.
+    """
     _print(perform(settings, CreateKey(name, re.split(r"[\s,]+", scopes.strip()))))
 
 
@@ -57,7 +60,7 @@ def list_(settings: Settings) -> None:
 @click.option(
     "--grace-hours",
     type=click.IntRange(0, MAX_GRACE_SECONDS // _HOUR),
-    default=USUAL_GRACE_SECONDS // _HOUR,
+    default=DEFAULT_GRACE_SECONDS // _HOUR,
     show_default=True,
     help="Hours for which the current secret stays valid.",
 )

@@ -33,13 +33,13 @@ from shoal.commands import (
     sessions,
 )
 from shoal.commands.audit import end_addresses, note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes, add_node
 from shoal.commands.oauth import check_welcome
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved, ProfileChanged, SuspensionChanged
-from shoal.core.external_ids import decode_external_id
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import DAY_MS, RECEIPT_DAYS, AccountDeletion, Media, Member, Node, Poll, Role
@@ -64,13 +64,13 @@ class Farewell(NamedTuple):
     receipt: str
 
 
-async def leave(writes: Writes, member_id: int, password: str, asker: Asker | None = None) -> Farewell:
+async def leave(writes: Writes, member_id: int, password: OwnerProof, asker: Asker | None = None) -> Farewell:
     """Start the deletion of the member's account: hide it, revoke all logins, and delete everything after the grace period.
 
-    Raises `InvalidInput` for a wrong password, and `TooMany` if the `asker` is rate-limited.
+    Raises `InvalidInput` for a wrong password, `NotAllowed` for a member without one, and `TooMany` if the `asker` is rate-limited.
     """
     member = await access_member(writes.graph, member_id)
-    if not await authentication.fits(writes, await members.login_of(writes, member), member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     return await dismiss(writes, member_id, writes.limits.leaving_days)
 
@@ -393,7 +393,8 @@ async def _personalization(writes: Writes, member: int) -> int:
 
 async def _end_external_id(writes: Writes, member: int, assoc: Assoc) -> None:
     node = await get_object(writes.graph, Member, member)
-    await external_ids.release(writes, node, decode_external_id(assoc.data), audited=False)
+    link = await get_object(writes.graph, ExternalLink, assoc.id2)
+    await external_ids.release(writes, node, link.external, audited=False)
 
 
 async def _commit(writes: Writes, batch: Batch) -> int:

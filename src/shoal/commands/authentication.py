@@ -15,7 +15,9 @@ of the passkey stored, in one commit.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hmac
 import logging
 import os
 import secrets
@@ -24,7 +26,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -33,6 +35,7 @@ from msgspec.structs import replace
 from shoal.commands.audit import note_failed_login
 from shoal.commands.context import Writes, made_once
 from shoal.core.credentials import (
+    ALONE,
     GOOD_MS,
     KEY_BYTES,
     Assertion,
@@ -53,15 +56,16 @@ from shoal.core.credentials import (
     used,
 )
 from shoal.core.email import MailKind
-from shoal.core.errors import ShoalError, TooMany, Unauthenticated, Unavailable
+from shoal.core.errors import NotAllowed, ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
+from shoal.core.placement import place
 from shoal.core.text import account_as_typed, normalized
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, find_object
 from shoal.graph.member_lookup import login_of
-from shoal.graph.schema import challenge_key_key, used_challenge_key
+from shoal.graph.schema import Key, challenge_key_key, used_challenge_key
 
 _LANES = 4
 """Threads that compute each hash: the parallelism of argon2."""
@@ -153,6 +157,95 @@ async def _challenge_secret(writes: Writes) -> bytes:
     return (await made_once(writes, challenge_key_key(), ChallengeKey, make)).secret
 
 
+async def sealed(writes: Writes, purpose: bytes, data: bytes) -> str:
+    """Return data that a browser keeps for `unsealed`, protected from changes under the key of the network.
+
+    The data are not encrypted. `purpose` has at most 16 bytes.
+    """
+    head = writes.new_id.now().to_bytes(8) + data
+    return base64.urlsafe_b64encode(head + _seal(await _challenge_secret(writes), purpose, head)).decode()
+
+
+async def unsealed(writes: Writes, purpose: bytes, text: str, lifetime_ms: int) -> bytes | None:
+    """Return the data of `sealed`; None if the text is malformed, has another purpose, or is older than the lifetime."""
+    try:
+        found = base64.b64decode(text, altchars=b"-_", validate=True)
+    except ValueError:
+        return None
+    head, seal = found[:-_SEAL_BYTES], found[-_SEAL_BYTES:]
+    if not hmac.compare_digest(seal, _seal(await _challenge_secret(writes), purpose, head)):
+        return None
+    age = writes.new_id.now() - int.from_bytes(head[:8])
+    return head[8:] if -_SEAL_SKEW_MS <= age < lifetime_ms else None
+
+
+def _use_key(text: str) -> Key:
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=24).digest()
+    return used_challenge_key(place(digest.hex()).shard, digest)
+
+
+async def use_up(writes: Writes, text: str, lifetime_ms: int) -> bool:
+    """Record that a secret or sealed text with this lifetime is used. Return whether this is its first use."""
+    key = _use_key(text)
+    batch = Batch(key.shard)
+    batch.key_add(key, writes.new_id(key.shard), until=writes.new_id.now() + lifetime_ms + _SEAL_SKEW_MS)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken:
+        return False
+    return True
+
+
+async def is_used_up(writes: Writes, text: str) -> bool:
+    key = _use_key(text)
+    return bool((await writes.graph.key_get((key,))).get(key))
+
+
+_SEAL_BYTES = 32
+_SEAL_SKEW_MS = 120_000
+"""Milliseconds by which the clock of the process that sealed the data may be ahead."""
+
+
+def _seal(secret: bytes, purpose: bytes, head: bytes) -> bytes:
+    return blake2b(head, digest_size=_SEAL_BYTES, key=secret, person=purpose).digest()
+
+
+_CONFIRMED = b"owner"
+CONFIRMED_MS = 5 * 60_000
+"""Lifetime of a confirmation."""
+
+
+class Confirmed(NamedTuple):
+    """A member who has just confirmed in their session that the account is theirs (`confirmation`)."""
+
+    member_id: int
+
+
+OwnerProof = str | Confirmed
+"""With what a logged-in member proves again who they are: the password, or for members without one a confirmation."""
+
+
+async def confirmation(writes: Writes, member: Member, session: str) -> str:
+    """Return a text with which `confirmed_member` recognizes for five minutes that a member has just logged in again.
+
+    `session` is the text of the browser's token; empty for none. Another session, or a later password change, voids the text.
+    """
+    return await sealed(writes, _CONFIRMED, member.id.to_bytes(8) + _session_digest(member, session))
+
+
+async def confirmed_member(writes: Writes, text: str, session: str) -> Member | None:
+    """Return the member whose `confirmation` in this session the text is; None for another text."""
+    data = await unsealed(writes, _CONFIRMED, text, CONFIRMED_MS) if text else None
+    member = await find_object(writes.graph, Member, int.from_bytes(data[:8])) if data else None
+    if data is None or member is None or not hmac.compare_digest(data[8:], _session_digest(member, session)):
+        return None
+    return member
+
+
+def _session_digest(member: Member, session: str) -> bytes:
+    return blake2b(f"{member.generation} {session}".encode("utf-8", "replace"), digest_size=16).digest()
+
+
 _log = logging.getLogger("shoal.logins")
 
 
@@ -162,7 +255,7 @@ async def passkey_options(
     """Return the WebAuthn request options for any passkey of the site or, if `member` is given, for the member's passkeys."""
     challenge = await make_challenge(writes, purpose, member.id if member else 0)
     login = await login_of(writes.graph, member) if member else None
-    return request_options(site, challenge, login.passkeys if login else (), verified=purpose is Purpose.LOG_IN)
+    return request_options(site, challenge, login.passkeys if login else (), verified=purpose in ALONE)
 
 
 async def use_passkey(writes: Writes, site: Site, member: Member, text: str, purpose: Purpose) -> Login | None:
@@ -185,7 +278,7 @@ async def use_passkey(writes: Writes, site: Site, member: Member, text: str, pur
         if login is None or passkey is None:
             return None
         try:
-            check_assertion(site, passkey, found, verified=purpose is Purpose.LOG_IN)
+            check_assertion(site, passkey, found, verified=purpose in ALONE)
         except BadAnswer:
             return None
         copied = is_copy(passkey, found)
@@ -248,8 +341,10 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     """Return whether the password is that of the login. `name` is the name or address as typed.
 
     Attempts are counted for the `asker`, which is None for a caller inside the process. Raises `TooMany` if the `asker` is
-    rate-limited.
+    rate-limited, and `NotAllowed` if passwords are disabled.
     """
+    if not writes.limits.passwords:
+        raise NotAllowed("This server does not accept passwords: log in with a login provider or a passkey")
     # Limit the text to hash. The maximum length applies to the NFC form, in which up to four characters become one.
     stored, given = login.password if login else "", password[: 4 * writes.limits.password_most]
     if asker is not None:
@@ -264,6 +359,24 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     if login is not None and login.second is None:
         await remember(writes, login, asker)
     return True
+
+
+async def is_owner(writes: Writes, member: Member, proof: OwnerProof, asker: Asker | None) -> bool:
+    """Return whether a logged-in member proved again who they are: by their password or, if they have none, a confirmation.
+
+    Raises `NotAllowed` without a confirmation if the member has no password or passwords are disabled, and `TooMany` if the `asker`
+    is rate-limited.
+    """
+    login = await login_of(writes.graph, member)
+    if has_password(writes, login):
+        return isinstance(proof, str) and await fits(writes, login, member.name, proof, asker)
+    if proof != Confirmed(member.id):
+        raise NotAllowed("This account has no password: confirm in the web app that it is yours")
+    return True
+
+
+def has_password(writes: Writes, login: Login | None) -> bool:
+    return writes.limits.passwords and login is not None and login.password != ""
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:

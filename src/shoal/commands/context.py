@@ -181,6 +181,8 @@ class Limits(msgspec.Struct, frozen=True):
     poll_most_seconds: int = 2_629_746
     leaving_days: int = 30
     """Days in which an account deletion can be canceled."""
+    passwords: bool = True
+    """Whether members log in with passwords."""
     password_least: int = 8
     password_most: int = 1_024
     idempotency_key: int = 256

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.commands import authentication, blocklists, members, moderation, relationships, sessions
+from shoal.commands import authentication, blocklists, external_ids, members, moderation, relationships, sessions
 from shoal.commands.audit import note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes
 from shoal.commands.members import contact_salt
 from shoal.core.audit import AuditVerb, member_target
@@ -22,6 +22,7 @@ from shoal.core.credentials import Login
 from shoal.core.email import EMAIL_TOKEN_MS, EmailToken, MailKind, hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.placement import place
@@ -44,7 +45,7 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
 
 
 async def change_password(
-    writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
+    writes: Writes, member_id: int, current: OwnerProof, password: str, asker: Asker | None = None
 ) -> None:
     """Replace the password, given the current one. Every token and authorization code of the member becomes invalid.
 
@@ -53,7 +54,7 @@ async def change_password(
     members.check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
     login = await members.login_of(writes, member)
-    fits = await authentication.fits(writes, login, member.name, current, asker)
+    fits = await authentication.is_owner(writes, member, current, asker)
     if login is None or not fits:
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
     secret = await authentication.hashed(password)
@@ -69,21 +70,30 @@ async def replace_password(
     known: str = "",
     networks: tuple[bytes, ...] = (),
     extra: Callable[[Batch, Member], None] = lambda _batch, _member: None,
+    *,
+    mailbox: str = "",
 ) -> None:
     """Change the password and invalidate all credentials in one commit, and notify the member by mail.
 
     A new `Member.generation` invalidates the credentials. `extra` may add changes to the commit. If `known` is given, the
-    password is only changed if the stored hash still equals `known`.
+    password is only changed if the stored hash still equals `known`. `mailbox` is an address whose mails
+    the caller can read.
     """
     ended = await sessions.all_ended(writes, member_id)
 
-    async def attempt() -> None:
+    async def attempt() -> list[ExternalLink]:
         member = await get_object(writes.graph, Member, member_id)
         login = await members.login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
-        batch = Batch(shard_of(member.id))
-        batch.obj_set(replace(login, password=secret, networks=networks, version=login.version + 1))
+        batch, unlinked = Batch(shard_of(member.id)), list[ExternalLink]()
+        changed = replace(login, password=secret, networks=networks, version=login.version + 1)
+        if login.email == mailbox != "" and not login.confirmed and login.second is None:
+            # Another person may have signed up with this address, so the passkeys and providers may be theirs. With a second
+            # factor, the password alone gives no access to that person's account.
+            changed = replace(changed, passkeys=(), confirmed=not member.unconfirmed)
+            unlinked = await external_ids.unlink_own(writes, batch, member)
+        batch.obj_set(changed)
         batch.obj_set(replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
         extra(batch, member)
@@ -91,8 +101,11 @@ async def replace_password(
         if login.email:
             batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
         await writes.graph.commit(batch)
+        return unlinked
 
-    await retry_on_conflict(attempt)
+    unlinked = await retry_on_conflict(attempt)
+    with contextlib.suppress(ShoalError):
+        await external_ids.free(writes, unlinked)
 
 
 MAX_ACCOUNT = 300
@@ -155,15 +168,38 @@ def _is_over(proof: EmailToken, member: Member, login: Login) -> bool:
             # A new password does not void the undo link: otherwise a thief who sets a new password could keep the owner from
             # undoing a change.
             ended = False
-        case MailKind.RESET:
+        case MailKind.RESET | MailKind.RECOVERY:
             ended = proof.generation != member.generation or login.email != proof.address
         case _:
             ended = proof.generation != member.generation
     return ended or any(since <= proof.id < until for since, until in login.voided)
 
 
+async def notify_linked(writes: Writes, member: Member, provider: str) -> None:
+    """Send a member a mail about a login provider that was linked to their account. Best effort.
+
+    Former addresses that can still be restored get it too, because a thief may have changed the address.
+    """
+    login = await members.login_of(writes, member)
+    if login is None:
+        return
+    batch, now = Batch(shard_of(member.id)), writes.new_id.now()
+    addresses = [login.email, *(address for address, until in login.kept if until > now)]
+    for to in filter(None, addresses):
+        asked = writes.new_id(batch.shard)
+        batch.emit(
+            MailDue(kind=MailKind.PROVIDER_LINKED, asked=asked, member_id=member.id, address=to, passkey=provider)
+        )
+    if login.email:
+        with contextlib.suppress(ShoalError):
+            await writes.graph.commit(batch)
+
+
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
     """Set a new password by a reset link from a mail. Every token and code of the member becomes invalid.
+
+    If this is the first proof that the address is the member's, and the member has no second factor, passkeys and external ids
+    that they linked themselves are removed.
 
     Raises `Gone` for an invalid link, and `TooShort` or `TooLarge` for a password of the wrong length.
     """
@@ -180,8 +216,21 @@ async def reset_password(writes: Writes, text: str, password: str, asker: Asker 
     networks = authentication.prefixes_after(login, asker) if login is not None else ()
     theirs = writes.by(writes.actor.proved(member))
     verb = AuditVerb.PASSWORD_RESET
-    await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used)
+    await replace_password(theirs, member.id, secret, verb, networks=networks, extra=used, mailbox=proof.address)
     return await _access_as_is(writes, member.id)
+
+
+async def recover(writes: Writes, text: str) -> Member:
+    """Use up the link of a recovery mail, and return its member, who may log in. Raises `Gone` for an invalid link."""
+
+    async def attempt() -> Member:
+        proof, member = await proven(writes, text, MailKind.RECOVERY)
+        batch = Batch(shard_of(member.id))
+        _use(writes, batch, proof)
+        await writes.graph.commit(batch)
+        return member
+
+    return await retry_on_conflict(attempt)
 
 
 async def _access_as_is(writes: Writes, member_id: int) -> Member:
@@ -209,7 +258,7 @@ async def ask_confirmation(writes: Writes, member: Member, language: str = "") -
 
 
 async def ask_change(
-    writes: Writes, member_id: int, password: str, address: str, language: str = "", asker: Asker | None = None
+    writes: Writes, member_id: int, password: OwnerProof, address: str, language: str = "", asker: Asker | None = None
 ) -> None:
     """Send a mail to a new address, with a link that makes it the member's address.
 
@@ -219,7 +268,7 @@ async def ask_change(
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
     login = await members.login_of(writes, member)
-    if not await authentication.fits(writes, login, member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     await blocklists.check_email(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
@@ -268,8 +317,8 @@ async def confirm(writes: Writes, text: str) -> Member:
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
     """Restore the address that was replaced by a change, which may have been made by a thief.
 
-    This invalidates the password and all passkeys, logs out every session, and sends a password reset mail. Raises `Gone` for an
-    invalid link.
+    This invalidates the password and all passkeys, unlinks the external ids that the member linked, logs out every session, and
+    sends a mail to reset the password, or to log in on a server without passwords. Raises `Gone` for an invalid link.
     """
     return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
@@ -326,7 +375,7 @@ async def _change(writes: Writes, requested: _Change) -> Member:
     salt = await contact_salt(writes)
     ended = await sessions.all_ended(writes, member_id)
 
-    async def attempt() -> tuple[Member, tuple[str, ...]]:
+    async def attempt() -> tuple[Member, tuple[str, ...], list[ExternalLink]]:
         proof, member = await requested.state()
         login = await members.login_of(writes, member)
         if login is None:
@@ -347,21 +396,27 @@ async def _change(writes: Writes, requested: _Change) -> Member:
         redeclare(batch, member, after, now)
         batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
         actor = writes.actor if proof is None else writes.actor.proved(member)
-        note(writes.by(actor), batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
+        theirs, unlinked = writes.by(actor), list[ExternalLink]()
+        note(theirs, batch, _VERBS[proof.kind if proof is not None else None], member_target(member))
         if moved.notified:
             batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.notified))
         if theft:
             batch.emit(ended)
-            _emit(batch, writes, MailKind.RESET, after, address=address, language=requested.language)
+            # A thief may also have linked a login provider, which suffices to log in.
+            unlinked = await external_ids.unlink_own(theirs, batch, member)
+            kind = MailKind.RESET if writes.limits.passwords else MailKind.RECOVERY
+            _emit(batch, writes, kind, after, address=address, language=requested.language)
         if proof is not None:
             _use(writes, batch, proof)
         await writes.graph.commit(batch)
-        return after, moved.freed
+        return after, moved.freed, unlinked
 
-    member, freed = await retry_on_conflict(attempt)
+    member, freed, unlinked = await retry_on_conflict(attempt)
     # If this call fails, the consumer of `EmailChanged` repeats it later: the change is committed.
     with contextlib.suppress(ShoalError):
         await _settle(writes, member_id, address, freed)
+    with contextlib.suppress(ShoalError):
+        await external_ids.free(writes, unlinked)
     return member
 
 

@@ -1,55 +1,72 @@
 """Members by their ids in another product: create, look up, link and unlink.
 
-An external id is a unique key, on a shard made from the id, and an association of the member, on the member's shard. A member is
-created in two commits:
+The key of an external id, on a shard made from the id, refers to a link (`ExternalLink`), which refers to the member and is on the
+member's shard, with an association that lists it. A link is made in two commits:
 
-1. The key is reserved for the id of the future member, so that no other request creates a member for the external id.
-2. The member is created together with the association. The user name decides the shard, so this is another commit.
+1. The key is reserved for the id of the future link, so that no other request links the external id.
+2. The link and its association are stored, for a new member together with the member. The user name decides the shard, so this is
+   another commit.
 
-If a process dies between the two, the key leads to no member. A later request then takes the association (a tombstone remains), so
-that commit 2 can no longer succeed, and frees the key. Therefore an external id never has two members.
+Unlinking deletes the link first, and then the key. Only a link gives access: a key without one is a reservation of a request that
+runs or died. A later request ends it: it stores an empty link under that id, so that commit 2 can no longer succeed, and frees the
+key. The id of a link is used once, so a delayed request can neither complete nor free what belongs to another. Therefore an
+external id never has two members.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
 from msgspec import structs
 
-from shoal.commands import blocklists, members
+from shoal.commands import blocklists, members, oauth
 from shoal.commands.audit import note
+from shoal.commands.authentication import has_password
 from shoal.commands.context import Claim, Writes, serialized
 from shoal.commands.members import ProfileChange, members_named
 from shoal.core.audit import AuditVerb, member_target
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Taken, Unavailable, Unfit
-from shoal.core.events import ProfileChanged
-from shoal.core.external_ids import (
-    MAX_PER_MEMBER,
-    ExternalId,
-    decode_external_id,
-    encode_external_id,
-    name_candidates,
+from shoal.core.credentials import Login
+from shoal.core.email import MailKind
+from shoal.core.errors import (
+    Conflict,
+    Gone,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    ShoalError,
+    Taken,
+    Unavailable,
+    Unfit,
+    is_refusal,
 )
+from shoal.core.events import MailDue, ProfileChanged
+from shoal.core.external_ids import MAX_PER_MEMBER, ExternalId, ExternalLink, name_candidates
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member
+from shoal.core.model import Member, ProductToken, Role
 from shoal.core.placement import place
+from shoal.core.signup import Invited
 from shoal.core.text import check_user_name
-from shoal.graph.access import access_member, association, get_object
+from shoal.graph.access import access_member, get_object, objects_of, pages_of
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import AssocExists, Batch, Cursor, KeyTaken, Reader, find_object
-from shoal.graph.schema import EXTERNAL_IDS, external_id_key, user_name_key
+from shoal.graph.contract import Batch, Cursor, IdTaken, KeyTaken, Reader, find_object
+from shoal.graph.member_lookup import login_of
+from shoal.graph.schema import EXTERNAL_IDS, LOGGED_IN, external_id_key, used_jwt_key, user_name_key
 from shoal.i18n import language_tag
 
 _ABANDONED_MS = 10_000
-"""Age at which a reservation without a member counts as abandoned. Taking over a live one only makes its request start again."""
+"""Age at which a reservation without a link counts as abandoned. Taking over a live one only makes its request start again."""
 _PATIENCE_SECONDS = 3.0
-"""How long a request pauses in total while another one creates the same member, or takes the user names that it tries."""
-_LONGEST_PAUSE = 0.2
-_MOST_LISTED = 4 * MAX_PER_MEMBER
+"""How long a request pauses in total while another one links the same external id, or takes the user names that it tries."""
+_MAX_PAUSE = 0.2
+_MAX_LISTED = 4 * MAX_PER_MEMBER
+_PAGE = 20
+
+T = TypeVar("T")
 
 
 class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,21 +80,41 @@ class ExternalProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A language tag (BCP 47) or locale. An unknown language is ignored."""
 
 
+class Registration(TypedDict, total=False):
+    """Options of `members.register` for a member who signs up with an external id."""
+
+    email: str
+    display_name: str
+    language: str
+    pending: bool
+    reason: str
+    network: str
+    invited: Invited | None
+    confirmed: bool
+    unconfirmed: bool
+    confirms: bool
+
+
 class Upserted(NamedTuple):
     member: Member
     created: bool
+    link_id: int
+    """The link of the external id to the member (`ExternalLink`), which ends when the external id is unlinked."""
 
 
 async def find(graph: Reader, external: ExternalId) -> Member | None:
     """Return the member with this external id, in any state; None if there is none."""
-    key = external_id_key(external)
-    return await find_object(graph, Member, (await graph.key_get((key,))).get(key, 0))
+    return (await _linked(graph, external)).member
 
 
 async def of_member(graph: Reader, member_id: int) -> list[ExternalId]:
     """Return the external ids of a member, newest first."""
-    listed = await graph.assoc_range(member_id, EXTERNAL_IDS, Cursor(limit=_MOST_LISTED))
-    return [decode_external_id(assoc.data) for assoc in listed]
+    return [link.external for link in await _links_of(graph, member_id)]
+
+
+async def foreign_issuers(graph: Reader, member_id: int) -> frozenset[str]:
+    """Return the issuers of a member's external ids that the member did not link themselves."""
+    return frozenset(link.issuer for link in await _links_of(graph, member_id) if not link.own)
 
 
 async def upsert(writes: Writes, external: ExternalId, profile: ExternalProfile, *, update: bool = True) -> Upserted:
@@ -88,53 +125,128 @@ async def upsert(writes: Writes, external: ExternalId, profile: ExternalProfile,
     Raises:
         Gone: The member is suspended, or is deleting their account.
         InvalidInput: The profile has an invalid value.
-        Unavailable: Another process is creating the member, and has not finished after some seconds.
+        Unavailable: Another process is linking the external id, and has not finished after some seconds.
     """
+
+    async def attempt() -> Upserted | None:
+        link_id, member = await _holder(writes, external)
+        if member is not None:
+            return Upserted(
+                await _updated(writes, member, profile) if update else member, created=False, link_id=link_id
+            )
+        return None if link_id else await _created(writes, external, profile)
+
+    return await _repeated(writes, external, attempt)
+
+
+async def register(writes: Writes, external: ExternalId, name: str, **more: Unpack[Registration]) -> Member:
+    """Create a member with this external id by `members.register`, in the same two commits as `upsert`.
+
+    Raises `Taken` with the field `id` if a member has the external id or is being created, and the errors of `members.register`.
+    """
+    shard, key = place(check_user_name(name)).shard, external_id_key(external)
     async with writes.locks.of((f"external id {external.digest}",)):
-        # Only pauses count, so that a slow store does not reduce the number of attempts.
-        waited, pause = 0.0, 0.01
-        while waited < _PATIENCE_SECONDS:
-            # Another process may have created the member since this request last read.
-            with another_request():
-                member, owner = await _holder(writes, external)
-                if member is not None:
-                    return Upserted(await _updated(writes, member, profile) if update else member, created=False)
-                if not owner and (made := await _created(writes, external, profile)) is not None:
-                    return Upserted(made, created=True)
-            await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311  # spreads the attempts
-            waited, pause = waited + pause / 2, min(2 * pause, _LONGEST_PAUSE)
-    raise Unavailable("another request is creating this member: try again in a moment", retry_after=1.0)
+        taken = Taken("another member has this external id", field="id")
+        if (await _holder(writes, external)).link_id:
+            raise taken
+        link_id = writes.new_id(shard)
+        reserved = Batch(key.shard)
+        reserved.key_add(key, link_id)
+        try:
+            await writes.graph.commit(reserved)
+        except KeyTaken:
+            raise taken from None
+
+        def extra(batch: Batch, member_id: int) -> None:
+            _add_link(writes, batch, member_id, external, link_id, own=more.get("unconfirmed", False))
+
+        try:
+            return await members.register(writes, name, **more, extra=extra)
+        except ShoalError as error:
+            if is_refusal(error):
+                await _free(writes, external, link_id)
+            raise
 
 
-async def link(writes: Writes, member_id: int, external: ExternalId) -> Member:
-    """Add an external id to an existing member. Idempotent.
+async def link(
+    writes: Writes, member_id: int, external: ExternalId, *, staff: bool = True, own: bool = False
+) -> Member:
+    """Add an external id to an existing member. Idempotent. With `staff` false, a member with a role is refused.
 
-    Raises `Taken` if another member has it, `Unfit` if the member has too many, and `NotFound` or `Gone` for the member.
+    `own` means that the member does so themselves: recovering the account unlinks it (`unlink_own`).
+
+    Raises:
+        Taken: Another member has the external id.
+        Unfit: The member has too many external ids.
+        NotAllowed: The member has a role, and `staff` is false.
+        NotFound: There is no such member.
+        Gone: The member is suspended, or is deleting their account.
+        Unavailable: Another process is linking the external id, and has not finished after some seconds.
     """
-    key, shard = external_id_key(external), shard_of(member_id)
 
-    async def attempt(claim: Claim) -> Member:
+    async def once(claim: Claim) -> Member | None:
         member = await access_member(writes.graph, member_id)
-        owned = await of_member(writes.graph, member_id)
-        if external in owned:
+        if member.role is not Role.NONE and not staff:
+            raise NotAllowed(
+                "only an operator may link an external id to a member with a role: use shoal member external-ids"
+            )
+        owned = await _links_of(writes.graph, member_id)
+        if any(owned_link.external == external for owned_link in owned):
             return member
         if len(owned) >= MAX_PER_MEMBER:
             raise Unfit(f"a member has at most {MAX_PER_MEMBER} external ids")
-        _, owner = await _holder(writes, external)
-        if owner not in {0, member_id}:
+        link_id, holder = await _holder(writes, external)
+        if holder is not None and holder.id != member_id:
             raise Taken("another member has this external id", field="id")
-        reserved = Batch(key.shard)
-        reserved.key_add(key, member_id)
-        await writes.graph.commit(reserved)
-        batch = Batch(shard)
-        now = writes.new_id(shard)
-        batch.assoc_add(member_id, EXTERNAL_IDS, external.node_id, now, encode_external_id(external))
+        if link_id:
+            return None
+        batch = Batch(shard_of(member_id))
+        link_id = _add_link(writes, batch, member_id, external, own=own)
         claim(batch)
-        note(writes, batch, AuditVerb.EXTERNAL_ID_LINKED, member_target(member), issuer=external.issuer)
-        await writes.commit(batch)
-        return member
+        note(writes, batch, AuditVerb.EXTERNAL_ID_LINKED, member_target(member), **_audited(external))
+        return member if await _committed(writes, external, link_id, batch) else None
 
-    return await serialized(writes, member_id, attempt)
+    return await _repeated(writes, external, lambda: serialized(writes, member_id, once))
+
+
+async def unlink_provider(writes: Writes, member_id: int, issuer: str, title: str, providers: Collection[str]) -> None:
+    """Remove a member's external ids of a login provider, revoke the tokens that were exchanged through them, and send a mail.
+
+    `title` names the provider in the mail, and `providers` are the issuers of all login providers. Raises `NotAllowed` if the
+    member could no longer log in.
+    """
+
+    async def once(claim: Claim) -> list[ExternalLink]:
+        member = await access_member(writes.graph, member_id)
+        links = [link for link in await _links_of(writes.graph, member_id) if link.issuer == issuer]
+        if not links:
+            return []
+        login = await login_of(writes.graph, member)
+        await check_login_remains(writes, member, login, {*providers} - {issuer})
+        batch = Batch(shard_of(member_id))
+        for link in links:
+            _drop_link(writes, batch, member, link)
+        if login is not None and login.email:
+            asked = writes.new_id(batch.shard)
+            batch.emit(MailDue(kind=MailKind.PROVIDER_UNLINKED, asked=asked, member_id=member_id, passkey=title))
+        # Of two concurrent removals of the last ways to log in, the second fails, also if it is that of a passkey.
+        claim(batch)
+        await writes.graph.commit(batch)
+        return links
+
+    for link in await serialized(writes, member_id, once):
+        await _free(writes, link.external, link.id)
+        await _revoke_tokens(writes, member_id, link.id)
+
+
+async def check_login_remains(writes: Writes, member: Member, login: Login | None, providers: Collection[str]) -> None:
+    """Raise `NotAllowed` if a member has no password, no passkey, and no external id of one of these issuers."""
+    if login is not None and (login.passkeys or has_password(writes, login)):
+        return
+    with another_request():
+        linked = {link.issuer for link in await _links_of(writes.graph, member.id)}
+    if linked.isdisjoint(providers):
+        raise NotAllowed("This is your only way to log in. Add a passkey or another provider first.")
 
 
 async def unlink(writes: Writes, member_id: int, external: ExternalId) -> None:
@@ -142,72 +254,183 @@ async def unlink(writes: Writes, member_id: int, external: ExternalId) -> None:
     member = await get_object(writes.graph, Member, member_id)
     holder = await find(writes.graph, external)
     if holder is None or holder.id != member_id:
-        raise NotFound("Record not found")
+        raise NotFound(f"@{member.name} does not have the external id {external}")
     await release(writes, member, external)
 
 
 async def release(writes: Writes, member: Member, external: ExternalId, *, audited: bool = True) -> None:
-    """Remove the association of an external id first, then its key. Idempotent, so that it can be repeated after a crash."""
+    """Remove an external id from a member, and revoke the tokens that were exchanged through it. Idempotent.
 
-    async def attempt() -> None:
-        if await association(writes.graph, member.id, EXTERNAL_IDS, external.node_id) is None:
-            return
-        batch = Batch(shard_of(member.id))
-        batch.assoc_del(member.id, EXTERNAL_IDS, external.node_id, writes.new_id(batch.shard))
-        if audited:
-            note(writes, batch, AuditVerb.EXTERNAL_ID_UNLINKED, member_target(member), issuer=external.issuer)
-        await writes.graph.commit(batch)
-
-    await retry_on_conflict(attempt)
-    await _free(writes, external, member.id)
-
-
-async def _holder(writes: Writes, external: ExternalId) -> tuple[Member | None, int]:
-    """Return the member with this external id and the owner of its key; the owner is 0 if the key is free.
-
-    An abandoned reservation is ended.
+    With `audited` false, for the deletion of an account, the tokens are left to the caller. If the process dies, tokens that are
+    not revoked yet stay valid until they expire.
     """
+
+    async def attempt() -> int:
+        with another_request():
+            links = await _links_of(writes.graph, member.id)
+        for link in links:
+            if link.external == external:
+                batch = Batch(shard_of(member.id))
+                _drop_link(writes, batch, member, link, audited=audited)
+                await writes.graph.commit(batch)
+                return link.id
+        return 0
+
+    if link_id := await retry_on_conflict(attempt):
+        await _free(writes, external, link_id)
+        if audited:
+            await _revoke_tokens(writes, member.id, link_id)
+
+
+async def unlink_own(writes: Writes, batch: Batch, member: Member) -> list[ExternalLink]:
+    """Remove with the batch the links that the member made (`ExternalLink.own`). Call `free` with them after its commit."""
+    with another_request():
+        links = [link for link in await _links_of(writes.graph, member.id) if link.own]
+    for link in links:
+        _drop_link(writes, batch, member, link)
+    return links
+
+
+async def free(writes: Writes, links: Sequence[ExternalLink]) -> None:
+    """Let the external ids of removed links be linked again. If this fails, a later request to link one does it."""
+    for link in links:
+        await _free(writes, link.external, link.id)
+
+
+async def use_jwt(writes: Writes, issuer: str, jwt_id: str, expires_at: float) -> None:
+    """Record the use of a JWT until it expires (Unix seconds). Raises `NotAllowed` if it was used already."""
+    key = used_jwt_key(ExternalId(issuer, jwt_id))
+    batch = Batch(key.shard)
+    batch.key_add(key, writes.new_id(key.shard), until=int(expires_at * 1000) + 1)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken:
+        raise NotAllowed("this JWT was exchanged already, and its issuer allows a single use") from None
+
+
+class _Linked(NamedTuple):
+    """The state of an external id: no link and no member (free), a link without member (reserved), or both (linked)."""
+
+    link_id: int
+    member: Member | None
+
+
+async def _linked(graph: Reader, external: ExternalId) -> _Linked:
     key = external_id_key(external)
-    owner = (await writes.graph.key_get((key,))).get(key, 0)
-    if not owner:
-        return None, 0
-    member = await find_object(writes.graph, Member, owner)
-    if member is not None or writes.new_id.now() - milliseconds_of(owner) < _ABANDONED_MS:
-        return member, owner
-    return await _taken_over(writes, external, owner)
+    link_id = (await graph.key_get((key,))).get(key, 0)
+    stored = await find_object(graph, ExternalLink, link_id)
+    return _Linked(link_id, await find_object(graph, Member, stored.member_id) if stored is not None else None)
 
 
-async def _taken_over(writes: Writes, external: ExternalId, owner: int) -> tuple[Member | None, int]:
-    """End a reservation whose member was not created, and prevent its creation."""
-    shard = shard_of(owner)
-    fence = Batch(shard)
-    fence.assoc_add(owner, EXTERNAL_IDS, external.node_id, writes.new_id(shard), must_be_new=True)
+async def _links_of(graph: Reader, member_id: int) -> list[ExternalLink]:
+    """Return a member's links, newest first."""
+    listed = await graph.assoc_range(member_id, EXTERNAL_IDS, Cursor(limit=_MAX_LISTED))
+    return await objects_of(graph, ExternalLink, [assoc.id2 for assoc in listed])
+
+
+async def _repeated(writes: Writes, external: ExternalId, attempt: Callable[[], Awaitable[T | None]]) -> T:
+    """Call `attempt` until it returns a result. None means that another request is faster or still running."""
+    async with writes.locks.of((f"external id {external.digest}",)):
+        # Only pauses count, so that a slow store does not reduce the number of attempts.
+        waited, pause = 0.0, 0.01
+        while waited < _PATIENCE_SECONDS:
+            # Another process may have linked the external id since this request last read.
+            with another_request():
+                if (result := await attempt()) is not None:
+                    return result
+            await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311  # spreads the attempts
+            waited, pause = waited + pause / 2, min(2 * pause, _MAX_PAUSE)
+    raise Unavailable("another request is creating or linking this member: try again in a moment", retry_after=1.0)
+
+
+async def _holder(writes: Writes, external: ExternalId) -> _Linked:
+    """Return the state of an external id, after ending an abandoned reservation."""
+    found = await _linked(writes.graph, external)
+    if not found.link_id or found.member or writes.new_id.now() - milliseconds_of(found.link_id) < _ABANDONED_MS:
+        return found
+    return await _taken_over(writes, external, found.link_id)
+
+
+async def _taken_over(writes: Writes, external: ExternalId, link_id: int) -> _Linked:
+    """Prevent the commit of a link for which the key is reserved, and free the key."""
+    fence = Batch(shard_of(link_id))
+    fence.obj_add(ExternalLink(id=link_id))
     try:
         await writes.graph.commit(fence)
-    except AssocExists:
-        # Either the member was created after all, or another request has set the fence.
+    except IdTaken:
+        # Either the link was stored after all, or another request has prevented it.
         with another_request():
-            if (member := await find_object(writes.graph, Member, owner)) is not None:
-                return member, owner
-    batch = Batch(shard)
-    # The tombstone keeps the fence in place: the commit that creates the member requires that nothing is stored there.
-    batch.assoc_del(owner, EXTERNAL_IDS, external.node_id, writes.new_id(shard))
-    await writes.graph.commit(batch)
-    await _free(writes, external, owner)
-    return None, 0
+            found = await _linked(writes.graph, external)
+            if found.link_id != link_id or found.member is not None:
+                return found
+    await _free(writes, external, link_id)
+    return _Linked(0, None)
 
 
-async def _free(writes: Writes, external: ExternalId, owner: int) -> None:
+def _add_link(
+    writes: Writes, batch: Batch, member_id: int, external: ExternalId, link_id: int = 0, *, own: bool = False
+) -> int:
+    link_id = link_id or writes.new_id(batch.shard)
+    batch.fresh.add(link_id)
+    batch.obj_add(ExternalLink(id=link_id, member_id=member_id, issuer=external.issuer, subject=external.id, own=own))
+    batch.assoc_add(member_id, EXTERNAL_IDS, link_id, link_id)
+    return link_id
+
+
+def _drop_link(writes: Writes, batch: Batch, member: Member, link: ExternalLink, *, audited: bool = True) -> None:
+    batch.obj_del(link, link.version)
+    batch.assoc_del(member.id, EXTERNAL_IDS, link.id, writes.new_id(batch.shard))
+    if audited:
+        note(writes, batch, AuditVerb.EXTERNAL_ID_UNLINKED, member_target(member), **_audited(link.external))
+
+
+async def _committed(writes: Writes, external: ExternalId, link_id: int, batch: Batch) -> bool:
+    """Reserve the key for a link and commit the batch that stores it; return whether both succeeded.
+
+    If nothing was stored, the key is freed. If the outcome is unknown, or the process dies, a later request finds out.
+    """
+    key = external_id_key(external)
+    reserved = Batch(key.shard)
+    reserved.key_add(key, link_id)
+    try:
+        await writes.graph.commit(reserved)
+    except KeyTaken:
+        return False
+    try:
+        await writes.graph.commit(batch)
+    except ShoalError as error:
+        if is_refusal(error):
+            await _free(writes, external, link_id)
+        if isinstance(error, Conflict):
+            return False
+        raise
+    return True
+
+
+async def _free(writes: Writes, external: ExternalId, link_id: int) -> None:
     key = external_id_key(external)
     batch = Batch(key.shard)
-    batch.key_del(key, owner)
+    batch.key_del(key, link_id)
     await writes.graph.commit(batch)
 
 
-async def _created(writes: Writes, external: ExternalId, profile: ExternalProfile) -> Member | None:
+async def _revoke_tokens(writes: Writes, member_id: int, link_id: int) -> None:
+    """Revoke the tokens that were exchanged through a link. It is deleted, so no further ones are issued."""
+    async for page in pages_of(writes.graph, member_id, LOGGED_IN, _PAGE):
+        for token in await objects_of(writes.graph, ProductToken, [assoc.id2 for assoc in page]):
+            if token.link_id == link_id:
+                await oauth.revoke_token(writes, token)
+
+
+def _audited(external: ExternalId) -> dict[str, str]:
+    """Return the details of an external id for the audit log: the id itself stays private."""
+    return {"issuer": external.issuer, "id_digest": external.short_digest}
+
+
+async def _created(writes: Writes, external: ExternalId, profile: ExternalProfile) -> Upserted | None:
     """Create the member; None if another request was faster, with the external id or with the user name."""
-    name = await _free_name(writes, profile.user_name)
-    shard, key = place(name).shard, external_id_key(external)
+    name = await free_name(writes, profile.user_name)
+    shard = place(name).shard
     ids = writes.new_id(shard), writes.new_id(shard)
     member, login = members.imported(writes.limits, ids, name, profile.display_name or "", profile.note or "", 0)
     member = structs.replace(
@@ -215,26 +438,15 @@ async def _created(writes: Writes, external: ExternalId, profile: ExternalProfil
         mentions=await members_named(writes, member.note),
         default_language=language_tag(profile.language),
     )
-    reserved = Batch(key.shard)
-    reserved.key_add(key, member.id)
-    try:
-        await writes.graph.commit(reserved)
-    except KeyTaken:
-        return None
     batch = Batch(shard)
     batch.fresh.update(ids)
     batch.key_add(user_name_key(name), member.id)
     batch.obj_add(member)
     batch.obj_add(login)
-    batch.assoc_add(member.id, EXTERNAL_IDS, external.node_id, member.id, encode_external_id(external))
+    link_id = _add_link(writes, batch, member.id, external)
     batch.emit(ProfileChanged(member_id=member.id))
-    try:
-        await writes.graph.commit(batch)
-    except Conflict:
-        # The name was taken, an id is in use, or the reservation was taken over.
-        await _free(writes, external, member.id)
-        return None
-    return member
+    created = await _committed(writes, external, link_id, batch)
+    return Upserted(member, created=True, link_id=link_id) if created else None
 
 
 async def _updated(writes: Writes, member: Member, profile: ExternalProfile) -> Member:
@@ -252,7 +464,7 @@ async def _updated(writes: Writes, member: Member, profile: ExternalProfile) -> 
     return await members.update_profile(writes, member.id, given)
 
 
-async def _free_name(writes: Writes, proposed: str) -> str:
+async def free_name(writes: Writes, proposed: str) -> str:
     """Return a free user name like the proposed one."""
     for base in (proposed, ""):
         names = [name for name in dict.fromkeys(name_candidates(base)) if await _is_allowed(writes, name)]

@@ -173,6 +173,8 @@ async def register(
     confirms: bool = False,
     network: str = "",
     invited: Invited | None = None,
+    confirmed: bool = False,
+    extra: Callable[[Batch, int], None] = lambda _batch, _member_id: None,
 ) -> Member:
     """Create a member, on the shard of the name. Without a password, logging in is impossible until one is set.
 
@@ -180,8 +182,9 @@ async def register(
     An import passes `record`, a unique name by which it finds the member again. A `pending` member can neither act nor be seen
     until approved (`moderation.approve`); `reason` is their message to the moderators. An `unconfirmed` member waits until they
     open the link in a mail, which is sent if `confirms` is true. `network` is the client's address prefix; it is recorded as
-    one from which the member has logged in. An `invited` member gets the id that `invitations.held` yields. Raises `Taken` for
-    a name or address in use, and `InvalidInput` for a malformed value.
+    one from which the member has logged in. An `invited` member gets the id that `invitations.held` yields. `confirmed` means
+    that the address is known to be the member's. `extra` adds changes to the commit that creates the member, whose id it
+    gets. Raises `Taken` for a name or address in use, and `InvalidInput` for a malformed value.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -199,6 +202,7 @@ async def register(
         email=address,
         password=hashed if password is None else await authentication.hashed(check_password(writes, password)),
         reason=reason,
+        confirmed=confirmed,
         needs_approval=pending and unconfirmed,
     )
     waits = pending or unconfirmed
@@ -233,6 +237,7 @@ async def register(
             batch.emit(MemberRegistered(member_id=member.id, address=address))
             if confirms:
                 batch.emit(MailDue(kind=MailKind.CONFIRM, asked=writes.new_id(shard), member_id=member.id))
+        extra(batch, member.id)
         return member, batch
 
     try:
@@ -268,7 +273,7 @@ def imported(
 async def _add(writes: Writes, shard: int, login: Login, build: Callable[[Login, int], tuple[Member, Batch]]) -> Member:
     """Commit a member with their login.
 
-    The member's id is `login.member_id` if an invitation reserved an id, or a new id.
+    The member's id is `login.member_id` if the caller reserved an id, or a new id.
     """
     theirs = msgspec.structs.replace(login, member_id=login.member_id or writes.new_id(shard))
     if login.email:
@@ -325,7 +330,7 @@ async def knows_password(writes: Writes, name_or_email: str, password: str, aske
     Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member barred from logging in, and `TooMany` if
     the `asker` is rate-limited.
     """
-    return await _welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
+    return await welcomed(writes, await by_password(writes, name_or_email, password, asker), asker)
 
 
 async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
@@ -334,10 +339,11 @@ async def by_passkey(writes: Writes, answer: str, asker: Asker) -> Member:
     Raises `Unauthenticated`, with one message for every reason, `NotAllowed` for a member barred from logging in, and `TooMany` if
     the `asker` is rate-limited.
     """
-    return await _welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
+    return await welcomed(writes, await authentication.by_passkey(writes, answer, asker), asker)
 
 
-async def _welcomed(writes: Writes, member: Member, asker: Asker | None) -> Member:
+async def welcomed(writes: Writes, member: Member, asker: Asker | None) -> Member:
+    """Return an authenticated member if they may log in. Raises `NotAllowed` otherwise, and records the failed login."""
     try:
         check_welcome(member)
     except NotAllowed:

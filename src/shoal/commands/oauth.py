@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
@@ -30,7 +30,7 @@ from shoal.core.audit import AuditVerb, member_target
 from shoal.core.errors import Conflict, InvalidInput, InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HALFWAY, App, AuthorizationCode, Member, Token
+from shoal.core.model import HALFWAY, App, AuthorizationCode, Member, ProductToken, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.core.tokens import NOWHERE, Origin, TokenUse, decoded, fits, hash_of, new_secret, opened, text_of
@@ -92,6 +92,15 @@ class RegisteredApp(NamedTuple):
 
     app: App
     secret: str
+
+
+class Expiry(NamedTuple):
+    """The end of a token for which a JWT of another product was exchanged."""
+
+    at: int
+    """When the token expires, in Unix milliseconds."""
+    link_id: int
+    """The link of the external id (`ExternalLink`), which must exist when the token is stored, and whose deletion revokes it."""
 
 
 class NewToken(NamedTuple):
@@ -207,12 +216,15 @@ async def issue_token(
     *,
     generation: int | None = None,
     origin: Origin = NOWHERE,
-    seconds: int = 0,
+    expiry: Expiry | None = None,
+    **details: str,
 ) -> NewToken:
-    """Issue a token of a member, or of the app alone if `member_id` is 0. It expires after `seconds` (0: never).
+    """Issue a token of a member, or of the app alone if `member_id` is 0. `details` are added to its entry in the audit log.
 
     A caller that checked a password passes the `generation` of the member at that time, so that a concurrent password change
     invalidates this token too; None means the current generation.
+
+    Raises `NotFound` if the link of the `expiry` was deleted.
     """
     if generation is not None:
         member = await find_object(writes.graph, Member, member_id)
@@ -221,16 +233,16 @@ async def issue_token(
         generation = member.generation if member is not None else 0
     await keep_app(writes, app_id)
     # Tokens without an end are not listed as expiring, so they add no read.
-    old = await expired(writes, member_id) if seconds else []
+    old = await expired(writes, member_id) if expiry else []
 
     def extra(batch: Batch, id_: int) -> None:
         for login in old:
             drop_login(batch, member_id, login, id_)
         if member is not None:
             theirs = writes.by(writes.actor.proved(member))
-            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id))
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), app=str(app_id), **details)
 
-    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra, seconds=seconds)
+    return await add_token(writes, app_id, member_id, scopes, generation, origin, extra, expiry)
 
 
 async def add_token(
@@ -241,10 +253,9 @@ async def add_token(
     generation: int,
     origin: Origin,
     extra: Callable[[Batch, int], None],
-    *,
-    seconds: int = 0,
+    expiry: Expiry | None = None,
 ) -> NewToken:
-    """Create a token for the client `origin`, which expires after `seconds` (0: never).
+    """Create a token for the client `origin`.
 
     `extra` is called with the batch and the id of the token, to add changes to the commit.
     """
@@ -259,13 +270,15 @@ async def add_token(
             secret_hash=hash_of(secret),
             generation=generation,
             use=origin.first(milliseconds_of(id_)),
-            expires_at=milliseconds_of(id_) + seconds * 1_000 if seconds else 0,
         )
         batch = Batch(shard)
+        if expiry is not None:
+            token = ProductToken(**asdict(token), expires_at=expiry.at, link_id=expiry.link_id)
+            batch.expect(expiry.link_id)
         batch.obj_add(token)
         if HALFWAY not in token.scopes:
             batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
-        if not app_id or (member_id and seconds):
+        if not app_id or expiry is not None:
             batch.assoc_add(member_id, EXPIRING, id_, id_)
         extra(batch, id_)
         return token, batch
@@ -281,7 +294,7 @@ async def check_token(writes: Writes, text: str) -> Bearer:
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == SECRET_BYTES else None
     if not isinstance(token, Token) or not fits(token.secret_hash, secret):
         raise InvalidToken
-    if token.is_over(writes.new_id.now(), writes.lifetime):
+    if token.is_expired(writes.new_id.now(), writes.lifetime):
         raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
@@ -487,6 +500,6 @@ class TokenUses:
         batch = Batch(shard_of(owner))
         batch.obj_set(replace(token, use=use, version=token.version + 1))
         for other in await objects_of(graph, Token, [assoc.id2 for assoc in listed if assoc.id2 != token.id]):
-            if other.is_over(use.at, self.writes.lifetime):
+            if other.is_expired(use.at, self.writes.lifetime):
                 drop_login(batch, owner, other.id, self.writes.new_id(batch.shard))
         await graph.commit(batch)

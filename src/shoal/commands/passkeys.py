@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from shoal.commands import authentication, second_factor
+from shoal.commands import authentication, external_ids, second_factor
 from shoal.commands.audit import note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.credentials import (
@@ -54,7 +54,7 @@ async def options(writes: Writes, site: Site, member: Member) -> dict[str, objec
 
 
 async def add(
-    writes: Writes, member_id: int, name: str, answer: str, password: str, code: str, asker: Asker
+    writes: Writes, member_id: int, name: str, answer: str, password: OwnerProof, code: str, asker: Asker
 ) -> Passkey:
     """Add the passkey that a device created in response to `options` for the asker's site, and notify the member by mail.
 
@@ -98,11 +98,19 @@ async def rename(writes: Writes, member_id: int, id_: str, name: str) -> None:
     await _change(writes, member_id, renamed)
 
 
-async def remove(writes: Writes, member_id: int, id_: str, password: str, code: str, asker: Asker | None) -> None:
-    """Remove a passkey, and notify the member by mail.
+async def remove(
+    writes: Writes,
+    member_id: int,
+    id_: str,
+    password: OwnerProof,
+    code: str,
+    asker: Asker | None,
+    providers: Collection[str] = (),
+) -> None:
+    """Remove a passkey, and notify the member by mail. `providers` are the issuers of login providers.
 
     Raises `InvalidInput` for a wrong password or code, `NotFound` for an unknown passkey, `NotAllowed` for the last passkey if it
-    is the only second factor, and `TooMany` if the `asker` is rate-limited.
+    is the only second factor or the only way to log in, and `TooMany` if the `asker` is rate-limited.
     """
     name = _passkey(await of_member(writes, member_id), id_).name
     await second_factor.check_owner(writes, member_id, password, code, asker)
@@ -116,7 +124,7 @@ async def remove(writes: Writes, member_id: int, id_: str, password: str, code: 
             )
         return replace(login, passkeys=left)
 
-    await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name)
+    await _change(writes, member_id, removed, AuditVerb.PASSKEY_REMOVED, name, providers)
 
 
 async def _change(
@@ -125,14 +133,20 @@ async def _change(
     change: Callable[[Login, Batch], Login],
     verb: AuditVerb | None = None,
     name: str = "",
+    providers: Collection[str] | None = None,
 ) -> None:
+    """Change the login. With `providers`, the issuers of login providers, a way to log in must remain."""
+
     async def attempt() -> None:
         member = await access_member(writes.graph, member_id)
         login = await login_of(writes.graph, member)
         if login is None:
             raise NotFound("Record not found")
         batch = Batch(shard_of(member_id))
-        batch.obj_set(replace(change(login, batch), version=login.version + 1))
+        after = change(login, batch)
+        if providers is not None:
+            await external_ids.check_login_remains(writes, member, after, providers)
+        batch.obj_set(replace(after, version=login.version + 1))
         if verb is not None:
             note(writes, batch, verb, member_target(member), passkey=name)
             if login.email:

@@ -19,7 +19,7 @@ from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, association, count_of, get_object, own_post, post_by_id
 from shoal.graph.cache.coherence import another_request, foreseen_change
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import AssocExists, Batch, KeyTaken, Missing
+from shoal.graph.contract import AssocExists, Batch, KeyTaken, Missing, find_object
 from shoal.graph.payloads.posts import (
     EmojiPosition,
     chosen_of,
@@ -117,9 +117,9 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     """Delete the member's share of a post, given the id of the share or of the post. The share is removed from timelines."""
     post = await post_by_id(writes.graph, post_id)
     found = await association(writes.graph, member_id, SHARES, post.id)
-    if found is not None:
-        now = writes.new_id(shard_of(member_id))
-        batch = unshare_batch(member_id, int.from_bytes(found.data), post.id, post.author_id, now)
+    share = await find_object(writes.graph, Share, int.from_bytes(found.data)) if found is not None else None
+    if share is not None:
+        batch = unshare_batch(share, writes.new_id(shard_of(member_id)))
         # Another request may have deleted this share concurrently, and the member may have shared the post again. Then the
         # commit raises `Missing`, and the new share is kept.
         with contextlib.suppress(Missing):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from shoal.commands import authentication, sessions
 from shoal.commands.audit import note
-from shoal.commands.authentication import Asker
+from shoal.commands.authentication import Asker, OwnerProof
 from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target
 from shoal.core.credentials import Login, Purpose, SecondFactor, is_answer, key_of, new_recovery_codes, used
@@ -31,7 +31,7 @@ _OFF = "Two-factor authentication is off"
 
 
 async def turn_on(
-    writes: Writes, member_id: int, password: str, key: str, code: str, asker: Asker | None = None
+    writes: Writes, member_id: int, password: OwnerProof, key: str, code: str, asker: Asker | None = None
 ) -> list[str]:
     """Turn on two-factor login with an authenticator app, and return ten recovery codes, which are shown only once.
 
@@ -50,7 +50,9 @@ async def turn_on(
     return codes
 
 
-async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answer: str, asker: Asker) -> list[str]:
+async def turn_on_by_passkey(
+    writes: Writes, member_id: int, password: OwnerProof, answer: str, asker: Asker
+) -> list[str]:
     """Turn on two-factor login with the member's passkeys, and return ten recovery codes.
 
     `answer` is a passkey response of the member. Otherwise as for `turn_on`, including the errors.
@@ -66,7 +68,13 @@ async def turn_on_by_passkey(writes: Writes, member_id: int, password: str, answ
 
 
 async def turn_off(
-    writes: Writes, member_id: int, password: str, code: str, asker: Asker | None = None, *, required: bool = False
+    writes: Writes,
+    member_id: int,
+    password: OwnerProof,
+    code: str,
+    asker: Asker | None = None,
+    *,
+    required: bool = False,
 ) -> None:
     """Turn the second factor off.
 
@@ -128,7 +136,7 @@ async def state(writes: Writes, member_id: int) -> SecondFactor | None:
     return (await _login(writes, member_id)).second
 
 
-async def check_owner(writes: Writes, member_id: int, password: str, code: str, asker: Asker | None) -> None:
+async def check_owner(writes: Writes, member_id: int, password: OwnerProof, code: str, asker: Asker | None) -> None:
     """Check the password of a member and, if enabled, a second-factor code or passkey response.
 
     Raises `InvalidInput` if one of them is wrong, and `TooMany` if the `asker` is rate-limited.
@@ -170,9 +178,9 @@ async def _change(writes: Writes, member_id: int, factor: SecondFactor | None, v
     await retry_on_conflict(attempt)
 
 
-async def _check_password(writes: Writes, member_id: int, password: str, asker: Asker | None) -> None:
+async def _check_password(writes: Writes, member_id: int, password: OwnerProof, asker: Asker | None) -> None:
     member = await access_member(writes.graph, member_id)
-    if not await authentication.fits(writes, await login_of(writes.graph, member), member.name, password, asker):
+    if not await authentication.is_owner(writes, member, password, asker):
         raise InvalidInput("the current password is wrong", field="current_password")
 
 

@@ -16,8 +16,9 @@ from shoal.commands.context import Writes, add_node
 from shoal.commands.oauth import SECRET_BYTES
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unfit
-from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import App, Token
+from shoal.core.events import SessionsEnded
+from shoal.core.ids import milliseconds_of, now_ms, shard_of
+from shoal.core.model import App, ProductToken, Token
 from shoal.core.text import check_text
 from shoal.core.tokens import TokenUse, hash_of, new_secret, text_of
 from shoal.graph.access import count_of, objects_of
@@ -30,7 +31,7 @@ MAX_KEYS = 100
 MAX_NAME = 100
 MAX_GRACE_SECONDS = 30 * 86_400
 """Maximum of the time for which a replaced secret stays valid."""
-USUAL_GRACE_SECONDS = 86_400
+DEFAULT_GRACE_SECONDS = 86_400
 
 _SHARD = shard_of(EVERYBODY)
 _MAX_TOKENS = 8
@@ -96,7 +97,7 @@ async def keys(graph: Reader) -> list[KeyDetails]:
 
 
 async def details(graph: Reader, app: App) -> KeyDetails:
-    tokens = await _tokens(graph, app.id)
+    tokens, now = await _tokens(graph, app.id), now_ms()
     last = max((token.use for token in tokens), key=lambda use: use.at, default=TokenUse())
     return KeyDetails(
         name=app.name,
@@ -104,11 +105,11 @@ async def details(graph: Reader, app: App) -> KeyDetails:
         created_at=milliseconds_of(app.id),
         used_at=last.at,
         used_from=last.used_from,
-        replaced_until=max((token.expires_at for token in tokens), default=0),
+        replaced_until=max((token.expires_at for token in tokens if token.expires_at > now), default=0),
     )
 
 
-async def rotate(writes: Writes, name: str, grace_seconds: int = USUAL_GRACE_SECONDS) -> NewKey:
+async def rotate(writes: Writes, name: str, grace_seconds: int = DEFAULT_GRACE_SECONDS) -> NewKey:
     """Create a new secret of a key. The current secret stays valid for `grace_seconds`, and any earlier one becomes invalid now.
 
     Raises `NotFound` for an unknown key, and `InvalidInput` for an invalid time.
@@ -119,17 +120,16 @@ async def rotate(writes: Writes, name: str, grace_seconds: int = USUAL_GRACE_SEC
 
     async def attempt() -> NewKey:
         app = await _named(writes.graph, name)
-        newest, *older = await _tokens(writes.graph, app.id)
+        tokens = await _tokens(writes.graph, app.id)
+        kept = tokens[:1] if grace_seconds else []
         batch = Batch(_SHARD)
         # The new version makes concurrent rotations conflict.
         batch.obj_set(replace(app, version=app.version + 1))
         token_id = _add_token(writes, batch, app, secret)
-        if grace_seconds:
+        for token in kept:
             until = writes.new_id.now() + grace_seconds * 1_000
-            batch.obj_set(replace(newest, expires_at=until, version=newest.version + 1))
-        else:
-            older = [newest, *older]
-        _drop(writes, batch, app, older)
+            batch.obj_set(replace(token, expires_at=until, version=token.version + 1))
+        _drop(writes, batch, app, tokens[len(kept) :])
         note(writes, batch, AuditVerb.SERVER_KEY_ROTATED, _target(app), grace=grace_seconds)
         await writes.graph.commit(batch)
         return NewKey(app.name, text_of(token_id, secret))
@@ -156,7 +156,7 @@ async def delete(writes: Writes, name: str) -> None:
 def _add_token(writes: Writes, batch: Batch, app: App, secret: bytes) -> int:
     id_ = writes.new_id(_SHARD)
     batch.fresh.add(id_)
-    token = Token(id=id_, app_id=app.id, scopes=app.scopes, secret_hash=hash_of(secret), server_key=True)
+    token = ProductToken(id=id_, app_id=app.id, scopes=app.scopes, secret_hash=hash_of(secret), server_key=True)
     batch.obj_add(token)
     batch.assoc_add(app.id, LOGGED_IN, id_, id_)
     return id_
@@ -165,6 +165,8 @@ def _add_token(writes: Writes, batch: Batch, app: App, secret: bytes) -> int:
 def _drop(writes: Writes, batch: Batch, app: App, tokens: Sequence[Token]) -> None:
     for token in tokens:
         drop_login(batch, app.id, token.id, writes.new_id(_SHARD), token.version)
+    if tokens:
+        batch.emit(SessionsEnded(member_id=0, token_ids=tuple(token.id for token in tokens)))
 
 
 async def _named(graph: Reader, name: str) -> App:
@@ -175,10 +177,10 @@ async def _named(graph: Reader, name: str) -> App:
     return app
 
 
-async def _tokens(graph: Reader, app_id: int) -> list[Token]:
+async def _tokens(graph: Reader, app_id: int) -> list[ProductToken]:
     """Return the tokens of a key, newest first."""
     listed = await graph.assoc_range(app_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
-    return await objects_of(graph, Token, [assoc.id2 for assoc in listed])
+    return await objects_of(graph, ProductToken, [assoc.id2 for assoc in listed])
 
 
 def _target(app: App) -> AuditTarget:

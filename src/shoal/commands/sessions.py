@@ -29,6 +29,8 @@ from shoal.graph.payloads.members import drop_login
 from shoal.graph.schema import LOGGED_IN
 
 _PAGE = 100
+_PROVIDER = "provider:"
+"""Scope of an incomplete session by which the login provider is remembered until the second factor."""
 _MOST_NAMED = 1_000
 """Newest tokens that the event lists, so that the processes with open connections of these sessions can close them."""
 
@@ -44,6 +46,11 @@ class BrowserSession(NamedTuple):
     token: Token
     member: Member
 
+    @property
+    def provider(self) -> str:
+        """The login provider that authenticated the member of an incomplete session; empty for a password."""
+        return "".join(scope.removeprefix(_PROVIDER) for scope in self.token.scopes if scope.startswith(_PROVIDER))
+
 
 class Sessions(NamedTuple):
     """A page of sessions, newest first; `next` is the cursor of the next page, None on the last page."""
@@ -52,13 +59,16 @@ class Sessions(NamedTuple):
     next: int | None
 
 
-async def begin(writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE) -> NewToken:
-    """Start a browser session of a member whose password was verified.
+async def begin(
+    writes: Writes, member: Member, *, proved: bool = False, origin: Origin = NOWHERE, provider: str = ""
+) -> NewToken:
+    """Start a browser session of a member whose password was verified, or whom a login `provider` authenticated.
 
     If the member has a second factor, the session is incomplete (scope `HALFWAY`) until a code is verified; `proved` means that
     a code was verified already.
     """
-    scopes = (HALFWAY,) if member.second_factor and not proved else ()
+    halfway = (HALFWAY, _PROVIDER + provider) if provider else (HALFWAY,)
+    scopes = halfway if member.second_factor and not proved else ()
     old = await expired(writes, member.id)
     theirs = writes.by(writes.actor.proved(member))
 
@@ -66,7 +76,8 @@ async def begin(writes: Writes, member: Member, *, proved: bool = False, origin:
         for session in old:
             drop_login(batch, member.id, session, id_)
         if not scopes:
-            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member))
+            details = {"provider": provider} if provider else {}
+            note(theirs, batch, AuditVerb.LOGIN_SUCCEEDED, member_target(member), **details)
 
     return await add_token(writes, 0, member.id, scopes, member.generation, origin, extra)
 
@@ -92,7 +103,7 @@ async def _of_browser(writes: Writes, text: str, scopes: tuple[str, ...]) -> Bro
         token, member = await check_token(writes, text)
     except Unauthenticated:
         return None
-    if token.app_id or token.scopes != scopes or member is None:
+    if token.app_id or token.scopes[:1] != scopes or member is None:
         return None
     if has_expired(token, writes.new_id.now()):
         return None
@@ -122,7 +133,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
         if isinstance(node := found.get(assoc.id2), Token)
         and isinstance(member, Member)
         and node.generation == member.generation
-        and not node.is_over(now, writes.lifetime)
+        and not node.is_expired(now, writes.lifetime)
         and (node.app_id or not has_expired(node, now))
     ]
     apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))

@@ -96,13 +96,14 @@ async def _clear_reaction(effects: Effects, event: events.PostDeleted, member: A
 
 
 async def _clear_share(effects: Effects, event: events.PostDeleted, sharer: Assoc) -> None:
-    await _end_share(effects, event.post_id, event.author_id, sharer)
+    share = await find_object(effects.graph, Share, int.from_bytes(sharer.data))
+    if share is not None:
+        await _end_share(effects, share)
 
 
-async def _end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
-    """Delete a member's share of a post by this author. The event of the deletion removes the share from the timelines."""
-    now = effects.new_id(shard_of(sharer.id2))
-    batch = unshare_batch(sharer.id2, int.from_bytes(sharer.data), post_id, author_id, now)
+async def _end_share(effects: Effects, share: Share) -> None:
+    """Delete a share. The event of the deletion removes the share from the timelines."""
+    batch = unshare_batch(share, effects.new_id(shard_of(share.author_id)))
     # The sharer may have deleted the share concurrently. Then nothing is left to clear.
     with contextlib.suppress(Missing):
         await effects.graph.commit(batch)
@@ -223,10 +224,9 @@ async def end_shares_of_narrowed(effects: Effects, event: events.PostNarrowed, m
     if post is None:
         return None
     shares = await effects.graph.obj_get([int.from_bytes(sharer.data) for sharer in page])
-    invalidated = {
-        share.author_id for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)
-    }
-    await _end_invalidated(effects, post, [sharer for sharer in page if sharer.id2 in invalidated])
+    await _end_invalidated(
+        effects, post, [share for share in shares.values() if isinstance(share, Share) and _is_invalidated(share, post)]
+    )
     return next_mark
 
 
@@ -237,8 +237,8 @@ async def end_late_share(effects: Effects, event: events.ShareCreated, mark: int
     if not isinstance(share, Share) or not isinstance(post, Post) or not _is_invalidated(share, post):
         return
     existing = await association(effects.graph, share.author_id, schema.SHARES, post.id)
-    if existing is not None:
-        await _end_invalidated(effects, post, [Assoc(share.author_id, existing.time, existing.data)])
+    if existing is not None and int.from_bytes(existing.data) == share.id:
+        await _end_invalidated(effects, post, [share])
 
 
 def _is_invalidated(share: Share, post: Post) -> bool:
@@ -247,9 +247,9 @@ def _is_invalidated(share: Share, post: Post) -> bool:
     return wider or not may_share(share.author_id, post)
 
 
-async def _end_invalidated(effects: Effects, post: Post, sharers: Sequence[Assoc]) -> None:
-    await asyncio.gather(*(_end_share(effects, post.id, post.author_id, sharer) for sharer in sharers))
-    await forget(effects, post.author_id, [Notice(Kind.SHARE, sharer.id2, post.id) for sharer in sharers])
+async def _end_invalidated(effects: Effects, post: Post, shares: Sequence[Share]) -> None:
+    await asyncio.gather(*(_end_share(effects, share) for share in shares))
+    await forget(effects, post.author_id, [Notice(Kind.SHARE, share.author_id, post.id) for share in shares])
 
 
 _ALBUM_PAGE = 15

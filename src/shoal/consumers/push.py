@@ -100,7 +100,7 @@ async def _message_content(
     post = found.get(notice.about)
     if not (isinstance(member, Member) and isinstance(token, Token) and isinstance(actor, Member)):
         return None
-    if token.is_over(effects.new_id.now(), effects.lifetime):
+    if token.is_expired(effects.new_id.now(), effects.lifetime):
         await drop_tokens(effects, member.id, (token.id,))
         return None
     if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):

@@ -96,6 +96,46 @@ class AuditVerb(StrEnum):
     WEBHOOK_DELETED = "webhook.deleted"
 
 
+MODERATION_VERBS = frozenset(
+    {
+        AuditVerb.MEMBER_SUSPENDED,
+        AuditVerb.MEMBER_UNSUSPENDED,
+        AuditVerb.MEMBER_SILENCED,
+        AuditVerb.MEMBER_UNSILENCED,
+        AuditVerb.MEMBER_SENSITIZED,
+        AuditVerb.MEMBER_UNSENSITIZED,
+        AuditVerb.MEMBER_DISABLED,
+        AuditVerb.MEMBER_ENABLED,
+        AuditVerb.MEMBER_ROLE_CHANGED,
+        AuditVerb.SIGN_UP_APPROVED,
+        AuditVerb.SIGN_UP_REJECTED,
+        AuditVerb.POST_HIDDEN,
+        AuditVerb.POST_REVEALED,
+        AuditVerb.POST_KEPT_FROM_TRENDS,
+        AuditVerb.POST_ALLOWED_IN_TRENDS,
+        AuditVerb.TAG_DENIED,
+        AuditVerb.TAG_ALLOWED,
+        AuditVerb.TAG_MERGED,
+        AuditVerb.TAG_UNMERGED,
+        AuditVerb.REPORT_RESOLVED,
+        AuditVerb.REPORT_REOPENED,
+        AuditVerb.REPORT_ASSIGNED,
+        AuditVerb.REPORT_UNASSIGNED,
+        AuditVerb.REPORT_CATEGORIZED,
+        AuditVerb.EMAIL_DOMAIN_BLOCKED,
+        AuditVerb.EMAIL_DOMAIN_UNBLOCKED,
+        AuditVerb.EMAIL_BLOCKED,
+        AuditVerb.EMAIL_UNBLOCKED,
+        AuditVerb.IP_BLOCKED,
+        AuditVerb.IP_BLOCK_CHANGED,
+        AuditVerb.IP_UNBLOCKED,
+        AuditVerb.NAME_BLOCKED,
+        AuditVerb.NAME_UNBLOCKED,
+    }
+)
+"""Actions of moderators. The event log records only these: the other actions are members' own, or those of operators."""
+
+
 class TargetKind(StrEnum):
     MEMBER = "member"
     POST = "post"
@@ -124,7 +164,7 @@ class AuditTarget(NamedTuple):
 
 class Actor(NamedTuple):
     member_id: int = 0
-    """0 for the command line, and for an anonymous client."""
+    """0 for the command line, for an anonymous client, and for a server key that acts for no member."""
     name: str = ""
     address: str = ""
     """The client's IP address; empty for an action of the server itself."""
@@ -149,7 +189,7 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 
     verb: AuditVerb
     actor_id: int
-    """0 for the command line, and for an anonymous client."""
+    """0 for the command line, for an anonymous client, and for a server key that acts for no member."""
     actor_name: str
     kind: TargetKind
     target_id: int
@@ -165,9 +205,10 @@ class AuditEntry(msgspec.Struct, frozen=True, array_like=True):
 def entry_of(verb: AuditVerb, actor: Actor, target: AuditTarget, details: dict[str, str | int]) -> AuditEntry:
     """Return the audit log entry of an action.
 
-    For an action on the actor's own account, the IP address is left out: the member's own list of audit entries stores it.
+    For an action on the actor's own account, the IP address is left out: the member's own list of audit entries stores it. The
+    address of a server key is that of another product, and no data of the member.
     """
-    own = bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
+    own = not actor.key and bool(actor.address and target.member_id) and actor.member_id in (0, target.member_id)
     return AuditEntry(
         verb=verb,
         actor_id=actor.member_id,

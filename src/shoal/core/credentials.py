@@ -66,9 +66,15 @@ class Purpose(StrEnum):
     SECOND = "second"
     """Login with a passkey in addition to the password."""
     CONFIRM = "confirm"
-    """Confirmation by a logged-in member who changes how they log in."""
+    """Second factor of a logged-in member who changes how they log in, in addition to the password."""
+    OWNER = "owner"
+    """Confirmation by a logged-in member, in place of the password, that the account is theirs."""
     ADD = "add"
     """Registration of a new passkey."""
+
+
+ALONE = frozenset({Purpose.LOG_IN, Purpose.OWNER})
+"""Purposes for which a passkey is the only factor, so that the device must verify its owner."""
 
 
 def new_challenge(secret: bytes, purpose: Purpose, member_id: int, now: int) -> bytes:
@@ -400,7 +406,7 @@ class Login(Node, frozen=True, tag="login"):
     reason: str = ""
     """The sign-up reason in the member's words, if new members need approval."""
     confirmed: bool = False
-    """Whether a link mailed to the address was opened."""
+    """Whether a link mailed to the address was opened, or a login provider has verified it."""
     needs_approval: bool = False
     """Whether a still `unconfirmed` member also needs the approval of moderators."""
     networks: tuple[bytes, ...] = ()  # hashes of the networks from which the member logged in, newest first

@@ -22,10 +22,12 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class MailKind(StrEnum):
-    """A kind of mail. Mails of the kinds `RESET`, `CONFIRM`, `CHANGE` and `UNDO` contain a single-use link."""
+    """A kind of mail. Mails of the kinds `RESET`, `RECOVERY`, `CONFIRM`, `CHANGE` and `UNDO` contain a single-use link."""
 
     RESET = "reset"
     """Sets another password."""
+    RECOVERY = "recovery"
+    """Logs in once, on a server without passwords, after the address was restored."""
     CONFIRM = "confirm"
     """Confirms the address of a new member."""
     CHANGE = "change"
@@ -40,6 +42,9 @@ class MailKind(StrEnum):
     SECOND_OFF = "second_off"
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
+    PROVIDER_LINKED = "provider_linked"
+    """A login provider was linked."""
+    PROVIDER_UNLINKED = "provider_unlinked"
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
     WEBHOOK_PAUSED = "webhook_paused"
@@ -48,6 +53,7 @@ class MailKind(StrEnum):
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {
     MailKind.RESET: _HOUR_MS,
+    MailKind.RECOVERY: _HOUR_MS,
     MailKind.CONFIRM: 7 * _DAY_MS,
     MailKind.CHANGE: _DAY_MS,
     MailKind.UNDO: 7 * _DAY_MS,

@@ -223,6 +223,7 @@ class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
     """
 
     member_id: int
+    """0 for a server key, which may act for any member."""
     token_ids: tuple[int, ...]
     every: bool = False
 
@@ -281,7 +282,7 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     place: str = ""
     """The IP address from which the member logged in, or the URL of the webhook concerned."""
     passkey: str = ""
-    """The name of the passkey concerned."""
+    """The name of the passkey or login provider concerned."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):

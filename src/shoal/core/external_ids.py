@@ -9,15 +9,14 @@ from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-import msgspec
-
 from shoal.core.errors import InvalidInput, TooLarge
-from shoal.core.ids import named
+from shoal.core.model import Node
 from shoal.core.text import MAX_USER_NAME, normalized
 
 MAX_BYTES = 255
 """Maximum bytes of an issuer, and of an id."""
 MAX_PER_MEMBER = 5
+_SHORT = 16
 _DEFAULT_NAME = "member"
 _NUMBERED = 10
 _RANDOM_NAMES = 4
@@ -36,45 +35,61 @@ class ExternalId(NamedTuple):
         return sha256(len(issuer).to_bytes(2) + issuer + self.id.encode()).hexdigest()
 
     @property
-    def node_id(self) -> int:
-        """The id at which the association of the member ends."""
-        return named("external_id", self.digest)
+    def short_digest(self) -> str:
+        """The beginning of the digest, by which the audit log distinguishes external ids without naming them."""
+        return self.digest[:_SHORT]
 
     def __str__(self) -> str:
         return f"{quote(self.issuer, safe='')}:{quote(self.id, safe='')}"
 
 
+class ExternalLink(Node, frozen=True, tag="external_link"):
+    """A link of an external id to a member. The key of the external id refers to it, and it is on the member's shard.
+
+    Each attempt to link an external id uses a new id, so that a delayed request can neither complete nor undo a later one.
+    """
+
+    member_id: int = 0
+    """0 if the link was given up before it was made. The object then prevents the delayed commit that would make it."""
+    issuer: str = ""
+    subject: str = ""
+    own: bool = False
+    """Whether the member linked it themselves: in the settings, or at a sign-up with an address that they had to confirm."""
+
+    @property
+    def external(self) -> ExternalId:
+        return ExternalId(self.issuer, self.subject)
+
+
 def external_id(issuer: str, id_: str) -> ExternalId:
-    """Return an external id. Raises `InvalidInput` if a part is empty or longer than 255 bytes."""
+    """Return an external id. Raises `InvalidInput` if a part is empty, longer than 255 bytes, or has an invalid character."""
     for field, text in (("issuer", issuer), ("id", id_)):
-        size = len(text.encode())
-        if not text or "\0" in text:
-            raise InvalidInput(f"{field}: this must be a text without the character U+0000", field=field)
+        if not text:
+            raise InvalidInput(f"{field}: this must not be empty", field=field)
+        if "\0" in text:
+            raise InvalidInput(f"{field}: this must not contain the character U+0000", field=field)
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise InvalidInput(f"{field}: this must not contain a lone surrogate", field=field) from None
         if size > MAX_BYTES:
             raise TooLarge(f"{field}: at most {MAX_BYTES} bytes (got {size})", field=field)
     return ExternalId(issuer, id_)
 
 
+_ENCODED = re.compile(r"(?:[!-$&-9;-~]|%[0-9A-Fa-f]{2})*")
+"""Visible ASCII characters except the colon, and percent-encoded bytes."""
+
+
 def parse_external_id(text: str) -> ExternalId:
     """Return the external id written as `ISSUER:ID`, with both parts percent-encoded. Raises `InvalidInput`."""
     issuer, colon, id_ = text.partition(":")
-    if not colon or ":" in id_ or not text.isascii():
+    if not colon or not _ENCODED.fullmatch(issuer) or not _ENCODED.fullmatch(id_):
         raise InvalidInput("expected ISSUER:ID, both percent-encoded, so that there is one colon")
     try:
         return external_id(unquote_to_bytes(issuer).decode(), unquote_to_bytes(id_).decode())
     except UnicodeDecodeError:
         raise InvalidInput("expected ISSUER:ID in UTF-8, percent-encoded") from None
-
-
-_decoder: msgspec.msgpack.Decoder[ExternalId] = msgspec.msgpack.Decoder(ExternalId)
-
-
-def encode_external_id(external: ExternalId) -> bytes:
-    return msgspec.msgpack.encode(external)
-
-
-def decode_external_id(data: bytes) -> ExternalId:
-    return _decoder.decode(data)
 
 
 def name_candidates(proposed: str) -> Iterator[str]:

@@ -435,15 +435,33 @@ class Token(Node, frozen=True, tag="token"):
     generation: int = 0
     """The member's `generation` at login. The token is invalid if the member has a higher one now."""
     use: TokenUse = TokenUse()
-    expires_at: int = 0
-    """When the token expires, used or not, in Unix milliseconds; 0 for never."""
-    server_key: bool = False
-    """Whether this is a secret of a server key. It does not expire for lack of use."""
 
-    def is_over(self, now: int, lifetime: TokenLifetime) -> bool:
+    @property
+    def expires_at(self) -> int:
+        """When the token expires, used or not, in Unix milliseconds; 0 for never."""
+        return 0
+
+    @property
+    def server_key(self) -> bool:
+        """Whether this is a secret of a server key. It does not expire for lack of use."""
+        return False
+
+    def is_expired(self, now: int, lifetime: TokenLifetime) -> bool:
         """Return whether the token has expired by `now` (Unix ms)."""
         unused = not self.server_key and lifetime.is_over(self.use, now)
         return unused or 0 < self.expires_at <= now
+
+
+class ProductToken(Token, frozen=True, tag="product_token"):
+    """A token of another product: a secret of a server key, or a token for which a JWT of the product was exchanged.
+
+    It is a kind of its own, so that an older version that does not know its restrictions cannot accept it.
+    """
+
+    expires_at: int = 0
+    server_key: bool = False
+    link_id: int = 0
+    """The link of the external id in the exchanged JWT; 0 for a server key."""
 
 
 class AuthorizationCode(Node, frozen=True, tag="grant"):

@@ -6,11 +6,11 @@ returns once the batch is durable. One test suite (`tests/contracts/`) runs on e
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from msgspec import DecodeError, Struct, msgpack, structs
 
@@ -483,11 +483,12 @@ class LogEntry(NamedTuple):
     """One recorded change, without content: a reader of the log looks up the current state of the objects that it names.
 
     Deliveries may repeat, and two members may change one association in different stores. So ignore an entry with a lower `version`
-    than another one about the same object or association; of two equal versions, a deletion wins.
+    than another one about the same object or association; of two equal versions, a deletion wins. The commits of one member are
+    delivered in their order. Those of different members may be delivered in another order.
     """
 
     log: int
-    """The event log that has the entry. A store gets another one when it is restored."""
+    """The number of the event log that has the entry."""
     position: tuple[int, ...]
     """Position in this log. Positions of one log are comparable."""
     at: int
@@ -503,8 +504,11 @@ class LogEntry(NamedTuple):
 
     @property
     def id(self) -> str:
-        """An id that is equal in every delivery of this entry."""
-        return "-".join(f"{part:x}" for part in (self.log, *self.position))
+        """An id that is equal in every delivery of this entry.
+
+        It contains the time, because an older copy of a store uses positions again.
+        """
+        return "-".join(f"{part:x}" for part in (self.log, *self.position, self.at))
 
 
 class LogPlace(NamedTuple):
@@ -514,11 +518,13 @@ class LogPlace(NamedTuple):
     """
 
     position: tuple[int, ...]
-    proof: int = 0
+    proof: tuple[int, ...] = ()
 
 
-MAX_CURSOR = 262_144
-"""Maximum characters of an encoded `LogCursor`; a part for a store takes about 50."""
+MAX_CURSOR = 65_536
+"""Maximum characters of an encoded `LogCursor`. A place in a log takes about 40."""
+_MAX_PARTS = 4
+"""Maximum numbers in a position or its proof."""
 
 
 class LogCursor(Struct, frozen=True):
@@ -533,18 +539,37 @@ class LogCursor(Struct, frozen=True):
     def decode(cls, text: str) -> LogCursor:
         """Parse an encoded cursor. Raises `InvalidInput`."""
         try:
-            data = urlsafe_b64decode(text[: MAX_CURSOR + 1] + "=" * (-len(text) % 4))
+            data = b64decode(text[: MAX_CURSOR + 1] + "=" * (-len(text) % 4), b"-_", validate=True)
             places = dict(msgpack.decode(data, type=list[tuple[int, LogPlace]]))
         except (ValueError, DecodeError):
             places = {}
-        numbers = [number for place in places.values() for number in (*place.position, place.proof)]
-        if len(text) > MAX_CURSOR or not numbers or not all(0 <= number <= MAX_TIME for number in numbers):
+        numbers = [number for place in places.values() for number in (*place.position, *place.proof)]
+        is_valid = (
+            all(1 <= log <= MAX_TIME and 1 <= len(place.position) <= _MAX_PARTS for log, place in places.items())
+            and all(len(place.proof) <= _MAX_PARTS for place in places.values())
+            and all(0 <= number <= MAX_TIME for number in numbers)
+        )
+        if len(text) > MAX_CURSOR or not places or not is_valid:
             raise InvalidInput("after: this is not a cursor of the event log", field="after")
         return cls(places)
 
 
 class CursorTooOld(Gone):
     """Entries after a cursor are missing. Take the end of the log, read the current state again, and continue from that end."""
+
+    @classmethod
+    def trimmed(cls) -> Self:
+        return cls(f"the cursor is too old: entries after it were deleted; {_RESYNCHRONIZE}")
+
+    @classmethod
+    def other_log(cls) -> Self:
+        return cls(
+            "the cursor belongs to another event log, or the store lost entries that it covers (restored from a backup, or failed "
+            f"over); {_RESYNCHRONIZE}"
+        )
+
+
+_RESYNCHRONIZE = "take the end of the log, read the current state again, and continue from that end"
 
 
 class StorePage(NamedTuple):
@@ -554,20 +579,25 @@ class StorePage(NamedTuple):
     entries: Sequence[LogEntry]
     place: LogPlace
     more: bool = False
-    proof: int = 0
-    """The proof of any place in this page; 0: the `at` of the entry there."""
+    proof: tuple[int, ...] = ()
+    """The proof of any place in this page, without the `at` of the entry there."""
+    start: LogPlace | None = None
+    """The place before the first entry."""
+    reached: tuple[int, ...] = ()
+    """A position before which no further entry can appear; empty: the position of `place`."""
 
     def place_at(self, entry: LogEntry) -> LogPlace:
-        return LogPlace(entry.position, self.proof or entry.at)
+        return LogPlace(entry.position, (*self.proof, entry.at))
 
 
 class LogSource(Protocol):
     """The event log of one store. `event_log.EventLog` reads the logs of all stores of a network."""
 
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
-        """Return the entries after the place in this log, or the oldest ones if `places` has none.
+    async def log_page(self, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
+        """Return the entries after the place in this log, or the oldest stored ones if `places` is None.
 
-        An entry is returned only when no entry can be committed before it any more.
+        If `places` has no place in this log, no entry of it has been delivered: the first entry that the log ever had is next. An
+        entry is returned only when no entry can be committed before it any more.
 
         Raises:
             CursorTooOld: Entries after the place have been trimmed, or entries before it are not those that were delivered.

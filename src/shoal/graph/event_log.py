@@ -1,12 +1,12 @@
-"""The event log: an ordered record of the public changes of a network, for consumers outside of it.
+"""The event log: an ordered record of the public changes of a network, for external consumers.
 
 An entry is written in the transaction of the change that it reports. Entries are derived from the transitions that
 `resolve.decide` finds, so no command can forget one, and a repeated request without effect has none. Every kind of object and every
 association type is either in `OBJECTS` or `ASSOCIATIONS`, or in `UNLOGGED` with the reason.
 
 `EventLog` merges the logs of all stores. The commits of a member are delivered in their order, also while the member's shard moves:
-the new store has a marker (`LogKind.MOVED`) before the first commit there, with the end of the former store's log. Entries
-after the marker are held back until the former log has been delivered up to that end.
+the new store has a marker (`LogKind.MOVED`) before the first commit there, with the end of the former store's log. All entries of
+the new store after the marker are held back until the former log has been delivered up to that end.
 
 An import (`bulk`) and the rows of a move write no entries.
 """
@@ -19,10 +19,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from shoal.core.audit import MODERATION_VERBS
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import InvalidInput
+from shoal.core.external_ids import ExternalLink
 from shoal.core.filters import Filter
 from shoal.core.model import (
     AccountDeletion,
@@ -34,6 +36,7 @@ from shoal.core.model import (
     MemberList,
     Poll,
     Post,
+    ProductToken,
     Report,
     Revision,
     ScheduledPost,
@@ -46,15 +49,19 @@ from shoal.core.signup import Invitation
 from shoal.core.webhooks import Webhook, WebhookLog
 from shoal.graph import schema
 from shoal.graph.contract import (
+    Assoc,
     AssocOp,
+    Batch,
     CursorTooOld,
     LogCursor,
     LogEntry,
     LogPlace,
+    LogSource,
     ObjOp,
     Store,
     StorePage,
 )
+from shoal.graph.payloads.members import decode_entry
 from shoal.graph.schema import AssocType
 
 
@@ -95,7 +102,7 @@ class LogKind(IntEnum):
     REACTION_UPDATED = 82
     REACTION_DELETED = 83
     AUDIT_CREATED = 91
-    """`object` is an entry of the audit log, in the list `subject`."""
+    """A moderator has acted: `object` is an entry of the audit log, in the list `subject`."""
 
     @property
     def label(self) -> str:
@@ -143,14 +150,14 @@ ASSOCIATIONS: Mapping[AssocType, LoggedAssoc] = {
     schema.LIKED_BY: LoggedAssoc(70, reversed=True),
     schema.REACTS: LoggedAssoc(80, updates=True),
     schema.REACTED_BY: LoggedAssoc(80, reversed=True, updates=True),
-    # Only additions to the public lists: a member's own list has addresses, and deletions are those of old entries.
+    # Only additions to the public lists by moderators: a member's own list has addresses, and deletions are those of old entries.
     schema.AUDITED: LoggedAssoc(90),
 }
 UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
     "is private, or for the staff": (
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
-        *(App, Token, AuthorizationCode, FeedPreferences, SeenPosts),
+        *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
         *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, Webhook, WebhookLog),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.WEBHOOKS, schema.PARKED_EVENTS),
@@ -160,7 +167,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.OWNS_LIST, schema.LISTS, schema.LISTED_IN, schema.OWNS_FILTER, schema.NOTIFIED, schema.CONVERSES),
         *(schema.MARKED, schema.HELD, schema.ACCEPTS_NOTICES, schema.PUSHES, schema.OWNS_INVITATION, schema.EXPIRING),
         *(schema.BLOCKS_EMAIL_DOMAIN, schema.BLOCKS_EMAIL, schema.BLOCKS_IP, schema.BLOCKS_NAME),
-        *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY),
+        *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY, schema.SERVER_KEYS, schema.EXTERNAL_IDS),
     ),
     "is part of an object or association that is logged": (
         *(Revision, Poll),
@@ -227,10 +234,20 @@ def former_visibility(entry: LogEntry) -> Visibility | None:
     return _VISIBILITIES[entry.other - 1]
 
 
+def check_former(op: ObjOp, stored: object) -> None:
+    """Raise `TypeError` if the operation lacks the former version of an object, which its log entry needs."""
+    rule = OBJECTS.get(type(stored))
+    if rule is None or op.former is not None:
+        return
+    changed: Any = op.node
+    if changed is None or (rule.has_visibility and changed.visibility is not getattr(stored, "visibility", None)):
+        raise TypeError(f"a batch changes {stored!r} without its former version: pass the object to obj_del or obj_set")
+
+
 def of_association(op: AssocOp, *, was_alive: bool) -> Logged | None:
     """Return the entry of an operation of the acting shard that changes the stored association, or None."""
     rule = _BY_NUMBER.get(op.atype)
-    if rule is None or (op.atype == schema.AUDITED.number and not (op.alive and op.id1 in _PUBLIC_LISTS)):
+    if rule is None or (op.atype == schema.AUDITED.number and not _is_moderation(op)):
         return None
     if op.alive is not was_alive:
         change = _CREATED if op.alive else _DELETED
@@ -242,41 +259,71 @@ def of_association(op: AssocOp, *, was_alive: bool) -> Logged | None:
     return Logged(rule.tens + change, subject, target, 0, op.time)
 
 
-_AGAIN = "take the end of the log, read the current state again, and continue from that end"
-TRIMMED = f"the cursor is too old: entries after it were deleted; {_AGAIN}"
-OTHER_LOG = f"the cursor belongs to another event log, or to entries that this one has lost; {_AGAIN}"
-OFF = "the network keeps no event log: set event_log = on"
+def _is_moderation(op: AssocOp) -> bool:
+    if not op.alive or op.id1 not in _PUBLIC_LISTS:
+        return False
+    return decode_entry(Assoc(op.id2, op.time, op.data)).verb in MODERATION_VERBS
+
+
+def may_log(batch: Batch) -> bool:
+    """Return whether the log may get entries from a batch."""
+    return any(op.node is None or type(op.node) in OBJECTS for op in batch.objects) or any(
+        op.atype in _BY_NUMBER and not op.plain for op in batch.assocs
+    )
+
+
+OFF = "the network, or one of its stores, keeps no event log: set event_log = on"
+
+
+def place_in(places: Mapping[int, LogPlace] | None, log: int, beginning: LogPlace) -> LogPlace | None:
+    """Return the place in this log: its beginning if the cursor has none there, and None if there is no cursor."""
+    return None if places is None else places.get(log, beginning)
+
+
+BEGINNING = LogPlace((0,))
+"""The place before the first entry of a log whose positions have no gaps."""
 
 
 def page_of(log: int, place: LogPlace | None, rows: Sequence[LogEntry], limit: int) -> StorePage:
     """Return a page of a log whose positions have no gaps, and whose newest entry is never trimmed.
 
-    `rows` begin with the entry at `place` if it exists, otherwise after it, and are at least `limit` + 2 if there are so many. The
-    proof of a place is the time of the entry there.
+    `rows` begin with the entry at `place` if it exists, otherwise after it, and are at least `limit` + 2 if the log has as many.
+    The proof of a place is the time of the entry there.
     """
     if place is not None:
         if len(place.position) != 1:
-            raise CursorTooOld(OTHER_LOG)
+            raise CursorTooOld.other_log()
         at = place.position[0]
-        if at and (not rows or (rows[0].position[0] == at and rows[0].at != place.proof)):
-            raise CursorTooOld(OTHER_LOG)
+        if at and (not rows or (rows[0].position[0] == at and (rows[0].at,) != place.proof)):
+            raise CursorTooOld.other_log()
         if rows and rows[0].position[0] > at + 1:
-            raise CursorTooOld(TRIMMED)
+            raise CursorTooOld.trimmed()
         rows = rows[1:] if rows and rows[0].position[0] == at else rows
     page = rows[:limit]
-    end = LogPlace(page[-1].position, page[-1].at) if page else place or LogPlace((0,))
-    return StorePage(log, page, end, more=len(rows) > limit)
+    start = place or (LogPlace((page[0].position[0] - 1,)) if page else BEGINNING)
+    end = LogPlace(page[-1].position, (page[-1].at,)) if page else start
+    return StorePage(log, page, end, more=len(rows) > limit, start=start)
 
 
 MAX_PAGE = 1_000
 
 
 class LogPage(NamedTuple):
-    """Entries in the order of delivery. Continue with `cursor`: at once if there are `more`, otherwise after a while."""
+    """Entries in the order of delivery. Continue with the page or its `cursor`: at once if there are `more`, otherwise later."""
 
     entries: Sequence[LogEntry]
     cursor: LogCursor
     more: bool
+    after: Mapping[int, LogPlace] | None
+    pages: Sequence[StorePage]
+    """What the logs of the stores returned after `after`."""
+    rest: Sequence[StorePage]
+    """The same, without the entries up to `cursor`."""
+    sources: Sequence[LogSource] = ()
+
+    def first(self, number: int) -> LogPage:
+        """Return a page that ends after this number of its entries."""
+        return _merged(self.after, self.pages, number)._replace(sources=self.sources)
 
 
 class EventLog:
@@ -285,10 +332,11 @@ class EventLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def read(self, after: LogCursor | None, limit: int) -> LogPage:
-        """Return up to `limit` entries after a cursor; from the oldest stored entry on if it is None.
+    async def read(self, after: LogCursor | LogPage | None, limit: int) -> LogPage:
+        """Return up to `limit` entries after a cursor or page; from the oldest stored entry on if it is None.
 
-        Every entry is delivered at least once, and the entries of one member's commits in the order of the commits.
+        After a page, the entries that it did not reach are used before the stores are read again. Every entry is delivered at least
+        once, and the entries of one member's commits in the order of the commits.
 
         Raises:
             CursorTooOld: Entries after the cursor are missing.
@@ -296,9 +344,17 @@ class EventLog:
         """
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidInput(f"limit: 1 to {MAX_PAGE} entries (got {limit})", field="limit")
-        places = after.places if after is not None else {}
+        kept: dict[LogSource, StorePage] = {}
+        if isinstance(after, LogPage):
+            kept, after = dict(zip(after.sources, after.rest, strict=True)), after.cursor
+        places = after.places if after is not None else None
         sources = self._store.log_sources
-        return _merged(places, await asyncio.gather(*[source.log_page(places, limit) for source in sources]), limit)
+        pages = {source: kept[source] for source in sources if source in kept}
+        if len(pages) < len(sources) or not _is_usable(places, list(pages.values())):
+            stale = [source for source in sources if source not in pages or not pages[source].entries] or sources
+            found = await asyncio.gather(*[source.log_page(places, limit) for source in stale])
+            pages |= zip(stale, found, strict=True)
+        return _merged(places, [pages[source] for source in sources], limit)._replace(sources=sources)
 
     async def end(self) -> LogCursor:
         """Return the cursor after all entries so far. State that is read afterwards contains at least the changes before it."""
@@ -310,20 +366,28 @@ class EventLog:
         return sum(await asyncio.gather(*[source.log_trim(before) for source in self._store.log_sources]))
 
 
-def _merged(places: Mapping[int, LogPlace], pages: Sequence[StorePage], limit: int) -> LogPage:
+def _is_usable(places: Mapping[int, LogPlace] | None, pages: Sequence[StorePage]) -> bool:
+    """Return whether the next entry by time is in these pages."""
+    return not any(page.more and not page.entries for page in pages) and bool(_merged(places, pages, 1).entries)
+
+
+def _merged(places: Mapping[int, LogPlace] | None, pages: Sequence[StorePage], limit: int) -> LogPage:
     """Merge the pages of all stores by time. A marker waits until the log that it names has been delivered up to its end."""
     queues = [(page, deque(page.entries)) for page in pages]
     by_log = {page.log: (page, rest) for page, rest in queues}
-    if places.keys() - by_log.keys():
-        raise CursorTooOld(OTHER_LOG)
-    reached = dict(places) | {page.log: page.place for page in pages if not page.entries}
+    if places is not None and places.keys() - by_log.keys():
+        raise CursorTooOld.other_log()
+    # Each log has a place, also if nothing of it is delivered: later, a missing place would stand for the first entry ever.
+    reached = dict(places or {}) | {page.log: page.start for page in pages if page.start is not None}
+    reached |= {page.log: page.place for page in pages if not page.entries}
 
     def is_ready(rest: deque[LogEntry]) -> bool:
         if not rest or rest[0].kind != LogKind.MOVED or rest[0].subject not in by_log:
             return bool(rest)
         # Everything before the next entry of the former log was delivered. That entry may be a marker that waits for this log.
         former, left = by_log[rest[0].subject]
-        return (left[0].position if left else former.place.position) >= (rest[0].object, rest[0].other, 0)
+        end = left[0].position if left else former.reached or former.place.position
+        return end >= (rest[0].object, rest[0].other, 0)
 
     entries: list[LogEntry] = []
     while len(entries) < limit and (ready := [queue for queue in queues if is_ready(queue[1])]):
@@ -332,5 +396,9 @@ def _merged(places: Mapping[int, LogPlace], pages: Sequence[StorePage], limit: i
         reached[page.log] = page.place_at(entry) if rest or page.more else page.place
         if entry.kind != LogKind.MOVED:
             entries.append(entry)
-    more = any(page.more or is_ready(rest) for page, rest in queues)
-    return LogPage(entries, LogCursor(reached), more)
+        if page.more and not rest:
+            # The next entry of this log may be earlier than the others.
+            break
+    more = any(is_ready(rest) or (page.more and not rest) for page, rest in queues)
+    left = [page._replace(entries=tuple(rest), start=None) for page, rest in queues]
+    return LogPage(entries, LogCursor(reached), more, places, pages, left)

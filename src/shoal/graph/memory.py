@@ -31,7 +31,7 @@ from shoal.graph.contract import (
     StorePage,
     WakeUp,
 )
-from shoal.graph.event_log import OFF, page_of
+from shoal.graph.event_log import BEGINNING, OFF, check_former, page_of, place_in
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Triple, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, UNSWEPT, WITH_HISTORY, AnyNode, AssocType, Key
 
@@ -190,6 +190,8 @@ class MemoryGraph:
     async def commit_owing(self, batch: Batch) -> PendingInverses:
         if batch.after is not None:
             await batch.after
+        for op in batch.objects:
+            check_former(op, self._objects.get(op.id))
         changes = Resolution(logs=self._log != 0)
         pending_inverses = decide(batch, self._known, changes, owns=self._owns, now=now_ms())
         self._store(changes)
@@ -373,8 +375,8 @@ class MemoryGraph:
     def log_sources(self) -> Sequence[LogSource]:
         return (self,)
 
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
-        place = places.get(self._check_log())
+    async def log_page(self, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
+        place = place_in(places, self._check_log(), BEGINNING)
         after = place.position[0] if place is not None else 0
         start = max(0, after - self._log_rows[0].position[0]) if self._log_rows else 0
         return page_of(self._log, place, list(itertools.islice(self._log_rows, start, start + limit + 2)), limit)

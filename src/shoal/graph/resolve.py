@@ -204,7 +204,8 @@ def _check_fresh(batch: Batch, known: Known) -> None:
 def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
     """Apply an operation and its inverse. If one of the two belongs to another store, return it instead of applying it."""
     if owns is not every_shard and not owns(shard_of(op.id1)):
-        _log(op, None, changes)
+        if changes.logged is not None:
+            _log(op, None, changes.logged)
         return InverseOp(op.id1, op.atype, op.id2, op.time, op.alive, op.data, op.aggregate_id)
     if op.plain:
         _move(op, known, changes)
@@ -222,7 +223,8 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     if op.alive and op.data and atype.history and (stored is None or not stored.alive):
         # The follow was deleted while its options were being changed: it begins again now.
         op = op._replace(data=follows.restarted(op.data))
-    _log(op, stored, changes)
+    if changes.logged is not None:
+        _log(op, stored, changes.logged)
     _move(op, known, changes)
     inverse = atype.inverse
     if not inverse:
@@ -233,11 +235,9 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.aggregate_id)
 
 
-def _log(op: AssocOp, stored: StoredAssoc | None, changes: Resolution) -> None:
-    if changes.logged is None:
-        return
+def _log(op: AssocOp, stored: StoredAssoc | None, logged: list[event_log.Logged]) -> None:
     if entry := event_log.of_association(op, was_alive=stored is not None and stored.alive):
-        changes.logged.append(entry)
+        logged.append(entry)
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:

@@ -15,7 +15,7 @@ from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
-from shoal.core.external_ids import ExternalId
+from shoal.core.external_ids import ExternalId, ExternalLink
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.model import (
@@ -28,6 +28,7 @@ from shoal.core.model import (
     MemberList,
     Poll,
     Post,
+    ProductToken,
     Report,
     Revision,
     ScheduledPost,
@@ -161,7 +162,7 @@ COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: t
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 PUSHES = AssocType(101, "pushes")  # member -> session token; data: push endpoint and keys
 OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
-EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> external id (an id made of it); data: issuer, id
+EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> link of an external id
 SERVER_KEYS = AssocType(114, "server_keys")  # `EVERYBODY` -> app of a server key
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
 WEBHOOKS = AssocType(120, "webhooks")  # `EVERYBODY` -> webhook
@@ -343,6 +344,12 @@ def external_id_key(external: ExternalId) -> Key:
     return Key(place(digest).shard, "external_id", digest)
 
 
+def used_jwt_key(jwt: ExternalId) -> Key:
+    """Return the key that makes a JWT single-use. `jwt` has its issuer and its claim `jti`."""
+    digest = jwt.digest
+    return Key(place(digest).shard, "jwt", digest)
+
+
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
     """Return the key that leads from an idempotency key of a member to the id of the object that the first request created."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
@@ -422,6 +429,8 @@ AnyNode = (
     | NameBlock
     | App
     | Token
+    | ProductToken
+    | ExternalLink
     | AuthorizationCode
     | FeedPreferences
     | SeenPosts

@@ -28,6 +28,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.core.errors import (
+    InvalidInput,
     NotAllowed,
     NotFound,
     SecondFactorNeeded,
@@ -79,8 +80,8 @@ from shoal.response_cache import ResponseCache
 
 T = TypeVar("T")
 
-_MOST_SEGMENTS = 32
-"""Maximum segments of a path with percent-encoded slashes."""
+_MAX_SEGMENTS = 32
+"""Maximum segments of a path with percent-encoded characters."""
 _SIGNS = "@"
 """Characters that may precede a parameter in a segment of a path."""
 
@@ -140,15 +141,20 @@ class Trie(Generic[T]):
         return _find(self._root, path[1:].split("/"), 0, ())
 
     def find_encoded(self, path: str, raw: bytes) -> tuple[dict[str, T], tuple[str, ...]] | None:
-        """Return the same as `find`, for a path in which percent-encoded slashes are part of a parameter.
+        """Return the same as `find`, for a path with percent-encoded characters; an encoded slash is part of a parameter.
 
-        `raw` is the path as sent, possibly with the prefix of a mount, which `path` lacks.
+        `raw` is the path as sent, possibly with the prefix of a mount, which `path` lacks. A path that is not UTF-8 is unknown:
+        the parameter could not be distinguished from others. If `raw` is of another path, encoded slashes separate segments.
         """
-        pieces = raw.decode("ascii", "replace").partition("?")[0].split("/")[:_MOST_SEGMENTS]
-        for start in range(len(pieces)):
-            segments = [unquote(piece) for piece in pieces[start:]]
+        pieces = raw.decode("ascii", "replace").partition("?")[0].split("/")[:_MAX_SEGMENTS]
+        try:
+            decoded = [unquote(piece, errors="strict") for piece in pieces]
+        except UnicodeDecodeError:
+            return None
+        for start in range(len(decoded)):
+            segments = decoded[start:]
             if path == "/" + "/".join(segments):
-                return _find(self._root, segments, 0, ()) or self.find(path)
+                return _find(self._root, segments if segments[-1] or len(segments) == 1 else segments[:-1], 0, ())
         return self.find(path)
 
 
@@ -302,8 +308,7 @@ class _Api:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             raw: bytes = scope.get("raw_path") or b""
-            encoded = b"%" in raw and b"%2f" in raw.lower()
-            found = self.trie.find_encoded(scope["path"], raw) if encoded else self.trie.find(scope["path"])
+            found = self.trie.find_encoded(scope["path"], raw) if b"%" in raw else self.trie.find(scope["path"])
             if found is None and self.fallback is not None and not _is_api(scope["path"]):
                 await self.fallback(scope, receive, send)
             else:
@@ -382,7 +387,7 @@ class _Api:
             try:
                 ask = self.log_in if route.auth == "browser" else self.authenticate
                 caller = await ask(request) or ANONYMOUS
-            except (Unauthenticated, NotAllowed) as error:
+            except (Unauthenticated, NotAllowed, InvalidInput) as error:
                 failure = error
         # Count the request before any refusal, so that guessing tokens is limited too.
         await self._take(route.limit_class, caller, request, more)
@@ -398,8 +403,9 @@ class _Api:
     async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
         if limit_class == rate_limits.UNLIMITED:
             return
-        member = None if limit_class in rate_limits.BY_ADDRESS else caller.member_id
-        who = rate_limits.address_of(request.scope) if member is None else member
+        who = None if limit_class in rate_limits.BY_ADDRESS else rate_limits.counted_as(caller)
+        if who is None:
+            who = rate_limits.address_of(request.scope)
         window = await self.limiter.take(rate_limits.RateKey(limit_class, who))
         if window is None:
             return
@@ -443,7 +449,7 @@ class _Api:
 
         if len(query) > MAX_QUERY:
             return await make()
-        name = (entry.name, path, query, caller.member_id, caller.role, caller.unguarded)
+        name = (entry.name, path, values, query, caller.member_id, caller.role, caller.unguarded)
         return unless_had(await response_cache.get(name, make), request.scope)
 
     async def _handled(
@@ -482,8 +488,10 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NeedsMember
     if route.scope is not None and not granted(caller.scopes, route.scope):
         raise OutsideScopes
-    if route.auth == "server" and (not caller.key or caller.member_id is not None):
-        raise NotAllowed("Only a server key may do this, without the header Shoal-Member")
+    if route.auth == "server" and not caller.key:
+        raise NotAllowed("This needs a server key")
+    if route.auth == "server" and caller.member_id is not None:
+        raise NotAllowed("A server key must not send the header Shoal-Member here")
     if route.auth == "client" and caller.member_id is not None:
         raise NotAllowed("This action is not allowed")
     if route.role is not Role.NONE and caller.role.rank < route.role.rank:

@@ -19,6 +19,7 @@ from shoal.commands import external_ids
 from shoal.commands.oauth import TokenUses, check_token, check_welcome
 from shoal.core.errors import InvalidInput, InvalidToken, NotAllowed
 from shoal.core.external_ids import parse_external_id
+from shoal.core.ids import MAX_ID
 from shoal.core.model import App, Member
 from shoal.core.tokens import Origin, origin_of
 from shoal.graph.contract import Reader, find_object
@@ -64,6 +65,7 @@ KNOWN = frozenset(
 SERVER_SCOPES: Mapping[str, str] = {
     "server": "Use all endpoints for server keys, and act for members",
     "server:act": "Act for any member, within the other scopes of the key",
+    "server:link": "Link external ids to existing members, and unlink them, which decides who can log in as a member",
     "server:members": "Create, change and look up members by external ids",
     "server:events": "Receive events about public data",
     "server:private": "Receive events about posts that are not public, too",
@@ -74,7 +76,7 @@ KEY_SCOPES = (KNOWN - {"push"}) | SERVER_SCOPES.keys()
 """All scopes that a server key may have. Push subscriptions belong to the session of an app."""
 
 DEFAULT = ("read",)
-_ACTING_FOR = b"shoal-member"
+_MEMBER_HEADER = b"shoal-member"
 
 
 @lru_cache(maxsize=4096)
@@ -101,7 +103,11 @@ def key_scopes(asked: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct scopes for a server key. Raises `InvalidInput` for other scopes, and if the key could do nothing."""
     scopes = tuple(dict.fromkeys(asked))
     if unknown := [scope for scope in scopes if scope not in KEY_SCOPES]:
-        raise InvalidInput(f"scopes: {unknown[0]!r} is not one of {', '.join(sorted(KEY_SCOPES))}", field="scopes")
+        raise InvalidInput(
+            f"scopes: {unknown[0]!r} is not a scope of server keys; use {', '.join(SERVER_SCOPES)}, read, write, follow, "
+            "profile, admin:read, admin:write, or a part of these such as read:statuses",
+            field="scopes",
+        )
     if SERVER_SCOPES.keys().isdisjoint(scopes):
         raise InvalidInput(f"scopes: a server key needs at least one of {', '.join(SERVER_SCOPES)}", field="scopes")
     return scopes
@@ -188,7 +194,7 @@ async def _member_acted_for(graph: Reader, request: HTTPConnection, scopes: froz
 
     Raises `InvalidInput` for a malformed header, and `NotAllowed` if the key may not act for the member.
     """
-    given = [value for name, value in request.scope["headers"] if name == _ACTING_FOR]
+    given = [value for name, value in request.scope["headers"] if name == _MEMBER_HEADER]
     if not given:
         return None
     if len(given) > 1:
@@ -203,7 +209,7 @@ async def _member_acted_for(graph: Reader, request: HTTPConnection, scopes: froz
             raise InvalidInput(f"Shoal-Member: external: {error}") from None
         member = await external_ids.find(graph, external)
     elif kind == "id" and rest.isascii() and rest.isdigit() and len(rest) < 20:
-        member = await find_object(graph, Member, int(rest))
+        member = await find_object(graph, Member, min(int(rest), MAX_ID))
     else:
         raise InvalidInput("Shoal-Member: expected id:N, the id of a member, or external:ISSUER:ID")
     if member is None:

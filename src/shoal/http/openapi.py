@@ -278,7 +278,8 @@ _KEY_SCHEME: Final[Schema] = {
     "type": "http",
     "scheme": "bearer",
     "description": "Send a server key (`shoal key create`) as `Authorization: Bearer`. With the scope `server:act`, a key can also "
-    "call the routes for members, on behalf of the member in the header `Shoal-Member`: `id:N`. Scopes of server keys: "
+    "call the routes for members, on behalf of the member in the header `Shoal-Member`: `external:ISSUER:ID`, both percent-"
+    "encoded, or `id:N`. Scopes of server keys: "
     + "; ".join(f"`{scope}`: {what}" for scope, what in SERVER_SCOPES.items())
     + ".",
 }

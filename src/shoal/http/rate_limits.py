@@ -26,6 +26,7 @@ from starlette.types import Scope
 
 from shoal.core.blocklists import parse_address
 from shoal.http.responses import RawHeader
+from shoal.http.routes import Caller
 from shoal.settings import Settings, SettingsError
 
 
@@ -34,7 +35,7 @@ class RateKey(NamedTuple):
 
     limit_class: str
     who: int | str
-    """A member's id, or an address in the form of `address_key`."""
+    """A member's id, an address in the form of `address_key`, or another name of a caller."""
 
 
 class RateRule(NamedTuple):
@@ -62,6 +63,7 @@ DEFAULTS: Mapping[str, RateRule] = {
     "delete": RateRule(30, 1800),
     "signup": RateRule(5, 1800),
     "login": RateRule(30, 300),
+    "oidc": RateRule(300, 300),
     "apps": RateRule(30, 1800),
     "account_guesses": RateRule(10, 600),
     "network_guesses": RateRule(50, 600),
@@ -73,9 +75,15 @@ DEFAULTS: Mapping[str, RateRule] = {
     "contacts": RateRule(10, 86_400),
     "archives": RateRule(30, 86_400),
     "server": RateRule(3_000, 300),
+    "server_members": RateRule(30_000, 300),
+    "token": RateRule(3_000, 300),
+    "exchange": RateRule(30, 300),
 }
 """Mastodon's limits; `login` is for the password and token forms. Mastodon leaves `pages` (HTML) and `files` to the proxy. A
-page has many pictures, which clients cache permanently. `server` is for server keys that act for no member, by address.
+page has many pictures, which clients cache permanently. `oidc` is for the two requests of a login with a provider, which has no
+password that could be guessed. `server` is for the requests of a server key that acts for no member, and `server_members` for the
+members that it creates or changes. `token` is for all requests to the token endpoint; those that are no successful token exchange
+count for `login` too, and the others for `exchange`, by app and external id.
 
 `contacts` are hashed address books of 2,000 addresses; the limit is low, because they cannot be distinguished from lists of
 guesses. `archives` are follow lists of other networks, 10,000 look-ups each.
@@ -206,6 +214,13 @@ def headers(window: RateWindow) -> list[RawHeader]:
 @lru_cache(maxsize=64)
 def _iso(moment: int) -> bytes:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+
+def counted_as(caller: Caller) -> int | str | None:
+    """Return the key of a caller for rate limits: a member, a server key, or a key that acts for a member; None for others."""
+    if not caller.key:
+        return caller.member_id
+    return f"key {caller.app_id}" if caller.member_id is None else f"key {caller.app_id} for {caller.member_id}"
 
 
 def address_of(scope: Scope) -> str:

@@ -90,7 +90,7 @@ class Route(_Address, frozen=True, kw_only=True):
     max_body: int = 1 << 16
     """Maximum of the body in bytes. A larger one is refused before it is read."""
     max_fields: int = 1_000
-    """Maximum number of values in the parameters, at all levels."""
+    """Maximum number of values in a JSON body, at all levels."""
     on_disk: bool = False
     """Whether uploaded files stay on disk for the handler to copy them, instead of being loaded into memory."""
     answer: object = None

@@ -64,6 +64,9 @@ class ExternalIds:
         await external_ids.link(self._network.writes, member_id, external_id(issuer, id_))
 
     async def unlink(self, who: AnyMember, issuer: str, id_: str) -> None:
-        """Remove an external id from a member, who stays. Raises `NotFound` if the member does not have it."""
+        """Remove an external id from a member, who stays, and revoke the tokens that were exchanged through it.
+
+        Raises `NotFound` if the member does not have it.
+        """
         member_id = await resolve(self._network, who)
         await external_ids.unlink(self._network.writes, member_id, external_id(issuer, id_))

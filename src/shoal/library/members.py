@@ -185,7 +185,8 @@ class LogsIn(Acting):
     async def change_password(self, current: str, new: str) -> None:
         """Change the password, which ends all sessions.
 
-        Raises `InvalidInput` for a wrong current password or an invalid new one (`TooShort`, `TooLarge`).
+        Raises `InvalidInput` for a wrong current password or an invalid new one (`TooShort`, `TooLarge`), and `NotAllowed` for a
+        member without a password.
         """
         await credentials.change_password(self._writes, self.id, current, new)
 
@@ -197,12 +198,15 @@ class LogsIn(Acting):
         """Require a code at every login, and return ten recovery codes, which are shown only once.
 
         `code` is the current code of the app for the `key`. Raises `InvalidInput` for a wrong password or code, and `NotAllowed`
-        if the second factor is on already.
+        if the second factor is on already, or the member has no password.
         """
         return await second_factor.turn_on(self._writes, self.id, password, key, code)
 
     async def turn_off_second_factor(self, password: str, code: str) -> None:
-        """Turn the second factor off. Raises `InvalidInput` for a wrong password or code. The code may be a recovery code."""
+        """Turn the second factor off. The code may be a recovery code.
+
+        Raises `InvalidInput` for a wrong password or code, and `NotAllowed` for a member without a password.
+        """
         await second_factor.turn_off(self._writes, self.id, password, code)
 
     async def new_recovery_codes(self, code: str) -> list[str]:
@@ -216,7 +220,7 @@ class LogsIn(Acting):
         """Request a change of the e-mail address: a link in a mail to the new address confirms it. Requires the setting `mail`.
 
         Raises `InvalidInput` for a wrong password or a malformed address, `Taken` if the address is in use, and `NotAllowed` if the
-        member changed theirs too often.
+        member changed theirs too often, or has no password.
         """
         await credentials.ask_change(self._writes, self.id, password, address)
 
@@ -229,7 +233,7 @@ class LogsIn(Acting):
 
         `Shoal.come_back` undoes this during the grace period. The `receipt` in the result is for `Shoal.receipt`, and cannot be
         read again.
-        Raises `InvalidInput` for a wrong password.
+        Raises `InvalidInput` for a wrong password, and `NotAllowed` for a member without a password.
         """
         return await account_deletions.leave(self._writes, self.id, password)
 

@@ -68,6 +68,8 @@ class Options(TypedDict, total=False):
     public_pages: bool
     token_days: int
     password_grant: bool
+    password_login: bool
+    oidc_providers: dict[str, configuration.OidcProvider]
     issuers: dict[str, configuration.Issuer]
     outgoing_networks: tuple[str, ...]
     max_post_characters: int
@@ -292,7 +294,8 @@ class Shoal:
         """Iterate over the events of the network, which needs the setting `event_log`. Events may repeat, with equal ids.
 
         Args:
-            after: The `position` of the last processed event; "start" for the oldest stored event, and None for now.
+            after: The `position` of the last processed event, or the result of `events_end`; "start" for the oldest stored event,
+                and None for the time when the iteration begins.
             types: Types such as "post.created", or "post" for all types of posts; empty for all types.
             public: Leave out what only members or moderators may see.
 
@@ -310,6 +313,13 @@ class Shoal:
                 async for page in pages:
                     for event in page.positioned():
                         yield event
+
+    async def events_end(self) -> str:
+        """Return the position after all events so far, for `events`. State that is read afterwards includes all of them.
+
+        Raises `InvalidInput` if the network keeps no event log, and `Unavailable`.
+        """
+        return await EventReader(self.network.store, base_url(self.network.settings)).position(END)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.

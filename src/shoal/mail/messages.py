@@ -103,6 +103,14 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                     " password does not change."
                 ),
             )
+        case MailKind.RECOVERY:
+            return content(
+                _("Log in as @%(name)s"),
+                [_("The e-mail address of @%(name)s on %(title)s was restored to this one.")],
+                _("Log in"),
+                f"/recover/{about.proof}",
+                _("The link works once and expires in an hour. Add a passkey or a login provider then."),
+            )
         case MailKind.CONFIRM:
             return content(
                 _("Please confirm your address"),
@@ -127,9 +135,8 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                 _("This wasn't me: restore this address"),
                 f"/undo/{about.proof}",
                 _(
-                    "The link expires in 7 days. It logs out all sessions and removes all passkeys, and we send you a"
-                    " link to choose"
-                    " a new password."
+                    "The link expires in 7 days. It logs out all sessions, removes all passkeys and unlinks the login"
+                    " providers that were added in the settings. We then send you a link to log in again."
                 ),
             )
         case MailKind.RENEWED:
@@ -190,20 +197,34 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                 "/settings/password",
                 _("Changing the password logs out all other sessions."),
             )
-        case MailKind.WEBHOOK_PAUSED:
-            return content(
-                _("A webhook of %(title)s was paused"),
-                [_("Since %(when)s, no events are sent to %(place)s, because deliveries failed.")],
-                _("Review webhooks"),
-                "/ops/webhooks",
-                _("No event is lost as long as the event log has it. Resume the webhook when its server works again."),
-            )
         case _:
-            return _about_passkeys(words, about.kind, content, nothing)
+            return _notice(words, about.kind, content, nothing)
 
 
-def _about_passkeys(words: Translated, kind: MailKind, content: Callable[..., _Content], nothing: str) -> _Content:
+def _notice(words: Translated, kind: MailKind, content: Callable[..., _Content], nothing: str) -> _Content:
     _ = words.text
+    if kind is MailKind.WEBHOOK_PAUSED:
+        return content(
+            _("A webhook of %(title)s was paused"),
+            [_("Since %(when)s, no events are sent to %(place)s, because deliveries failed.")],
+            _("Review webhooks"),
+            "/ops/webhooks",
+            _("No event is lost as long as the event log has it. Resume the webhook when its server works again."),
+        )
+    if kind is MailKind.PROVIDER_LINKED:
+        return content(
+            _("New login provider for @%(name)s"),
+            [
+                _("On %(when)s, an account at %(passkey)s was linked to @%(name)s on %(title)s. It can log in."),
+                nothing,
+            ],
+            _("This wasn't me: unlink it"),
+            "/settings/logins",
+            _(
+                "Then log out all other sessions in your settings. If you also got an e-mail about a changed address,"
+                " its link unlinks the provider too."
+            ),
+        )
     if kind is MailKind.PASSKEY_ADDED:
         return content(
             _("New passkey for @%(name)s"),
@@ -227,6 +248,17 @@ def _about_passkeys(words: Translated, kind: MailKind, content: Callable[..., _C
             _("This wasn't me: change the password"),
             "/settings/password",
             _("Changing the password logs out all other sessions."),
+        )
+    if kind is MailKind.PROVIDER_UNLINKED:
+        return content(
+            _("A login provider of @%(name)s was unlinked"),
+            [
+                _("On %(when)s, the account at %(passkey)s was unlinked from @%(name)s on %(title)s."),
+                nothing,
+            ],
+            _("Review login settings"),
+            "/settings/logins",
+            _("Then log out all other sessions in your settings."),
         )
     return content(
         _("A copied passkey of @%(name)s was rejected"),

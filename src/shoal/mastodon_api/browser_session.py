@@ -1,8 +1,8 @@
 """The login cookie of a browser, and the form tokens that protect pages against CSRF.
 
-There are three cookies: the login, a random key, and the action that a visitor began (`web.pending_actions`). A form
-token is derived from the login and the key, so no other site can create it. A page rendered for one member contains no
-valid token for another member of the same browser.
+There are three cookies: the login, a random key, and the action that a visitor began (`web.pending_actions`). A login
+with a provider uses further ones (`web.oidc`). A form token is derived from the login and the key, so no other site can
+create it. A page rendered for one member contains no valid token for another member of the same browser.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from shoal.commands.oauth import BROWSER_MS
 
 _LOGIN, _KEY, _PENDING = "shoal_login", "shoal_form", "shoal_pending"
 _PENDING_SECONDS = 1_800
+REQUESTED = "shoal_oidc"
+"""The request to a login provider whose response the browser awaits."""
+IDENTITY = "shoal_identity"
+"""The user of a login provider who is not linked to a member yet."""
+OWNER = "shoal_owner"
+"""The confirmation that the member has just logged in again."""
+PROVIDER = "shoal_provider"
+"""The login provider whose session ends with the login."""
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _MAC_BYTES = 32
 _GOOD_TOKEN = re.compile(r"[0-9a-f]{128}")
@@ -44,6 +52,16 @@ class Browser:
         self.pending = request.cookies.get(self._prefix + _PENDING, "")
         """The action to perform after the login: see `web.pending_actions`."""
         self._site = request.headers.get("sec-fetch-site", "")
+        self._cookies = request.cookies
+
+    def read(self, name: str) -> str:
+        """Return a cookie of `hold`; empty if the browser has none."""
+        return self._cookies.get(self._prefix + name, "")
+
+    def hold(self, response: Response, name: str, value: str, seconds: int | None) -> None:
+        """Set a cookie for some seconds, or until the browser is closed (None). An empty value deletes the cookie."""
+        if value or self.read(name):
+            self._set(response, name, value, seconds if value else 0)
 
     @property
     def form_token(self) -> str:
@@ -97,6 +115,8 @@ class Browser:
         """Log the browser out, and make it delete its cached pages and stored data of this site."""
         self._set(response, _LOGIN, "", 0)
         self.postpone(response, "")
+        for name in (IDENTITY, OWNER, PROVIDER):
+            self.hold(response, name, "", 0)
         response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
     def _set(self, response: Response, name: str, value: str, seconds: int | None) -> None:

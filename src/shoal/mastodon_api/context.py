@@ -42,6 +42,7 @@ from shoal.mastodon_api.network_totals import NetworkTotals
 from shoal.mastodon_api.tag_cloud_image import Pictures
 from shoal.media.library import MediaLibrary
 from shoal.observability.requests import Meter, Recorder
+from shoal.oidc import Providers
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads, Renewed
 from shoal.queries.events import EventReader
@@ -128,6 +129,7 @@ class AppContext:
     background: Background
     issuers: Issuers
     events: EventReader
+    providers: Providers
     recorder: Recorder = field(default_factory=Recorder)
     meter: Meter = field(default_factory=Meter)
     """Request metrics of this process."""
@@ -142,7 +144,7 @@ class AppContext:
     async def close(self) -> None:
         async with AsyncExitStack() as closing:
             # Close these services in reverse order. If one of them fails, close the others nevertheless.
-            for part in (self.ledger, self.network_totals, self.background, self.uses, self.issuers):
+            for part in (self.ledger, self.network_totals, self.background, self.uses, self.issuers, self.providers):
                 closing.push_async_callback(part.close)
 
     @property
@@ -195,6 +197,7 @@ def app_context_of(app_parts: AppParts) -> AppContext:
         background=background,
         issuers=Issuers(settings),
         events=EventReader(app_parts.store, at.root),
+        providers=Providers(settings),
         demo_member=app_parts.demo_member,
         photo_credits=app_parts.photo_credits,
         archives=app_parts.archives,

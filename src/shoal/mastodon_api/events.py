@@ -5,7 +5,7 @@ Mastodon has no equivalent. What a key receives depends on its scopes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Annotated, Any, Final
 
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from shoal.core.errors import NotFound, ShoalError
+from shoal.graph.cache.coherence import another_request
 from shoal.graph.contract import MAX_CURSOR
 from shoal.http.authentication import caller_of, granted
 from shoal.http.event_streams import LongPoll, Pause, PolledStream
@@ -29,6 +30,8 @@ schemas_router = Router(auth="public")
 MAX_WAIT: Final = 30
 """Maximum seconds of a long poll."""
 _MAX_TYPES = 1_000
+_STREAM_EVENTS = 50
+"""Maximum events that a stream reads at once. Only the last of them has an id."""
 
 _Cursor = Annotated[str, Meta(max_length=MAX_CURSOR)]
 
@@ -86,16 +89,28 @@ async def list_events(context: Context, params: EventsQuery) -> object:
         return seconds > 0 and await connection.lasts(seconds)
 
     async def awaited() -> bytes:
-        found = page
-        # After an error, such as an outage, the next request says what is wrong.
+        found, check = page, _check_of(context)
+        # After an error, such as an outage or the deletion of the key, the next request says what is wrong.
         with suppress(ShoalError):
             async with aclosing(app.events.pages(page.position, params.types, access, params.limit, pause)) as pages:
-                async for found in pages:
+                async for latest in pages:
+                    if latest.events:
+                        with another_request():
+                            await check()
+                    found = latest
                     if found.events or found.more:
                         break
         return encode(_body(found))
 
     return LongPoll(connection, stack, awaited)
+
+
+def _check_of(context: Context) -> Callable[[], Awaitable[None]]:
+    async def check() -> None:
+        context.app.ip_guard.check(context.request.scope)
+        await caller_of(context.app.uses, context.request)
+
+    return check
 
 
 def _body(page: EventPage) -> object:
@@ -111,34 +126,38 @@ async def stream_events(context: Context, params: EventFilter) -> object:
     app, access = context.app, access_of(context.caller)
     after = context.request.headers.get("last-event-id") or params.after or END
     # Errors of the parameters are reported before the stream begins.
-    first = await app.events.read(after, params.types, access)
+    position = await app.events.position(after, params.types, access)
     stack = AsyncExitStack()
     connection = await stack.enter_async_context(app.streams.listening(context.caller, PRESENCE))
 
     async def pieces(pause: Pause) -> AsyncGenerator[bytes]:
-        yield _lines(first)
-        async with aclosing(app.events.pages(first.position, params.types, access, MAX_EVENTS, pause)) as pages:
+        # A client whose connection ends before the first event continues from here.
+        yield _id(position) + b"\n"
+        async with aclosing(app.events.pages(position, params.types, access, _STREAM_EVENTS, pause)) as pages:
             try:
                 async for page in pages:
-                    yield _lines(page)
+                    for message in _messages(page):
+                        yield message
             except ShoalError:
                 # The client reconnects, and the response says why.
                 return
 
-    async def check() -> None:
-        app.ip_guard.check(context.request.scope)
-        await caller_of(app.uses, context.request)
-
-    return PolledStream(app.streams, connection, stack, pieces, check)
+    return PolledStream(app.streams, connection, stack, pieces, _check_of(context))
 
 
-def _lines(page: EventPage) -> bytes:
+def _messages(page: EventPage) -> Iterator[bytes]:
     """Encode a page as messages. Only the last one has an id, so a client that reconnects may receive some events again."""
-    messages = [b"event: %b\ndata: %b\n" % (event.type.encode(), encode(event)) for event in page.events]
-    if page.position != page.start:
+    last = len(page.events) - 1
+    for number, event in enumerate(page.events):
+        id_ = _id(page.position) if number == last else b""
+        yield b"event: %b\ndata: %b\n%b\n" % (event.type.encode(), encode(event), id_)
+    if not page.events:
         # Without an event, the message changes the id of the last event, and is not dispatched.
-        messages[-1:] = [b"".join((*messages[-1:], b"id: %b\n" % page.position.encode()))]
-    return b"".join(b"%b\n" % message for message in messages)
+        yield _id(page.position) + b"\n" if page.position != page.start else b""
+
+
+def _id(position: str) -> bytes:
+    return b"id: %b\n" % position.encode()
 
 
 def access_of(caller: Caller) -> Access:

@@ -10,21 +10,23 @@ from msgspec import Meta
 
 from shoal.commands import external_ids
 from shoal.commands.external_ids import ExternalProfile
-from shoal.core.errors import NotFound, ShoalError
+from shoal.core.errors import NotFound, ShoalError, TooMany
 from shoal.core.external_ids import ExternalId, external_id
 from shoal.core.model import Member
 from shoal.graph.access import get_object
 from shoal.http.errors import reply_for
 from shoal.http.params import MAX_WORDS, Id
+from shoal.http.rate_limits import RateKey, counted_as
 from shoal.http.responses import Reply
 from shoal.mastodon_api.context import Context, One, Router
 from shoal.mastodon_api.entities.serializers import moment
 
 router = Router(auth="server", scope="server:members", limit_class="server")
+_LINK_SCOPE = "server:link"
 
 MAX_MEMBERS = 1_000
 """Maximum members of a batch."""
-_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 _PATH = "/api/shoal/v1/members/by-external-id"
 
 # The commands check the bounds of Shoal. These bounds are wider, so that one wrong member of a batch does not refuse the others.
@@ -68,7 +70,7 @@ class LinkMember(msgspec.Struct, frozen=True, kw_only=True):
     issuer: _Part
     id: _Part
     member_id: Id
-    """The existing member who gets the external id."""
+    """The existing member, who must have no role."""
 
 
 class ExternalIdEntity(msgspec.Struct, kw_only=True):
@@ -92,6 +94,10 @@ class LinkedMember(msgspec.Struct, kw_only=True):
     external_ids: list[ExternalIdEntity]
 
 
+class _ErrorBody(msgspec.Struct):
+    error: str
+
+
 class MemberResult(msgspec.Struct, kw_only=True):
     """The result for one member of a batch. `status` is that of a single request: 200, 201 for a new member, or an error."""
 
@@ -100,6 +106,8 @@ class MemberResult(msgspec.Struct, kw_only=True):
     status: int
     member: LinkedMember | None = None
     error: str | None = None
+    retry_after: int | None = None
+    """Seconds after which the request for this member may be repeated."""
 
 
 @router.get(f"{_PATH}/{{issuer}}/{{id}}", answer=LinkedMember)
@@ -114,6 +122,7 @@ async def put_member(context: Context, params: PutMember) -> object:
 
     Idempotent: equal requests create one member, even if they are concurrent.
     """
+    await _count(context, 1)
     made = await external_ids.upsert(context.app.writes, external_id(params.issuer, params.id), params.profile())
     return Reply(await _shown(context, made.member), 201 if made.created else 200)
 
@@ -124,34 +133,55 @@ async def put_members(context: Context, params: PutMembers) -> object:
 
     Members succeed or fail independently. The body has at most 1 MiB.
     """
-    at_once = asyncio.Semaphore(_AT_ONCE)
+    await _count(context, len(params.members))
+    free = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def put(member: PutMember) -> MemberResult:
-        async with at_once:
+        async with free:
             try:
                 made = await external_ids.upsert(
                     context.app.writes, external_id(member.issuer, member.id), member.profile()
                 )
                 shown = await _shown(context, made.member)
             except ShoalError as error:
-                return MemberResult(
-                    issuer=member.issuer, id=member.id, status=reply_for(error).status, error=str(error)
-                )
-            return MemberResult(issuer=member.issuer, id=member.id, status=201 if made.created else 200, member=shown)
+                return _failed(member, error)
+        return MemberResult(issuer=member.issuer, id=member.id, status=201 if made.created else 200, member=shown)
 
-    return await asyncio.gather(*map(put, params.members))
+    # If one of them fails unexpectedly, the group cancels the others.
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(put(member)) for member in params.members]
+    return [task.result() for task in tasks]
 
 
-@router.post(f"{_PATH}/{{issuer}}/{{id}}/link", answer=LinkedMember)
+def _failed(member: PutMember, error: ShoalError) -> MemberResult:
+    reply = reply_for(error)
+    wait = dict(reply.headers).get("Retry-After")
+    return MemberResult(
+        issuer=member.issuer,
+        id=member.id,
+        status=reply.status,
+        error=msgspec.convert(reply.body, _ErrorBody).error,
+        retry_after=int(wait) if wait else None,
+    )
+
+
+async def _count(context: Context, members: int) -> None:
+    """Count created or changed members. Raises `TooMany`."""
+    window = await context.app.limiter.take(RateKey("server_members", counted_as(context.caller) or 0), members)
+    if window is not None and window.wait:
+        raise TooMany("Too many requests", retry_after=window.wait)
+
+
+@router.post(f"{_PATH}/{{issuer}}/{{id}}/link", scope=_LINK_SCOPE, answer=LinkedMember)
 async def link_member(context: Context, params: LinkMember) -> object:
-    """Give an existing member an external id, of which a member has at most five. Idempotent."""
+    """Give an existing member an external id, of which a member has at most five. Idempotent. Members with a role are refused."""
     external = external_id(params.issuer, params.id)
-    return await _shown(context, await external_ids.link(context.app.writes, params.member_id, external))
+    return await _shown(context, await external_ids.link(context.app.writes, params.member_id, external, staff=False))
 
 
-@router.delete(f"{_PATH}/{{issuer}}/{{id}}", answer=dict)
+@router.delete(f"{_PATH}/{{issuer}}/{{id}}", scope=_LINK_SCOPE, answer=dict)
 async def unlink_member(context: Context, params: ExternalIdPath) -> None:
-    """Remove an external id from its member. The member stays."""
+    """Remove an external id from its member, and revoke the tokens that were exchanged through it. The member stays."""
     member = await _found(context, params)
     await external_ids.release(context.app.writes, member, external_id(params.issuer, params.id))
 

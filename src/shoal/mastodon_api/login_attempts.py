@@ -13,9 +13,10 @@ from starlette.types import Scope
 
 from shoal.commands import account_deletions, authentication, credentials, members, passkeys, second_factor
 from shoal.commands.account_deletions import Farewell
-from shoal.commands.authentication import account_key
-from shoal.core.credentials import Site, site_of
+from shoal.commands.authentication import OwnerProof, account_key
+from shoal.core.credentials import Purpose, Site, is_answer, site_of
 from shoal.core.errors import TooMany, TooManyMails
+from shoal.core.external_ids import ExternalId
 from shoal.core.model import Member
 from shoal.http.middleware import outside
 from shoal.http.rate_limits import Limiter, RateKey, RateWindow, address_of, address_prefix
@@ -84,33 +85,57 @@ async def code_counts(context: Context, member: Member, code: str) -> bool:
     return await authentication.code_counts(context.app.writes, member, code, _attempt(context))
 
 
+async def welcomed(context: Context, member: Member) -> Member:
+    """Return a member whom a login provider authenticated. As after a password, their address prefix is remembered."""
+    writes, attempt = context.app.writes, _attempt(context)
+    await members.welcomed(writes, member, attempt)
+    login = await members.login_of(writes, member)
+    if login is not None and login.second is None:
+        await authentication.remember(writes, login, attempt)
+    return member
+
+
+async def is_owner(context: Context, member: Member, password: str) -> bool:
+    async with hashing(context.request.scope):
+        return await authentication.is_owner(context.app.writes, member, password, _attempt(context))
+
+
+async def confirms_by_passkey(context: Context, member: Member, answer: str) -> bool:
+    """Return whether a text is a response of one of the member's passkeys, whose device verified them, in place of the password."""
+    writes, attempt = context.app.writes, _attempt(context)
+    return is_answer(answer) and await authentication.code_counts(writes, member, answer, attempt, Purpose.OWNER)
+
+
 async def by_passkey(context: Context, answer: str) -> Member:
     return await members.by_passkey(context.app.writes, answer, _attempt(context))
 
 
-async def turn_on_by_passkey(context: Context, member_id: int, password: str, answer: str) -> list[str]:
+async def turn_on_by_passkey(context: Context, member_id: int, password: OwnerProof, answer: str) -> list[str]:
     async with hashing(context.request.scope):
         return await second_factor.turn_on_by_passkey(
             context.app.writes, member_id, password, answer, _attempt(context)
         )
 
 
-async def add_passkey(context: Context, member_id: int, name: str, answer: str, password: str, code: str) -> None:
+async def add_passkey(
+    context: Context, member_id: int, name: str, answer: str, password: OwnerProof, code: str
+) -> None:
     async with hashing(context.request.scope):
         await passkeys.add(context.app.writes, member_id, name, answer, password, code, _attempt(context))
 
 
-async def remove_passkey(context: Context, member_id: int, id_: str, password: str, code: str) -> None:
+async def remove_passkey(context: Context, member_id: int, id_: str, password: OwnerProof, code: str) -> None:
     async with hashing(context.request.scope):
-        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context))
+        providers = context.app.providers.issuers
+        await passkeys.remove(context.app.writes, member_id, id_, password, code, _attempt(context), providers)
 
 
-async def turn_on(context: Context, member_id: int, password: str, key: str, code: str) -> list[str]:
+async def turn_on(context: Context, member_id: int, password: OwnerProof, key: str, code: str) -> list[str]:
     async with hashing(context.request.scope):
         return await second_factor.turn_on(context.app.writes, member_id, password, key, code, _attempt(context))
 
 
-async def turn_off(context: Context, member_id: int, password: str, code: str) -> None:
+async def turn_off(context: Context, member_id: int, password: OwnerProof, code: str) -> None:
     required = context.app.settings.staff_second_factor
     async with hashing(context.request.scope):
         await second_factor.turn_off(
@@ -122,12 +147,12 @@ async def new_codes(context: Context, member_id: int, code: str) -> list[str]:
     return await second_factor.new_codes(context.app.writes, member_id, code, _attempt(context))
 
 
-async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
+async def change_password(context: Context, member_id: int, current: OwnerProof, password: str) -> None:
     async with hashing(context.request.scope):
         await credentials.change_password(context.app.writes, member_id, current, password, _attempt(context))
 
 
-async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
+async def ask_email_change(context: Context, member_id: int, password: OwnerProof, address: str, language: str) -> None:
     """Send a confirmation mail to a new address. Raises `TooManyMails` and the errors of `credentials.ask_change`."""
     await count_mail(context, member_id=member_id)
     async with hashing(context.request.scope):
@@ -155,7 +180,23 @@ async def count_mail(context: Context, account: str = "", member_id: int = 0) ->
             raise TooManyMails("Too many e-mails requested; try again later", retry_after=window.wait)
 
 
-async def leave(context: Context, member_id: int, password: str) -> Farewell:
+async def count_login(context: Context) -> None:
+    """Count a request for a token by address. Raises `TooMany`."""
+    await _count(context, RateKey("login", address_of(context.request.scope)))
+
+
+async def count_exchange(context: Context, app_id: int, external: ExternalId) -> None:
+    """Count a token exchange by app and external id. Raises `TooMany`."""
+    await _count(context, RateKey("exchange", f"{app_id} {external.digest}"))
+
+
+async def _count(context: Context, key: RateKey) -> None:
+    window = await context.app.limiter.take(key)
+    if window is not None and window.wait:
+        raise TooMany("Too many requests", retry_after=window.wait)
+
+
+async def leave(context: Context, member_id: int, password: OwnerProof) -> Farewell:
     async with hashing(context.request.scope):
         return await account_deletions.leave(context.app.writes, member_id, password, _attempt(context))
 

@@ -21,14 +21,14 @@ from starlette.requests import Request
 from shoal.commands import external_ids, oauth
 from shoal.commands.context import Limits
 from shoal.commands.external_ids import ExternalProfile
-from shoal.commands.oauth import NewToken, check_welcome
-from shoal.core.errors import InvalidInput, InvalidToken, NotAllowed, NotFound, Unauthenticated
+from shoal.commands.oauth import Expiry, NewToken, check_welcome
+from shoal.core.errors import Gone, InvalidInput, InvalidToken, NotAllowed, NotFound, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.media_files import still_of
-from shoal.core.model import App
+from shoal.core.model import App, Member, Role
 from shoal.graph.contract import Reader
 from shoal.http import authentication
-from shoal.http.authentication import KNOWN, origin_of_request
+from shoal.http.authentication import KNOWN, granted, origin_of_request
 from shoal.http.errors import OAuthRefused
 from shoal.http.responses import Reply
 from shoal.issuers import MAX_CHARACTERS, InvalidJwt
@@ -37,7 +37,7 @@ from shoal.mastodon_api.context import AppContext, Context, Router, actor, profi
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.mastodon_api.entities.statuses import Application, CredentialApplication, Token
-from shoal.settings import Settings
+from shoal.settings import Issuer, Settings
 
 router = Router()
 
@@ -253,6 +253,10 @@ class TokenRequest(msgspec.Struct, frozen=True):
     """For a token exchange (RFC 8693): a JWT that an issuer of the setting `issuers` signed for a user."""
     subject_token_type: _Word = ""
     requested_token_type: _Word = ""
+    actor_token: Annotated[str, Meta(max_length=MAX_CHARACTERS)] = ""
+    """Refused, as are `resource` and `audience`: a token is always the user's own, and for this server."""
+    resource: _Word = ""
+    audience: _Word = ""
 
 
 class Revocation(msgspec.Struct, frozen=True):
@@ -261,9 +265,11 @@ class Revocation(msgspec.Struct, frozen=True):
     client_secret: _Word = ""
 
 
-@router.post("/oauth/token", auth="public", limit_class="login", answer=Token, once=True)
+@router.post("/oauth/token", auth="public", limit_class="token", answer=Token, once=True)
 async def issue_token(context: Context, params: TokenRequest) -> object:
     """Create an access token. Each request returns a new one."""
+    if params.grant_type != _EXCHANGE:
+        await login_attempts.count_login(context)
     grant = _GRANT_HANDLERS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
@@ -316,30 +322,50 @@ async def _by_exchange(context: Context, app: App, params: TokenRequest) -> NewT
         raise OAuthRefused("invalid_request", f"Required parameters: subject_token, and subject_token_type={_JWT}")
     if params.requested_token_type not in {"", serializers.ACCESS_TOKEN}:
         raise OAuthRefused("invalid_request", f"The requested_token_type must be {serializers.ACCESS_TOKEN}")
+    if params.actor_token:
+        raise OAuthRefused("invalid_request", "An actor_token is not supported: the token is always the user's own")
+    if params.resource or params.audience:
+        raise OAuthRefused("invalid_target", "A resource or audience is not supported: the token is for this server")
     requested = _scopes(params.scope, app)
-    if any(scope.startswith("admin:") for scope in requested):
-        raise OAuthRefused("invalid_scope", "Admin scopes require an authorization by the member")
     writes = context.app.writes
     try:
-        who = await context.app.issuers.verify(params.subject_token)
-        # The claims of the product may be longer than a profile allows, which must not lock its users out.
-        name = who.name[: writes.limits.display_name]
-        profile = ExternalProfile(user_name=who.user_name, display_name=name, language=who.language)
-        member = (await external_ids.upsert(writes, who.external, profile, update=False)).member
-        check_welcome(member)
+        user = await context.app.issuers.verify(params.subject_token)
     except InvalidJwt as error:
+        await login_attempts.count_login(context)
         raise OAuthRefused("invalid_request", f"subject_token: {error}") from None
-    except (InvalidInput, NotAllowed) as error:
+    issuer = user.issuer
+    if issuer.apps and str(app.id) not in issuer.apps:
+        raise OAuthRefused("unauthorized_client", "The issuer of the subject_token does not allow this application")
+    if not all(granted(frozenset(issuer.scopes), scope) for scope in requested):
+        raise OAuthRefused("invalid_scope", f"The issuer allows only the scopes {' '.join(issuer.scopes)}")
+    await login_attempts.count_exchange(context, app.id, user.external)
+    try:
+        if issuer.single_use:
+            await external_ids.use_jwt(writes, user.external.issuer, user.jwt_id, user.expires_at)
+        # The claims of the product may be longer than a profile allows, which must not lock its users out.
+        name = user.name[: writes.limits.display_name]
+        profile = ExternalProfile(user_name=user.user_name, display_name=name, language=user.language)
+        member, _, link_id = await external_ids.upsert(writes, user.external, profile, update=False)
+        _check_may_exchange(member, issuer)
+        return await oauth.issue_token(
+            writes,
+            app.id,
+            member.id,
+            requested,
+            generation=member.generation,
+            origin=origin_of_request(context.request),
+            expiry=Expiry(int(user.token_expires_at(writes.new_id.now() / 1000) * 1000), link_id),
+            issuer=user.external.issuer,
+        )
+    except (InvalidInput, NotAllowed, NotFound, Gone) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
-    return await oauth.issue_token(
-        writes,
-        app.id,
-        member.id,
-        requested,
-        generation=member.generation,
-        origin=origin_of_request(context.request),
-        seconds=who.token_seconds,
-    )
+
+
+def _check_may_exchange(member: Member, issuer: Issuer) -> None:
+    """Raise `NotAllowed` if the member may not log in, or not by a token exchange."""
+    check_welcome(member)
+    if not issuer.privileged_members and (member.role is not Role.NONE or member.second_factor):
+        raise NotAllowed("Members with a role or a second factor cannot log in by a token exchange here")
 
 
 _EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -353,7 +379,7 @@ _GRANT_HANDLERS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewT
 
 
 def grant_types(settings: Settings) -> list[str]:
-    off = {"password": not settings.password_grant, _EXCHANGE: not settings.issuers}
+    off = {"password": not (settings.password_grant and settings.password_login), _EXCHANGE: not settings.issuers}
     return [name for name in _GRANT_HANDLERS if not off.get(name)]
 
 

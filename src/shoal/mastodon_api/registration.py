@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from shoal.commands import account_deletions, blocklists, credentials, invitations, members, oauth
+from shoal.commands import account_deletions, blocklists, credentials, external_ids, invitations, members, oauth
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
+from shoal.core.external_ids import ExternalId
 from shoal.core.ids import now_ms
 from shoal.core.model import AccountDeletion, Member, Role
 from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
@@ -48,6 +49,13 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     """The code of an invitation; empty if the person has none."""
     proof: str = ""
     """A proof of work (`core.signup`); empty if the client computed none."""
+    external: ExternalId | None = None
+    """The user of a login provider who joins, without a password."""
+    verified: bool = False
+    """Whether the login provider has verified `email`."""
+    claimed: str = ""
+    """An address at the login provider that the member does not get. If it is blocked, the sign-up is refused."""
+    display_name: str = ""
 
 
 def needs_approval(context: Context, *, invited: bool = False, proven: bool = True) -> bool:
@@ -57,13 +65,19 @@ def needs_approval(context: Context, *, invited: bool = False, proven: bool = Tr
     other person needs approval if the server requires it for all, if an IP block requires it, or if the server requires
     a proof of work and `proven` is false.
     """
-    if not (context.app.settings.registrations or invited):
+    settings = context.app.settings
+    if not (settings.registrations or invited) or not (settings.password_login or settings.oidc_providers):
         raise NotAllowed("This server does not accept new members")
     severity = context.app.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server does not accept new members from your IP address")
-    unproven = context.app.settings.signup_work > 0 and not proven
-    return ((context.app.settings.approval or unproven) and not invited) or severity is not None
+    unproven = settings.signup_work > 0 and not proven
+    return ((settings.approval or unproven) and not invited) or severity is not None
+
+
+def requires_confirmation(settings: Settings) -> bool:
+    """Return whether new members must confirm their address before they can act."""
+    return asks_confirmation(settings) and settings.email_confirmation == "required"
 
 
 def asks_confirmation(settings: Settings) -> bool:
@@ -79,15 +93,37 @@ async def join(context: Context, form: Joining) -> Member:
     """
     if form.invite_code:
         await invitations.offered(context.app.writes, form.invite_code)
-    pending = needs_approval(context, invited=bool(form.invite_code), proven=bool(form.proof))
+    external = form.external
+    if external is None and not context.app.settings.password_login:
+        raise NotAllowed("This server accepts new members only through login providers")
+    proven = bool(form.proof or external)
+    pending = needs_approval(context, invited=bool(form.invite_code), proven=proven)
     client = address_of(context.request.scope)
     await _check(context.app, form, client, pending=pending)
     if form.proof and context.app.settings.signup_work:
         await _check_proof(context.app, form)
-    confirms = asks_confirmation(context.app.settings)
+    confirms, required = asks_confirmation(context.app.settings), requires_confirmation(context.app.settings)
     invitation = (
         invitations.held(context.app.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     )
+    reason, network = form.reason if pending else "", address_prefix(client) if client else ""
+    if external is not None:
+        async with invitation as invited:
+            return await external_ids.register(
+                context.app.writes,
+                external,
+                form.username,
+                email=form.email,
+                confirmed=form.verified,
+                unconfirmed=required and not form.verified,
+                confirms=required and not form.verified,
+                display_name=form.display_name,
+                language=form.language,
+                pending=pending,
+                reason=reason,
+                network=network,
+                invited=invited,
+            )
     async with hashing(context.request.scope), invitation as invited:
         return await members.register(
             context.app.writes,
@@ -96,10 +132,10 @@ async def join(context: Context, form: Joining) -> Member:
             email=form.email,
             language=form.language,
             pending=pending,
-            reason=form.reason if pending else "",
-            unconfirmed=confirms and context.app.settings.email_confirmation == "required",
+            reason=reason,
+            unconfirmed=required,
             confirms=confirms,
-            network=address_prefix(client) if client else "",
+            network=network,
             invited=invited,
         )
 
@@ -125,15 +161,18 @@ async def _check(app_context: AppContext, form: Joining, client: str, *, pending
     except InvalidInput as error:
         errors.append(error)
         name = ""
-    email = _validated(errors, "email", form.email, check_email)
-    _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
+    email = form.email
+    if form.external is None or (requires_confirmation(app_context.settings) and not form.verified):
+        email = _validated(errors, "email", form.email, check_email)
+    if form.external is None:
+        _validated(errors, "password", form.password, lambda text: members.check_password(app_context.writes, text))
     if not form.agreement:
         errors.append(NotAccepted("Service agreement must be accepted", field="agreement"))
     if pending and len(form.reason) > (most := app_context.writes.limits.reason):
         errors.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
     try:
-        if email:
-            await blocklists.check_email(app_context.writes, email, client)
+        for address in filter(None, dict.fromkeys((email, form.claimed))):
+            await blocklists.check_email(app_context.writes, address, client)
     except InvalidInput as error:
         # For a blocked address, do not check whether a member has it, because the response would reveal that.
         errors.append(error)

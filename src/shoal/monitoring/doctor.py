@@ -32,7 +32,7 @@ from shoal.app.outboxes import open_outboxes, refusal_limit
 from shoal.app.paths import check_base_url, control_path, push_key_path, store_files
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
 from shoal.monitoring import preflight
-from shoal.monitoring.preflight import SECONDS, Diagnosis, bad, engines, issuers, mail, ok, schema, warn
+from shoal.monitoring.preflight import SECONDS, Diagnosis, bad, engines, issuers, mail, ok, providers, schema, warn
 from shoal.multiprocess.link import at
 from shoal.push.encryption import read_key
 from shoal.settings import Settings
@@ -513,6 +513,7 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         _findings("proxy", public_endpoint, settings, running),
         _findings("mail", mail, settings),
         _findings("issuers", issuers, settings),
+        _findings("oidc_providers", providers, settings),
         _findings("metrics", metrics, settings, running),
         _findings("disk", preflight.disks, settings),
         _findings("ffmpeg", preflight.programs),

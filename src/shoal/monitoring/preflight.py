@@ -42,6 +42,7 @@ from shoal.issuers import Issuers
 from shoal.mail.mailers import SmtpMailer
 from shoal.media.clips import Programs
 from shoal.multiprocess.supervisor import VARIABLE
+from shoal.oidc import Providers
 from shoal.settings import (
     RENAMED,
     SECRET,
@@ -477,20 +478,32 @@ def _backup(newest: int | None) -> Diagnosis:
 
 
 async def issuers(settings: Settings) -> list[Diagnosis]:
+    advice = "check the jwks_url, and allow internal addresses by outgoing_networks (docs/howto/products.md)"
+    return await _keys(Issuers, settings, "issuers", "docs/howto/products.md", advice)
+
+
+async def providers(settings: Settings) -> list[Diagnosis]:
+    advice = "check the issuer, and allow internal addresses by outgoing_networks (docs/howto/login-providers.md)"
+    return await _keys(Providers, settings, "oidc_providers", "docs/howto/login-providers.md", advice)
+
+
+async def _keys(
+    kind: type[Issuers] | type[Providers], settings: Settings, name: str, page: str, advice: str
+) -> list[Diagnosis]:
+    """Report how many usable keys each issuer has."""
     try:
-        opened = Issuers(settings)
+        opened = kind(settings)
     except InvalidInput as error:
-        return [bad("issuers", str(error), "correct it (docs/howto/products.md)")]
+        return [bad(name, str(error), f"correct it ({page})")]
     try:
         found = await opened.key_counts()
     finally:
         await opened.close()
-    advice = "check the jwks_url, and allow internal addresses by outgoing_networks (docs/howto/products.md)"
     return [
-        ok("issuers", f"{name}: usable keys: {count}")
+        ok(name, f"{issuer}: usable keys: {count}")
         if isinstance(count, int) and count
-        else bad("issuers", f"{name}: {count or 'no usable key'}", advice)
-        for name, count in found.items()
+        else bad(name, f"{issuer}: {count or 'no usable key'}", advice)
+        for issuer, count in found.items()
     ]
 
 

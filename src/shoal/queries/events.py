@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from shoal.core.credentials import Login
-from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.errors import InvalidInput, NotAllowed, Unavailable
+from shoal.core.ids import now_ms
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Media, Member, Node, Poll, Post, Report, Share
 from shoal.graph.cache.cached_graph import CachedGraph
-from shoal.graph.contract import Cursor, LogCursor, LogEntry, Reader, Store
-from shoal.graph.event_log import EventLog, LogKind, former_visibility
+from shoal.graph.contract import LogCursor, LogEntry, Reader, Store
+from shoal.graph.event_log import EventLog, LogKind, LogPage, former_visibility
 from shoal.graph.payloads.members import decode_entry
 from shoal.graph.payloads.posts import chosen_of
-from shoal.graph.schema import ATTACHED, AUDITED, REACTS
+from shoal.graph.schema import AUDITED, REACTS
 from shoal.queries.event_data import (
     AuditData,
     EventData,
@@ -54,8 +56,10 @@ _USUAL_EVENTS = 100
 POLL_SECONDS = 1.0
 _MOST_READS = 20
 """Maximum reads of the log for a page that a filter leaves empty."""
-_MOST_POSTS = 20
-"""Number of posts with a file among which a visible one is looked for, newest first."""
+MAX_BYTES = 1 << 20
+"""Maximum bytes of a page of several events in JSON. The data of a post alone may take 64 KiB."""
+_READ_AT_ONCE = 50
+"""Number of entries whose objects are read together."""
 START, END = "start", "end"
 
 
@@ -94,7 +98,7 @@ class Access(NamedTuple):
     """What a reader may see in addition to public data."""
 
     private: bool = False
-    """Posts and shares of every visibility, uploads before their post, and the follows of members who hide them."""
+    """Posts and shares of every visibility, uploads, and the follows of members who hide them."""
     accounts: bool = False
     """E-mail addresses, and suspended and pending members."""
     reports: bool = False
@@ -125,7 +129,7 @@ _DATA: Final[Mapping[str, type[msgspec.Struct]]] = {
 """The data of events by noun, the part of a type before the dot."""
 _OBJECTS: Final = ("member", "post", "share", "media", "report")
 """Nouns of objects, which have one id. Their deletion has `RemovedData`."""
-_NEEDS: Final = {"report": "admin:read:reports", "audit": "admin:read"}
+_NEEDS: Final = {"media": "server:private", "report": "admin:read:reports", "audit": "admin:read"}
 
 
 def _type_of(label: str) -> EventType:
@@ -140,20 +144,21 @@ TYPES: Final[Mapping[str, EventType]] = {
 
 
 def types_of(text: str, access: Access) -> frozenset[str]:
-    """Return the types in a list separated by commas, where `post` means all types of posts. An empty list is all types.
+    """Return the types in a list separated by commas, where `post` means all types of posts. An empty list is all that may be seen.
 
     Raises `InvalidInput` for an unknown type, and `NotAllowed` for a type that the reader may not see.
     """
+    allowed = {"media": access.private, "report": access.reports, "audit": access.audit}
     chosen: set[str] = set()
     for part in filter(None, map(str.strip, text.split(","))):
         noun = part.partition(".")[0]
         found = [name for name in TYPES if part in (name, name.partition(".")[0])]
         if not found:
             raise InvalidInput(f"types: {part[:80]!r} is not one of {', '.join(TYPES)}", field="types")
-        if (noun == "report" and not access.reports) or (noun == "audit" and not access.audit):
+        if not allowed.get(noun, True):
             raise NotAllowed(f"types: {part} needs the scope {_NEEDS[noun]}")
         chosen.update(found)
-    return frozenset(chosen or TYPES)
+    return frozenset(chosen or (name for name in TYPES if allowed.get(name.partition(".")[0], True)))
 
 
 class EventPage(NamedTuple):
@@ -164,6 +169,8 @@ class EventPage(NamedTuple):
     """The position before the events."""
     position: str
     more: bool
+    log: LogPage
+    """The same position, with entries that were read but are not in the page."""
 
     def positioned(self) -> list[Event]:
         """Return the events, each with the position from which a reader continues without missing one."""
@@ -174,56 +181,106 @@ class EventPage(NamedTuple):
 class EventReader:
     """Reads the events of a network, whose root URL is `source`.
 
-    `types` are those of `types_of`. `after` is a position, `START` for the oldest stored entry, or `END` for now.
+    `types` are those of `types_of`. `after` is a position, `START` for the oldest stored entry, or `END` for now. At most `at_once`
+    reads run concurrently, because they use the connections of other requests; others wait up to `patience` seconds.
+
+    A store may apply the changes of a commit one after the other. So a page ends before an entry whose object is older than the
+    entry, for up to `apply_seconds` after the commit.
     """
 
-    def __init__(self, store: Store, source: str) -> None:
+    def __init__(
+        self, store: Store, source: str, *, at_once: int = 4, patience: float = 20.0, apply_seconds: float = 60.0
+    ) -> None:
         self._log = EventLog(store)
         self._graph: Reader = store.uncached() if isinstance(store, CachedGraph) else store
         self._source = source
+        self._slots = asyncio.Semaphore(at_once)
+        self._patience = patience
+        self._apply_seconds = apply_seconds
 
-    async def read(self, after: str, types: str = "", access: Access = PUBLIC, limit: int = _USUAL_EVENTS) -> EventPage:
-        """Return a page of events. It may be empty although there are `more`.
+    async def position(self, after: str, types: str = "", access: Access = PUBLIC) -> str:
+        """Return a position as a cursor, also for `START` and `END`. Raises like `read`."""
+        types_of(types, access)
+        async with self._slot():
+            return (await self._log.read(await self._cursor(after), 1)).first(0).cursor.encode()
+
+    async def read(
+        self, after: str | LogPage, types: str = "", access: Access = PUBLIC, limit: int = _USUAL_EVENTS
+    ) -> EventPage:
+        """Return a page of events, after a position or the `log` of a page. It may be empty although there are `more`.
 
         Raises:
             CursorTooOld: Entries after the position are missing.
             InvalidInput: The network keeps no event log, or a parameter is invalid.
             NotAllowed: The reader may not see one of the types.
+            Unavailable: Too many reads run already.
         """
         if not 1 <= limit <= MAX_EVENTS:
             raise InvalidInput(f"limit: 1 to {MAX_EVENTS} events (got {limit})", field="limit")
         chosen = types_of(types, access)
-        cursor: LogCursor | None = None
-        if after == END:
-            cursor = await self._log.end()
-        elif after != START:
-            cursor = LogCursor.decode(after)
-        start = START if cursor is None else cursor.encode()
-        reads = 0
+        cursor: LogCursor | LogPage | None = None
+        start, reads = "", 0
         while True:
-            page = await self._log.read(cursor, limit)
-            cursor = page.cursor
-            entries = [entry for entry in page.entries if _may_become(entry, chosen)]
-            events = await self._events(entries, chosen, access) if entries else []
-            reads += 1
-            if events or not page.more or reads == _MOST_READS:
-                return EventPage(events, start, cursor.encode(), page.more)
+            # Other readers have their turn after each read.
+            async with self._slot():
+                if not reads:
+                    cursor = await self._cursor(after) if isinstance(after, str) else after
+                page = await self._log.read(cursor, limit)
+                start = start or page.first(0).cursor.encode()
+                events, page = await self._events(page, chosen, access)
+                reads += 1
+                if events or not page.more or reads == _MOST_READS:
+                    return EventPage(events, start, page.cursor.encode(), page.more, page)
+                cursor = page
+
+    async def _cursor(self, after: str) -> LogCursor | None:
+        if after == END:
+            return await self._log.end()
+        return None if after == START else LogCursor.decode(after)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._slots.acquire()
+        except TimeoutError as error:
+            raise Unavailable("The event log has too many readers; try again later") from error
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     async def pages(
         self, after: str, types: str, access: Access, limit: int, pause: Callable[[], Awaitable[bool]]
     ) -> AsyncGenerator[EventPage, None]:
         """Yield pages, some of them empty. At the end of the log, await `pause`, and stop if it returns False."""
+        at: str | LogPage = after
         while True:
-            page = await self.read(after, types, access, limit)
+            page = await self.read(at, types, access, limit)
             yield page
-            after = page.position
+            at = page.log
             if not page.more and not await pause():
                 return
 
-    async def _events(self, entries: Sequence[LogEntry], chosen: frozenset[str], access: Access) -> list[Event]:
-        state = await _read_state(self._graph, entries, access)
-        found = [self._event(entry, state) for entry in entries]
-        return [event for event in found if event is not None and event.type in chosen]
+    async def _events(self, page: LogPage, chosen: frozenset[str], access: Access) -> tuple[list[Event], LogPage]:
+        """Return the events of a page, and the part of the page that they cover."""
+        numbered = [(number, entry) for number, entry in enumerate(page.entries) if _may_become(entry, chosen)]
+        events: list[Event] = []
+        size = 0
+        for begin in range(0, len(numbered), _READ_AT_ONCE):
+            part = numbered[begin : begin + _READ_AT_ONCE]
+            state = await _read_state(self._graph, [entry for _, entry in part], access)
+            for number, entry in part:
+                if state.is_behind(entry) and now_ms() < entry.at + 1000 * self._apply_seconds:
+                    return events, page.first(number)._replace(more=False)
+                event = self._event(entry, state)
+                if event is None or event.type not in chosen:
+                    continue
+                size += len(msgspec.json.encode(event))
+                if events and size > MAX_BYTES:
+                    return events, page.first(number)
+                events.append(event)
+        return events, page
 
     def _event(self, entry: LogEntry, state: _State) -> Event | None:
         noun, change = LogKind(entry.kind).label.split(".")
@@ -270,11 +327,15 @@ class _State(NamedTuple):
 
     access: Access
     nodes: Mapping[int, Node]
-    attached: Mapping[int, Sequence[int]]
-    """Ids of the posts with a file, by the file."""
     emoji: Mapping[tuple[int, int], list[str]]
     """Emoji by member and post."""
     audit: Mapping[int, AuditData]
+
+    def is_behind(self, entry: LogEntry) -> bool:
+        """Return whether the object that an entry creates or changes is older than the entry."""
+        noun, change = LogKind(entry.kind).label.split(".")
+        node = self.nodes.get(entry.object) if noun in _OBJECTS and change != "deleted" else None
+        return node is not None and node.version < entry.version
 
     def show(self, source: str, entry: LogEntry, noun: str, change: str) -> tuple[EventData, int] | None:
         """Return the data and version of the event of an entry; None if the reader may not see it, or its object is gone.
@@ -298,7 +359,7 @@ class _State(NamedTuple):
         shown = self._object(source, node)
         if shown is None and change == "updated" and _was_shown(node):
             shown = removed_data(node.id, withdrawn=True)
-        return None if shown is None else (shown, max(node.version, entry.version))
+        return None if shown is None else (shown, node.version)
 
     def _object(self, source: str, node: Node) -> EventData | None:
         if isinstance(node, Member):
@@ -308,7 +369,7 @@ class _State(NamedTuple):
         if isinstance(node, Share):
             return self._share(node)
         if isinstance(node, Media):
-            return media_data(source, node) if self._shows_media(node) else None
+            return media_data(source, node) if self.access.private else None
         return report_data(node) if isinstance(node, Report) and self.access.reports else None
 
     def _association(self, entry: LogEntry, noun: str, change: str) -> EventData | None:
@@ -334,12 +395,6 @@ class _State(NamedTuple):
         author = self.nodes.get(post.author_id)
         moderated = bool(post.hidden & HIDDEN_BY_MODERATION) or not isinstance(author, Member) or author.suspended
         return self._may_know(post) and not moderated
-
-    def _shows_media(self, media: Media) -> bool:
-        if self.access.private:
-            return True
-        posts = (self.nodes.get(id_) for id_ in self.attached.get(media.id, ()))
-        return any(isinstance(post, Post) and media.id in post.media and self._shows(post) for post in posts)
 
     def _member(self, source: str, member: Member) -> MemberData | None:
         extras: dict[str, Any] = {}
@@ -369,7 +424,6 @@ class _State(NamedTuple):
 async def _read_state(graph: Reader, entries: Iterable[LogEntry], access: Access) -> _State:
     """Read what the entries name: first the objects and associations, then what these objects name."""
     ids: set[int] = set()
-    media: set[int] = set()
     reactions: defaultdict[int, set[int]] = defaultdict(set)
     audits: defaultdict[int, set[int]] = defaultdict(set)
     for entry in entries:
@@ -378,18 +432,15 @@ async def _read_state(graph: Reader, entries: Iterable[LogEntry], access: Access
             audits[entry.subject].add(entry.object)
         elif noun not in _OBJECTS or change != "deleted":
             ids.update((entry.subject, entry.object))
-            if noun == "media":
-                media.add(entry.object)
-            elif noun == "reaction":
+            if noun == "reaction":
                 reactions[entry.subject].add(entry.object)
     nodes: dict[int, Node]
-    nodes, posts_by_media, emoji, audit = await asyncio.gather(
+    nodes, emoji, audit = await asyncio.gather(
         _objects(graph, ids),
-        _posts_by_media(graph, media if not access.private else ()),
         _emoji(graph, reactions),
         _audit(graph, audits if access.audit else {}),
     )
-    more: set[int] = {id_ for posts in posts_by_media.values() for id_ in posts}
+    more: set[int] = set()
     for node in nodes.values():
         if isinstance(node, Post):
             more.update((*node.media, node.poll_id))
@@ -398,18 +449,12 @@ async def _read_state(graph: Reader, entries: Iterable[LogEntry], access: Access
         elif isinstance(node, Member) and access.accounts:
             more.add(node.login_id)
     nodes |= await _objects(graph, more - nodes.keys() - {0})
-    return _State(access, nodes, posts_by_media, emoji, audit)
+    return _State(access, nodes, emoji, audit)
 
 
 async def _objects(graph: Reader, ids: Iterable[int]) -> dict[int, Node]:
     needed = tuple(ids)
     return dict(await graph.obj_get(needed)) if needed else {}
-
-
-async def _posts_by_media(graph: Reader, media: Iterable[int]) -> dict[int, list[int]]:
-    needed = tuple(media)
-    found = await graph.assoc_ranges(needed, ATTACHED, Cursor(limit=_MOST_POSTS)) if needed else {}
-    return {id_: [assoc.id2 for assoc in listed] for id_, listed in found.items()}
 
 
 async def _emoji(graph: Reader, posts: Mapping[int, set[int]]) -> dict[tuple[int, int], list[str]]:

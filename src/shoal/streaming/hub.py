@@ -402,7 +402,10 @@ class Hub:
         self._moved.set()
 
     def _apply_change(self, update: SubscriptionChange) -> None:
-        for connection in list(self._matching.of(_member_of(update))):
+        member = _member_of(update)
+        # A server key acts for any member.
+        concerned = self._matching.of(member) if member else self._matching.all_connections()
+        for connection in list(concerned):
             if isinstance(update, MemberSuspended) or (
                 isinstance(update, SessionsEnded) and connection.session in update.token_ids
             ):

@@ -347,7 +347,7 @@ class DynamoCloud:
         location = parse(url)
         service = await Service.connect(location, patience=patience)
         try:
-            return cls(service, await prepare(service, location.spread))
+            return cls(service, (await prepare(service, location.spread)).spread)
         except BaseException:
             await service.close()
             raise

@@ -7,13 +7,14 @@ does not reveal whether the account exists.
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.commands import credentials, members, oauth, sessions
+from shoal.commands import credentials, external_ids, members, oauth, sessions
 from shoal.core.email import MailKind
 from shoal.core.errors import Gone, InvalidInput, NotAllowed, Taken, TooLarge, TooMany, TooManyMails, TooShort
 from shoal.core.model import Member
@@ -22,8 +23,10 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, error_text, wrong_of
+from shoal.web.ownership import login_buttons, proof
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext
+from shoal.web.routing import P, PageHandler
 from shoal.web.settings_layout import NOT_SAVED, SettingsQuery, saved_at, settings_page
 
 _Proof = Annotated[str, Meta(max_length=100)]
@@ -158,12 +161,29 @@ async def undo(ctx: PageContext, asked: ProofForm) -> Response:
     except (Gone, Taken):
         return await _over(ctx)
     message = _(
-        "Your address was restored and all sessions were logged out. We sent you an e-mail with a link to choose a new password."
+        "Your address was restored and all sessions were logged out. We sent you an e-mail with a link to log in again."
     )
     response = await page(ctx, "mail_done", title=_("E-mail address restored"), message=message, way="")
     if ctx.viewer is not None and await sessions.of_browser(ctx.writes, ctx.browser.login) is None:
         ctx.browser.log_out(response)
     return response
+
+
+async def recover_form(ctx: PageContext, query: ProofPath) -> Response:
+    return await _button(ctx, query.proof, "recover", ctx.words.text("Log in"), MailKind.RECOVERY)
+
+
+async def recover(ctx: PageContext, asked: ProofForm) -> Response:
+    """Log in by the link of a recovery mail, which also confirms that the account is the member's."""
+    ctx.check_sent(asked)
+    try:
+        member = await credentials.recover(ctx.writes, asked.proof)
+        oauth.check_welcome(member)
+    except Gone:
+        return await _over(ctx)
+    except NotAllowed:
+        return ctx.go("/login")
+    return await begin(ctx, member, "/settings/passkeys", confirmed=True)
 
 
 async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds: MailKind) -> Response:
@@ -172,8 +192,18 @@ async def _button(ctx: PageContext, proof: str, action: str, title: str, *kinds:
     except Gone:
         return await _over(ctx)
     kind, address, name = found.proof.kind, found.proof.address, found.member.name
+    stay = await external_ids.foreign_issuers(ctx.graph, found.member.id) if kind is MailKind.UNDO else frozenset()
+    linked = [button.title for button in login_buttons(ctx) if ctx.app.providers.issuer(button.name) in stay]
     return await page(
-        ctx, "mail_button", title=title, proof=proof, action=action, kind=kind, address=address, name=name
+        ctx,
+        "mail_button",
+        title=title,
+        proof=proof,
+        action=action,
+        kind=kind,
+        address=address,
+        name=name,
+        linked=linked,
     )
 
 
@@ -196,7 +226,10 @@ async def save(ctx: PageContext, asked: PasswordForm) -> Response:
     """Replace the password. All other sessions are logged out."""
     member, app_context = ctx.checked(asked), ctx.app
     try:
-        await login_attempts.change_password(ctx.anonymous, member.id, asked.current_password, asked.new_password)
+        current = await proof(ctx, asked.current_password)
+        await login_attempts.change_password(ctx.anonymous, member.id, current, asked.new_password)
+    except NotAllowed:
+        return await show_password(ctx)
     except InvalidInput as error:
         known = {
             "current_password": ctx.words.text("Incorrect password."),
@@ -251,7 +284,7 @@ async def change(ctx: PageContext, asked: EmailForm) -> Response:
         return await show_email(ctx)
     try:
         await login_attempts.ask_email_change(
-            ctx.anonymous, member.id, asked.password, asked.email.strip(), ctx.words.code
+            ctx.anonymous, member.id, await proof(ctx, asked.password), asked.email.strip(), ctx.words.code
         )
     except InvalidInput as error:
         known = {
@@ -301,17 +334,29 @@ def password_length(ctx: PageContext) -> str:
     return text % {"least": limits.password_least, "most": words.number(limits.password_most)}
 
 
+def _of_passwords(handler: PageHandler[P], otherwise: str) -> PageHandler[P]:
+    """Wrap a handler that is about passwords. On a server without passwords, it redirects to the page `otherwise`."""
+
+    @wraps(handler)
+    async def handled(ctx: PageContext, params: P) -> Response:
+        return await handler(ctx, params) if ctx.settings.password_login else ctx.go(otherwise)
+
+    return handled
+
+
 ROUTES = (
-    routing.page("/forgotten", forgotten, ForgottenQuery),
-    routing.form("/forgotten", ask, Forgotten, limit_class="login"),
-    routing.page("/reset/{proof}", reset_form, ProofPath, secret=True),
-    routing.form("/reset/{proof}", reset, ResetForm, limit_class="login", secret=True),
+    routing.page("/forgotten", _of_passwords(forgotten, "/login"), ForgottenQuery),
+    routing.form("/forgotten", _of_passwords(ask, "/login"), Forgotten, limit_class="login"),
+    routing.page("/reset/{proof}", _of_passwords(reset_form, "/login"), ProofPath, secret=True),
+    routing.form("/reset/{proof}", _of_passwords(reset, "/login"), ResetForm, limit_class="login", secret=True),
     routing.page("/confirm/{proof}", confirm_form, ProofPath, secret=True),
     routing.form("/confirm/{proof}", confirm, ProofForm, limit_class="login", secret=True),
     routing.page("/undo/{proof}", undo_form, ProofPath, secret=True),
     routing.form("/undo/{proof}", undo, ProofForm, limit_class="login", secret=True),
-    routing.page("/settings/password", show_password, SettingsQuery),
-    routing.form("/settings/password", save, PasswordForm, limit_class="login"),
+    routing.page("/recover/{proof}", recover_form, ProofPath, secret=True),
+    routing.form("/recover/{proof}", recover, ProofForm, limit_class="login", secret=True),
+    routing.page("/settings/password", _of_passwords(show_password, "/settings/sessions"), SettingsQuery),
+    routing.form("/settings/password", _of_passwords(save, "/settings/sessions"), PasswordForm, limit_class="login"),
     routing.page("/settings/email", show_email, EmailQuery),
     routing.form("/settings/email", change, EmailForm, limit_class="login"),
     routing.form("/settings/email/again", again, Form, limit_class="login"),

@@ -1,6 +1,6 @@
 """Account deletion: delete the account, show the receipt of the deleted data, and cancel a pending deletion.
 
-Deletion requires the password.
+Deletion requires the password, or another proof that the account belongs to the member (`web.ownership`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong
+from shoal.web.ownership import confirmed, proof
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import settings_page
@@ -39,7 +40,9 @@ async def leave(ctx: PageContext, asked: LeaveForm) -> Response:
     if not asked.sure:
         return await show(ctx, wrong={"sure": _("Check this box to confirm.")})
     try:
-        farewell = await login_attempts.leave(ctx.anonymous, member.id, asked.password)
+        farewell = await login_attempts.leave(ctx.anonymous, member.id, await proof(ctx, asked.password))
+    except NotAllowed:
+        return await show(ctx)
     except InvalidInput:
         return await show(ctx, wrong={"password": _("Incorrect password.")})
     except TooMany as error:
@@ -102,7 +105,10 @@ async def form(ctx: PageContext, _query: None) -> Response:
 async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
     ctx.check_sent(asked)
     try:
-        member = await login_attempts.come_back(ctx.anonymous, asked.username, asked.password)
+        if found := await confirmed(ctx):
+            member = await account_deletions.keep(ctx.writes.by(ctx.writes.actor.proved(found)), found.id)
+        else:
+            member = await login_attempts.come_back(ctx.anonymous, asked.username, asked.password)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(ctx.words, error)
         return refusal.on(await ask(ctx, asked.username, refusal.words))
@@ -111,7 +117,8 @@ async def come_back(ctx: PageContext, asked: ComeBack) -> Response:
 
 async def ask(ctx: PageContext, name: str = "", wrong: str = "", status: int = 0) -> Response:
     title = ctx.words.text("Keep my account")
-    return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong)
+    known = await confirmed(ctx) is not None
+    return await page(ctx, "come_back", status=status, title=title, name=name, wrong=wrong, confirmed=known)
 
 
 ROUTES = (

@@ -118,6 +118,8 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "grace": _("seconds of grace"),
         "key": _("server key"),
         "issuer": _("issuer"),
+        "id_digest": _("digest of the external id"),
+        "provider": _("login provider"),
     }.get(name, name)
     return f"{label}: {shown}"
 
@@ -163,6 +165,8 @@ def _line(ctx: PageContext, dated: DatedEntry) -> AuditLine:
     # shown as a visitor.
     outside = dated.address or entry.holder_id
     default_name = words.text("Anonymous visitor") if outside else words.text("Server or operator")
+    if key := entry.details.get("key"):
+        default_name = words.text("Server key %(name)s") % {"name": key}
     return AuditLine(
         id=dated.id,
         when=ctx.when(dated.at),

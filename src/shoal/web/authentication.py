@@ -16,9 +16,12 @@ from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import HALFWAY, Member
 from shoal.i18n import Translated
 from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.mastodon_api.login_attempts import LockedOut
 from shoal.web.form_errors import error_text
+from shoal.web.ownership import remember_owner
 from shoal.web.pending_actions import perform
+from shoal.web.rendering import page
 from shoal.web.request_context import PageContext, local
 
 _HOUR, _MINUTE = 3_600, 60
@@ -58,17 +61,22 @@ def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | To
     return PasswordRefusal(_("Incorrect user name or password. Try again."))
 
 
-async def begin(ctx: PageContext, member: Member, to: str, *, proved: bool = False) -> Response:
-    """Log in a member whose password was verified, and redirect the browser to `to`.
+async def begin(
+    ctx: PageContext, member: Member, to: str, *, proved: bool = False, provider: str = "", confirmed: bool = False
+) -> Response:
+    """Log in a member whose password was verified, or whom a login `provider` authenticated, and redirect the browser to `to`.
 
     If the member has a second factor and has not passed it yet (`proved` is false), redirect to the form for the second
-    factor instead.
+    factor instead. `confirmed` also confirms that the account is the member's (`web.ownership`).
     """
-    begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin)
+    begun = await sessions.begin(ctx.writes, member, proved=proved, origin=ctx.origin, provider=provider)
     asks = HALFWAY in begun.token.scopes
     path = "" if asks else await perform(ctx, member, to)
     response = ctx.go("/login/code", to=local(to, "")) if asks else ctx.go(path or local(to))
     await log_in(ctx, response, begun)
+    ctx.browser.hold(response, PROVIDER, provider, None)
+    if confirmed:
+        await remember_owner(ctx, response, member, begun.text)
     return response
 
 
@@ -81,6 +89,17 @@ async def log_in(ctx: PageContext, response: Response, begun: NewToken) -> None:
     ctx.browser.log_in(response, begun.text)
     if HALFWAY not in begun.token.scopes:
         ctx.browser.postpone(response, "")
+
+
+async def leave_to(ctx: PageContext, url: str, title: str) -> Response:
+    """Return a page that sends the browser to another site.
+
+    The policy of our pages (`form-action`) forbids forms to redirect there, so the page loads the URL by itself.
+    """
+    words = ctx.words.text("Continue to %(site)s") % {"site": title}
+    response = await page(ctx, "leave", title=words, link=url)
+    response.headers["Refresh"] = f"0; url={url}"
+    return response
 
 
 async def code_refusal(ctx: PageContext, member: Member, code: str) -> PasswordRefusal | None:

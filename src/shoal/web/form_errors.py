@@ -17,6 +17,9 @@ from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
 COMPLAINTS = (
+    # Messages about logging in.
+    "This server does not accept passwords: log in with a login provider or a passkey",
+    "This account has no password: confirm in the web app that it is yours",
     # Messages about any field.
     "This has %(actual)s characters; the maximum is %(most)s",
     "This has %(actual)s bytes; the maximum is %(most)s",
@@ -77,6 +80,7 @@ COMPLAINTS = (
     "This device has a passkey for this account already",
     "You have the maximum number of passkeys: remove one first",
     "This passkey is your second factor: add another one first or turn off two-factor authentication",
+    "This is your only way to log in. Add a passkey or another provider first.",
     # Messages about archives of other networks.
     "unknown archive format; upload the ZIP of Mastodon, Instagram (as JSON), X or Shoal, pixelfed-statuses.json of Pixelfed,"
     " or the CAR file of Bluesky",

@@ -1,4 +1,4 @@
-"""Login by password, second factor or demo account, and logout."""
+"""Login by password, second factor or demo account, and logout. `web.oidc` has the login with providers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from shoal.commands import credentials, members, second_factor, sessions
 from shoal.core.credentials import MOST_CHARACTERS
 from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
+from shoal.http.middleware import outside
 from shoal.mastodon_api import login_attempts
+from shoal.mastodon_api.browser_session import PROVIDER
 from shoal.web import account_deletion, routing
-from shoal.web.authentication import begin, code_refusal, password_refusal
+from shoal.web.authentication import begin, code_refusal, leave_to, password_refusal
+from shoal.web.ownership import is_confirmed
 from shoal.web.pending_actions import in_words, pending
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, Line, PageContext, local
@@ -50,7 +53,7 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     except Leaving:
         return await account_deletion.ask(ctx, asked.username, status=403)
     except Unconfirmed:
-        return await _ask_again(ctx, asked.username)
+        return await ask_again(ctx, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(ctx.words, error)
         answer = await login_page(ctx, asked.to, asked.username, refusal.words, locked=refusal.locked)
@@ -58,8 +61,8 @@ async def log_in(ctx: PageContext, asked: LogIn) -> Response:
     return await begin(ctx, member, asked.to)
 
 
-async def _ask_again(ctx: PageContext, name: str) -> Response:
-    """Send the confirmation email again, which is safe because the password was correct. Return a page with the next steps."""
+async def ask_again(ctx: PageContext, name: str) -> Response:
+    """Send the confirmation email again to a member who has just authenticated. Return a page with the next steps."""
     member = await members.find_login(ctx.writes, name)
     with suppress(TooMany):
         await login_attempts.count_mail(ctx.anonymous, name)
@@ -82,7 +85,9 @@ async def code(ctx: PageContext, asked: Code) -> Response:
         return ctx.go("/login", to=local(asked.to, ""))
     refusal = await code_refusal(ctx, found.member, asked.code)
     if refusal is None:
-        return await begin(ctx, found.member, asked.to, proved=True)
+        # The link of a recovery mail confirms that the account is the member's, also if the code comes after it.
+        confirmed = await is_confirmed(ctx, found.member)
+        return await begin(ctx, found.member, asked.to, proved=True, provider=found.provider, confirmed=confirmed)
     return refusal.on(await _code_form(ctx, found.member, asked.to, refusal.words))
 
 
@@ -112,7 +117,10 @@ async def as_demo(ctx: PageContext, asked: Form) -> Response:
 async def log_out(ctx: PageContext, asked: Form) -> Response:
     ctx.check_sent(asked)
     await sessions.leave(ctx.writes, ctx.browser.login)
-    response = ctx.go("/")
+    provider = ctx.browser.read(PROVIDER)
+    async with outside(ctx.request.scope):
+        url = await ctx.app.providers.end_session_url(provider, f"{ctx.app.at.root}/") if provider else ""
+    response = await leave_to(ctx, url, ctx.app.providers.titles[provider]) if url else ctx.go("/")
     ctx.browser.log_out(response)
     return response
 
@@ -134,7 +142,7 @@ async def login_page(ctx: PageContext, to: str, name: str = "", wrong: str = "",
         locked=locked,
         has_mail=bool(ctx.settings.mail),
         contact=ctx.settings.contact_email,
-        may_join=ctx.settings.registrations,
+        may_join=ctx.settings.registrations and (ctx.settings.password_login or bool(ctx.app.providers.titles)),
     )
     if action is None:
         ctx.browser.postpone(response, "")

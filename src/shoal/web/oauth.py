@@ -26,7 +26,7 @@ from shoal.web.authentication import code_refusal, log_in, passkey_refusal, pass
 from shoal.web.form_errors import error_text
 from shoal.web.layout import bare_shell
 from shoal.web.rendering import framed
-from shoal.web.request_context import Line, PageContext
+from shoal.web.request_context import Line, PageContext, local
 from shoal.web.view_models import face_of
 
 
@@ -204,6 +204,7 @@ def _page(
             status or (403 if error_text else 200),
             app=app,
             error_text=error_text,
+            to=local(_path_of(ctx, asked), ""),
             name=name,
             locked=locked,
             has_mail=bool(settings.mail),
@@ -220,6 +221,20 @@ def _page(
         permissions=[ctx.words.text(line) for line in in_words(asked.scopes)],
         whither=_redirect_host(asked.redirect_uri),
     )
+
+
+def _path_of(ctx: PageContext, asked: AuthorizeRequest) -> str:
+    """Return the path of this page, to which a login with a provider returns."""
+    params = Authorization(
+        response_type="code",
+        client_id=str(asked.app.id),
+        redirect_uri=asked.redirect_uri,
+        scope=" ".join(asked.scopes),
+        state=asked.state,
+        code_challenge=asked.challenge,
+        code_challenge_method="S256" if asked.challenge else "",
+    )
+    return address_of(ctx.app.at, params).removeprefix(ctx.app.at.path)
 
 
 def _alone(ctx: PageContext, template: str, status: int = 200, **views: object) -> Response:

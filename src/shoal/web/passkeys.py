@@ -12,20 +12,23 @@ from msgspec import Meta
 from starlette.responses import JSONResponse, Response
 
 from shoal.commands import authentication, passkeys, sessions
-from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME, Passkey, Purpose, site_of
+from shoal.core.credentials import MOST_CHARACTERS, MOST_NAME, Passkey, Purpose, read_assertion, site_of
 from shoal.core.errors import InvalidInput, Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
+from shoal.core.model import Member
+from shoal.graph.access import get_object
 from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import begin, passkey_refusal, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.login import login_page
+from shoal.web.ownership import proof, remember_owner
 from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.sessions import program_of
 from shoal.web.settings_layout import SettingsQuery, saved_at, settings_page
 
 
 class QuestionQuery(msgspec.Struct, frozen=True):
-    kind: Literal["login", "second", "confirm", "add"] = "login"
+    kind: Literal["login", "second", "confirm", "owner", "add"] = "login"
 
 
 class ByPasskey(Form, frozen=True, kw_only=True):
@@ -49,6 +52,8 @@ async def _options(ctx: PageContext, query: QuestionQuery) -> dict[str, object]:
             return await authentication.passkey_options(writes, site, Purpose.SECOND, found.member)
         case "confirm":
             return await authentication.passkey_options(writes, site, Purpose.CONFIRM, ctx.member)
+        case "owner":
+            return await authentication.passkey_options(writes, site, Purpose.OWNER, ctx.member)
         case "add":
             return await passkeys.options(writes, site, ctx.member)
 
@@ -58,7 +63,11 @@ async def log_in(ctx: PageContext, asked: ByPasskey) -> Response:
     try:
         member = await login_attempts.by_passkey(ctx.anonymous, asked.answer)
     except Leaving:
-        return ctx.go("/comeback")
+        # The passkey was verified, so its member is the one who wants to come back.
+        response = ctx.go("/comeback")
+        leaving = await get_object(ctx.graph, Member, read_assertion(asked.answer).member_id)
+        await remember_owner(ctx, response, leaving)
+        return response
     except Unconfirmed:
         return ctx.go("/signup/confirm")
     except (Unauthenticated, NotAllowed, TooMany) as error:
@@ -114,7 +123,12 @@ async def add(ctx: PageContext, asked: AddPasskeyForm) -> Response:
     try:
         _check_not_shared(ctx)
         await login_attempts.add_passkey(
-            ctx.anonymous, member.id, asked.name.strip(), asked.answer, asked.current_password, asked.code
+            ctx.anonymous,
+            member.id,
+            asked.name.strip(),
+            asked.answer,
+            await proof(ctx, asked.current_password),
+            asked.code,
         )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, name=asked.name)
@@ -138,7 +152,8 @@ async def remove(ctx: PageContext, asked: RemovePasskeyForm) -> Response:
     member = ctx.checked(asked)
     row = await _row(ctx, asked.id)
     try:
-        await login_attempts.remove_passkey(ctx.anonymous, member.id, asked.id, asked.current_password, asked.code)
+        password = await proof(ctx, asked.current_password)
+        await login_attempts.remove_passkey(ctx.anonymous, member.id, asked.id, password, asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, row)
     return saved_at(ctx, "passkeys")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from shoal.core.signup import may_invite
 from shoal.web.form_errors import RIGHT, Wrong
+from shoal.web.ownership import owner_of
 from shoal.web.rendering import page, templates
 from shoal.web.request_context import LogInFirst, PageContext
 
@@ -40,6 +41,8 @@ def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
     invites = may_invite(writes.inviters, ctx.viewer)
     imports = archives is not None and archives.most_bytes > 0
     invitations = Section("invitations", "send", _("Invitations"), _("Invite people with a link"))
+    password = Section("password", "key-round", _("Password"), _("Change your password"))
+    logins = Section("logins", "log-in", _("Login providers"), _("Log in with an account that you have elsewhere"))
     moving_in = Section("import", "upload", _("Import"), _("Import posts from another network"))
     return (
         SettingsGroup(
@@ -64,7 +67,8 @@ def groups_of(ctx: PageContext) -> tuple[SettingsGroup, ...]:
         SettingsGroup(
             _("Account"),
             (
-                Section("password", "key-round", _("Password"), _("Change your password")),
+                *((password,) if ctx.settings.password_login else ()),
+                *((logins,) if ctx.app.providers.titles else ()),
                 Section(
                     "passkeys", "smartphone", _("Passkeys"), _("Log in with your fingerprint, face or security key")
                 ),
@@ -127,6 +131,9 @@ class SettingsQuery(msgspec.Struct, frozen=True):
 
 NOT_SAVED = SettingsQuery()
 
+_OF_OWNER = frozenset({"password", "logins", "passkeys", "second_factor", "email", "account"})
+"""Sections whose forms need a proof that the account belongs to the viewer (`web.ownership`)."""
+
 
 async def settings_page(
     ctx: PageContext,
@@ -141,10 +148,16 @@ async def settings_page(
 ) -> Response:
     """Return the page of a section. Raises `LogInFirst` for anonymous viewers, except for the appearance.
 
-    The default status is 422 if `wrong` is not empty, and otherwise 200.
+    A page of `_OF_OWNER` may first ask the member to confirm that the account is theirs. The default status is 422 if `wrong` is
+    not empty, and otherwise 200.
     """
     if ctx.viewer is None and key != "appearance":
         raise LogInFirst
+    owner = await owner_of(ctx) if key in _OF_OWNER else None
+    # Recovery codes are shown once, so nothing may hide them.
+    unproven = owner is not None and not (owner.confirmed or (owner.password and key != "logins"))
+    if unproven and template != "recovery_codes":
+        template = "confirm"
     groups = groups_of(ctx)
     names = {section.key: section.words for group in groups for section in group.sections}
     heading = names.get(key, ctx.words.text("Settings"))
@@ -155,6 +168,7 @@ async def settings_page(
         title=heading,
         groups=groups,
         here=key,
+        owner=owner,
         wrong=wrong,
         saved=saved,
         query=query,

@@ -18,6 +18,7 @@ from shoal.mastodon_api import login_attempts
 from shoal.web import routing
 from shoal.web.authentication import log_in, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.ownership import proof
 from shoal.web.request_context import Form, Line, PageContext
 from shoal.web.settings_layout import saved_at, settings_page
 
@@ -88,7 +89,9 @@ async def turn_on(ctx: PageContext, asked: TurnOn) -> Response:
     member = ctx.checked(asked)
     try:
         _check_not_lent(ctx)
-        codes = await login_attempts.turn_on(ctx.anonymous, member.id, asked.current_password, asked.key, asked.code)
+        codes = await login_attempts.turn_on(
+            ctx.anonymous, member.id, await proof(ctx, asked.current_password), asked.key, asked.code
+        )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, key=asked.key)
     return await _turned_on(ctx, member, codes)
@@ -98,7 +101,9 @@ async def turn_on_by_passkey(ctx: PageContext, asked: ByPasskeys) -> Response:
     member = ctx.checked(asked)
     try:
         _check_not_lent(ctx)
-        codes = await login_attempts.turn_on_by_passkey(ctx.anonymous, member.id, asked.own_password, asked.answer)
+        codes = await login_attempts.turn_on_by_passkey(
+            ctx.anonymous, member.id, await proof(ctx, asked.own_password), asked.answer
+        )
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error, field="answer")
     return await _turned_on(ctx, member, codes)
@@ -126,7 +131,7 @@ async def other_codes(ctx: PageContext, asked: OtherCodes) -> Response:
 async def turn_off(ctx: PageContext, asked: TurnOff) -> Response:
     member = ctx.checked(asked)
     try:
-        await login_attempts.turn_off(ctx.anonymous, member.id, asked.current_password, asked.code)
+        await login_attempts.turn_off(ctx.anonymous, member.id, await proof(ctx, asked.current_password), asked.code)
     except (InvalidInput, NotAllowed, TooMany) as error:
         return await _refused(ctx, error)
     return saved_at(ctx, "second_factor")

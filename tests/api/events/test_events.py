@@ -10,9 +10,10 @@ import jsonschema_rs
 import pytest
 
 from shoal import Shoal
+from shoal.commands import posts, server_keys
 from shoal.graph.event_log import EventLog
 from shoal.mastodon_api.events import MAX_WAIT
-from shoal.queries.events import MAX_EVENTS, SCHEMAS, TYPES
+from shoal.queries.events import MAX_BYTES, MAX_EVENTS, SCHEMAS, TYPES
 from tests.api.events.consumer import EVENTS, EVERYTHING, LABELS, PUBLIC, all_events, ask, key_of, page
 from tests.api.in_memory_network import BASE, NetworkFixture, network_fixture, picture
 from tests.async_runner import eventually
@@ -123,6 +124,7 @@ BAD_FILTERS = (
     ({"types": "post.exploded"}, 422, "types: 'post.exploded' is not one of member.created"),
     ({"types": "report"}, 403, "types: report needs the scope admin:read:reports"),
     ({"types": "audit.created"}, 403, "types: audit.created needs the scope admin:read"),
+    ({"types": "media.updated"}, 403, "types: media.updated needs the scope server:private"),
     ({"after": "x"}, 422, "after: this is not a cursor of the event log"),
 )
 BAD_PAGES = (
@@ -191,6 +193,45 @@ def test_events_long_poll_returns_when_event_is_committed(logged: NetworkFixture
 
     found = logged.run(poll())
     assert [event["data"]["text"] for event in found["events"]] == ["now"]
+
+
+def test_events_long_poll_of_deleted_key_returns_no_events(logged: NetworkFixture) -> None:
+    secret, ann = key_of(logged, *PUBLIC), logged.join("ann")
+
+    async def poll() -> Any:
+        waiting = asyncio.create_task(logged.request("GET", EVENTS, secret, params={"wait": MAX_WAIT, "types": "post"}))
+
+        async def connected() -> int:
+            return logged.network.hub.connected
+
+        await eventually(connected, 1)
+        # The poll reads the next events before the hub learns of the deletion.
+        for connection in logged.network.hub._matching.all_connections():
+            connection.dismiss = lambda: None  # type: ignore[method-assign]
+        await server_keys.delete(logged.network.writes, "key 0")
+        await logged.request("POST", "/api/v1/statuses", ann, json={"status": "secret"})
+        return (await waiting).json()
+
+    found = logged.run(poll())
+    assert found["events"] == []
+    later = all_events(logged, key_of(logged, *PUBLIC), found["cursor"], types="post")
+    assert [event["data"]["text"] for event in later] == ["secret"]
+
+
+def test_events_page_of_large_events_is_bounded_by_bytes(logged: NetworkFixture) -> None:
+    secret, ann = key_of(logged, *PUBLIC), logged.join("ann")
+
+    async def write() -> None:
+        for n in range(40):
+            draft = posts.Draft(text=f"post {n}", data={"text": "x" * 60_000})
+            await posts.create(logged.network.writes, int(ann.id), draft)
+
+    logged.run(write())
+    answer = ask(logged, secret, after="start", limit=MAX_EVENTS)
+    assert len(answer.content) < MAX_BYTES + 10_000
+    assert answer.json()["more"]
+    found = all_events(logged, secret, types="post", limit=MAX_EVENTS)
+    assert [event["data"]["text"] for event in found] == [f"post {n}" for n in range(40)]
 
 
 def test_events_long_poll_without_event_returns_empty_page_after_wait(logged: NetworkFixture) -> None:

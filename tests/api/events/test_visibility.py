@@ -161,7 +161,10 @@ CASES: dict[str, tuple[Callable[[People], Awaitable[object]], str, dict[str, lis
     "published upload": (
         _published_upload,
         "",
-        {"public": ["media.created", "media.updated", "member.updated", "post.created"]},
+        {
+            "public": ["member.updated", "post.created"],
+            "private": ["media.created", "media.updated", "member.updated", "post.created"],
+        },
     ),
     "private share": (
         _private_share,

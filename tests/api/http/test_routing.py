@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -15,12 +16,13 @@ from msgspec import Meta
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from shoal.http.application import Trie
+from shoal.http.application import Trie, build_app
 from shoal.http.params import Id
-from shoal.http.rate_limits import DEFAULTS, MemoryLimiter
+from shoal.http.rate_limits import DEFAULTS, OFF, MemoryLimiter
 from shoal.http.responses import Reply
 from shoal.http.routes import Context, Route
-from tests.api.harness import ask, call, echo, make_app
+from shoal.response_cache import ResponseCache
+from tests.api.harness import ask, authenticate, call, echo, make_app
 
 
 class Unbounded(msgspec.Struct):
@@ -235,7 +237,12 @@ def test_route_lookup_prefers_literal_segment_and_backtracks() -> None:
         ("/a/x%2Fy/b", ({"GET": 0}, ("x/y",))),
         ("/a/%2F%2f/b", ({"GET": 0}, ("//",))),
         ("/a/x%2Fb", ({"GET": 1}, ("x/b",))),
-        ("/a%2Fx/b", ({"GET": 0}, ("x",))),
+        ("/a/x%2Fy/b/", ({"GET": 0}, ("x/y",))),
+        ("/a/x%20y/b", ({"GET": 0}, ("x y",))),
+        ("/a%2Fx/b", None),
+        ("/a/x%2Fb/", ({"GET": 1}, ("x/b",))),
+        ("/a/%FF", None),
+        ("/%61/x", ({"GET": 1}, ("x",))),
         ("/a/" + "x/" * 40 + "%2F", None),
         ("/q%2Fr", None),
     ],
@@ -247,10 +254,44 @@ def test_route_lookup_keeps_encoded_slash_in_parameter(mount: str, raw: str, fou
     assert trie.find_encoded(unquote(raw), f"{mount}{raw}?q=%2F".encode()) == found
 
 
+def test_route_lookup_of_root_of_mount_with_encoded_character_finds_it() -> None:
+    trie: Trie[int] = Trie()
+    trie.add("GET", "/", 0)
+    assert trie.find_encoded("/", b"/soc%2Fial/") == ({"GET": 0}, ())
+
+
 def test_route_lookup_of_path_without_raw_form_decodes_it() -> None:
     trie: Trie[int] = Trie()
     trie.add("GET", "/a/{x}/b", 0)
     assert trie.find_encoded("/a/x/b", b"/elsewhere%2F") == ({"GET": 0}, ("x",))
+
+
+class _Kept:
+    """A cache that keeps every response."""
+
+    def __init__(self) -> None:
+        self._responses: dict[object, Reply] = {}
+
+    async def get(self, key: object, make: Callable[[], Awaitable[Reply]]) -> Reply:
+        if key not in self._responses:
+            self._responses[key] = await make()
+        return self._responses[key]
+
+
+def test_cached_responses_of_paths_that_differ_in_encoded_slash_are_not_confused() -> None:
+    async def show(context: Context[object], _params: None) -> object:
+        return Reply(dict(context.path))
+
+    route = Route("GET", "/api/x/{a}/{b}", show, auth="public", limit_class="api", answer=dict, cached=True)
+    app = build_app(
+        [route],
+        None,
+        authenticate=authenticate,
+        limiter=MemoryLimiter(OFF),
+        response_cache=cast("ResponseCache[Reply]", _Kept()),
+    )
+    assert ask(app, "GET", "/api/x/c%2Fd/1").json() == {"a": "c/d", "b": "1"}
+    assert ask(app, "GET", "/api/x/c/d%2F1").json() == {"a": "c", "b": "d/1"}
 
 
 @given(st.text(alphabet="/ahome5", max_size=12))

@@ -225,7 +225,10 @@ def test_password_hashing_overload_returns_503_while_other_requests_are_served(m
     monkeypatch.setattr("shoal.commands.authentication._verify", watched)
     # Fewer request slots than password checks: requests that wait for hashing hold no slot.
     with network_fixture(
-        rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000
+        rate_limits=True,
+        limits=dict.fromkeys(("login", "token"), "1000/24h"),
+        requests_at_work=4,
+        requests_waiting=1_000,
     ) as shoal:
         guesser = Guesser(shoal)
         ann = shoal.join("ann")

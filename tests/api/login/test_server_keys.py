@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -13,24 +14,31 @@ import pytest
 from msgspec.structs import replace as changed
 
 from shoal.admin.consistency.check import check
-from shoal.commands import external_ids, moderation, oauth, server_keys
+from shoal.commands import account_deletions, external_ids, moderation, oauth, server_keys
+from shoal.commands.context import Writes
 from shoal.commands.external_ids import ExternalProfile
 from shoal.commands.server_keys import MAX_KEYS, KeyDetails
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, InvalidToken, NotFound, Taken, Unfit
 from shoal.core.external_ids import ExternalId
-from shoal.core.ids import IdMaker, now_ms, shard_of
-from shoal.core.model import App, Role, Token
+from shoal.core.ids import MAX_ID, IdMaker, now_ms, shard_of
+from shoal.core.model import App, Node, ProductToken, Role, Token
 from shoal.core.tokens import TokenLifetime, opened
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Reader, find_object
+from shoal.graph.payloads.members import drop_login
 from shoal.http.authentication import key_scopes
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
-from tests.api.in_memory_network import NetworkFixture
+from tests.api.in_memory_network import NetworkFixture, network_fixture
 from tests.audit.log_reader import entries
 
 KEY = "/api/shoal/v1/server_key"
+BARRED: dict[str, Callable[[Writes, int], Coroutine[Any, Any, object]]] = {
+    "suspended": moderation.suspend,
+    "disabled": moderation.disable,
+    "leaving": lambda writes, id_: account_deletions.dismiss(writes, id_, 30),
+}
 ME = "/api/v1/accounts/verify_credentials"
 ROUTES = table(Settings())
 OTHER_ROUTES = [route for route in ROUTES if route.auth in {"optional", "app", "client", "user"}]
@@ -95,6 +103,10 @@ def test_server_route_for_other_token_or_acting_key_is_refused(keyed: tuple[Netw
     answers = [shoal.ask(route.method, path_of(route), token) for token in tokens]
     answers.append(ask(shoal, secret, path_of(route), f"id:{member.id}", method=route.method))
     assert [answer.status_code for answer in answers] == [403, 403, 403]
+    assert [answer.json()["error"] for answer in answers] == [
+        *["This needs a server key" if route.scope is None else "This action is outside the authorized scopes"] * 2,
+        "A server key must not send the header Shoal-Member here",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +156,7 @@ def test_server_key_without_act_scope_may_not_act_for_member(shoal: NetworkFixtu
         *("ann", "id:", "id:x", "id:-1", f"id:{'9' * 20}", "name:ann"),
         *("external:shop", "external:a:b:c", "external::1", "external:shop:", "external:shop:%FF"),
         *(f"external:shop:{'x' * 256}", "external:sh%00p:1"),
+        *("external:shop:%zz", "external:shop:1%", "external:shop:%2", "external:shop:a b"),
     ],
 )
 def test_server_key_with_malformed_member_header_is_refused(keyed: tuple[NetworkFixture, str], header: str) -> None:
@@ -158,18 +171,53 @@ def test_server_key_with_two_member_headers_is_refused(keyed: tuple[NetworkFixtu
     assert ask(shoal, secret, ME, "external:shop:1", "external:shop:1").status_code == 422
 
 
-@pytest.mark.parametrize("header", ["id:1", "external:shop:2", f"external:{quote('shop:1', safe='')}:1"])
+@pytest.mark.parametrize(
+    "header", ["id:1", f"id:{'9' * 19}", "external:shop:2", f"external:{quote('shop:1', safe='')}:1"]
+)
 def test_server_key_for_unknown_member_is_refused(keyed: tuple[NetworkFixture, str], header: str) -> None:
     shoal, secret = keyed
     answer = ask(shoal, secret, ME, header)
     assert (answer.status_code, answer.json()["error"]) == (403, "Shoal-Member: there is no such member")
 
 
-def test_server_key_for_suspended_member_is_refused(shoal: NetworkFixture) -> None:
+def test_server_key_for_member_id_above_maximum_asks_store_for_possible_id(
+    shoal: NetworkFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, asked = create(shoal, "shop", "server:act", "read"), list[int]()
+
+    async def find(graph: Reader, kind: type[Node], id_: int) -> Node | None:
+        asked.append(id_)
+        return await find_object(graph, kind, id_)
+
+    monkeypatch.setattr("shoal.http.authentication.find_object", find)
+    assert ask(shoal, secret, ME, f"id:{'9' * 19}").status_code == 403
+    assert max(asked) == MAX_ID, "PostgreSQL refuses integers of more than 63 bits"
+
+
+@pytest.mark.parametrize("state", BARRED)
+def test_server_key_for_barred_member_is_refused(shoal: NetworkFixture, state: str) -> None:
     ann = shoal.join("ann")
-    shoal.run(moderation.suspend(shoal.network.writes, ann.member.id))
+    shoal.run(BARRED[state](shoal.network.writes, ann.member.id))
     answer = ask(shoal, create(shoal, "shop", "server:act", "read"), ME, f"id:{ann.id}")
-    assert (answer.status_code, answer.json()["error"]) == (403, "Your login is currently disabled")
+    assert answer.status_code == 403
+    assert "login is currently" in answer.text or "account to be deleted" in answer.text
+
+
+def test_server_key_with_malformed_member_headers_is_limited() -> None:
+    with network_fixture(rate_limits=True, limits={"api": "3/5m"}) as here:
+        secret = create(here, "shop", "server:act", "read")
+        assert [ask(here, secret, ME, "ann").status_code for _ in range(4)] == [422] * 3 + [429]
+
+
+def test_server_key_acting_for_member_leaves_their_own_limit() -> None:
+    with network_fixture(rate_limits=True, limits={"api": "3/5m", "server": "2/5m"}) as here:
+        ann, ben = here.join("ann"), here.join("ben")
+        secret, other = (create(here, name, "server", "read") for name in ("shop", "kiosk"))
+        for member, statuses in ((ann, [200] * 3 + [429]), (ben, [200] * 3)):
+            assert [ask(here, secret, ME, f"id:{member.id}").status_code for _ in statuses] == statuses
+        assert ask(here, ann.token, ME).status_code == 200
+        assert [ask(here, secret, KEY).status_code for _ in range(3)] == [200, 200, 429]
+        assert ask(here, other, KEY).status_code == 200, "keys at one address have limits of their own"
 
 
 def test_member_token_ignores_member_header(shoal: NetworkFixture) -> None:
@@ -201,13 +249,40 @@ def test_server_key_replaced_secret_expires_after_grace(shoal: NetworkFixture) -
     writes, old = shoal.network.writes, create(shoal, "shop", "server")
     shoal.run(server_keys.rotate(writes, "shop", 3_600))
     replaced = shoal.run(writes.graph.obj_get((opened(old).id,)))[opened(old).id]
-    assert isinstance(replaced, Token)
+    assert isinstance(replaced, ProductToken)
     now = writes.new_id.now()
     assert now < replaced.expires_at <= now + 3_600_000
     batch = Batch(shard_of(replaced.id))
     batch.obj_set(changed(replaced, expires_at=now, version=replaced.version + 1))
     shoal.run(writes.graph.commit(batch))
     assert ask(shoal, old, KEY).status_code == 401
+
+
+def test_server_key_expired_replaced_secret_is_not_shown(shoal: NetworkFixture) -> None:
+    writes, old = shoal.network.writes, create(shoal, "shop", "server")
+    new = shoal.run(server_keys.rotate(writes, "shop", 3_600)).secret
+    replaced = shoal.run(writes.graph.obj_get((opened(old).id,)))[opened(old).id]
+    assert isinstance(replaced, ProductToken)
+    batch = Batch(shard_of(replaced.id))
+    batch.obj_set(changed(replaced, expires_at=1, version=replaced.version + 1))
+    shoal.run(writes.graph.commit(batch))
+    assert ask(shoal, new, KEY).json()["replaced_until"] is None
+
+
+def test_server_key_without_secret_gets_one_by_rotation(shoal: NetworkFixture) -> None:
+    writes, old = shoal.network.writes, create(shoal, "shop", "server")
+    batch = Batch(shard_of(opened(old).id))
+    app_id = shoal.run(writes.graph.obj_get((opened(old).id,)))[opened(old).id].app_id  # type: ignore[union-attr]
+    drop_login(batch, app_id, opened(old).id, writes.new_id(batch.shard))
+    shoal.run(writes.graph.commit(batch))
+    assert ask(shoal, shoal.run(server_keys.rotate(writes, "shop")).secret, KEY).status_code == 200
+
+
+def test_server_key_secret_is_kind_that_older_versions_refuse(shoal: NetworkFixture) -> None:
+    id_ = opened(create(shoal, "shop", "server")).id
+    stored = shoal.run(shoal.network.writes.graph.obj_get((id_,)))[id_]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(stored), type=Token)
 
 
 def test_server_key_concurrent_rotations_leave_two_valid_secrets(shoal: NetworkFixture) -> None:
@@ -241,15 +316,16 @@ def test_server_key_does_not_expire_for_lack_of_use(shoal: NetworkFixture) -> No
 
 
 def test_server_key_scopes_are_not_available_to_apps(shoal: NetworkFixture) -> None:
-    for scope in ("server", "server:act", "server:members"):
+    for scope in ("server", "server:act", "server:link", "server:members"):
         form = {"client_name": "App", "redirect_uris": "urn:x", "scopes": scope}
         assert shoal.ask("POST", "/api/v1/apps", json=form).status_code == 422
 
 
 @pytest.mark.parametrize("scopes", [["read"], [], ["server:act", "push"], ["server:act", "reed"], ["server:all"]])
 def test_server_key_with_invalid_scopes_is_refused(scopes: list[str]) -> None:
-    with pytest.raises(InvalidInput, match="scopes: "):
+    with pytest.raises(InvalidInput, match="scopes: ") as raised:
         key_scopes(scopes)
+    assert len(str(raised.value)) < 250
 
 
 def test_server_key_name_is_unique_and_bounded(shoal: NetworkFixture) -> None:

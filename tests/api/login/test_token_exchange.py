@@ -6,10 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
@@ -17,13 +19,18 @@ from msgspec.structs import replace as changed
 
 from shoal.admin.consistency.check import check
 from shoal.commands import external_ids, moderation
+from shoal.core.audit import AuditVerb
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
-from shoal.core.model import Token
+from shoal.core.model import Member, ProductToken, Role, Token
 from shoal.core.tokens import opened
+from shoal.graph.access import get_object
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch
 from shoal.server import build
 from tests.api.in_memory_network import NetworkFixture, network_fixture
+from tests.api.login.test_server_keys import BARRED
+from tests.audit.log_reader import entries
 
 ISSUER, AUDIENCE = "https://shop.example", "https://shoal.example"
 KEY = ECKey.generate_key("P-256", {"kid": "1"})
@@ -38,6 +45,14 @@ def here() -> Iterator[NetworkFixture]:
     issuer = {"audience": AUDIENCE, "keys": [KEY.as_dict(private=False)], "token_seconds": 600}
     with network_fixture(issuers={ISSUER: issuer}) as made:
         yield made
+
+
+@contextmanager
+def network(changes: dict[str, Any], **settings: Any) -> Iterator[tuple[NetworkFixture, dict[str, str]]]:
+    """Open a network whose issuer has these changes, with an app."""
+    issuer = {"audience": AUDIENCE, "keys": [KEY.as_dict(private=False)], "token_seconds": 600, **changes}
+    with network_fixture(issuers={ISSUER: issuer}, **settings) as made:
+        yield made, registered(made)
 
 
 @pytest.fixture
@@ -71,12 +86,12 @@ def test_token_exchange_creates_member_on_first_use_and_returns_short_lived_toke
     answer = exchange(here, app, jwt(name="Ann A.", locale="de"))
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     made = answer.json()
-    assert {name: made[name] for name in ("token_type", "scope", "expires_in", "issued_token_type")} == {
+    assert {name: made[name] for name in ("token_type", "scope", "issued_token_type")} == {
         "token_type": "Bearer",
         "scope": "read write",
-        "expires_in": 600,
         "issued_token_type": ACCESS_TOKEN,
     }
+    assert 0 < made["expires_in"] <= 600
     me = here.json("GET", ME, made["access_token"])
     assert (me["username"], me["display_name"]) == ("ann", "Ann A.")
     posted = here.json("POST", "/api/v1/statuses", made["access_token"], json={"status": "Low tide"})
@@ -111,7 +126,7 @@ def test_token_exchange_token_expires(here: NetworkFixture, app: dict[str, str])
     text = exchange(here, app, jwt()).json()["access_token"]
     graph, id_ = here.network.writes.graph, opened(text).id
     token = here.run(graph.obj_get((id_,)))[id_]
-    assert isinstance(token, Token)
+    assert isinstance(token, ProductToken)
     batch = Batch(shard_of(token.member_id))
     batch.obj_set(_expired(token))
     here.run(graph.commit(batch))
@@ -121,7 +136,7 @@ def test_token_exchange_token_expires(here: NetworkFixture, app: dict[str, str])
     assert here.run(graph.obj_get((id_,))) == {}, "an expired token must be deleted when another is issued"
 
 
-def _expired(token: Token) -> Token:
+def _expired(token: ProductToken) -> ProductToken:
     return changed(token, expires_at=1, version=token.version + 1)
 
 
@@ -139,11 +154,131 @@ def test_token_exchange_for_existing_member_with_external_id_returns_their_token
     assert here.json("GET", ME, exchange(here, app, jwt(sub="7")).json()["access_token"])["id"] == ben.id
 
 
-def test_token_exchange_for_suspended_member_is_refused(here: NetworkFixture, app: dict[str, str]) -> None:
+@pytest.mark.parametrize("state", BARRED)
+def test_token_exchange_for_barred_member_is_refused(here: NetworkFixture, app: dict[str, str], state: str) -> None:
     id_ = here.json("GET", ME, exchange(here, app, jwt()).json()["access_token"])["id"]
-    here.run(moderation.suspend(here.network.writes, int(id_)))
+    here.run(BARRED[state](here.network.writes, int(id_)))
     answer = exchange(here, app, jwt())
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+
+
+def linked(here: NetworkFixture, name: str, sub: str, role: Role = Role.NONE) -> Member:
+    """Return an existing member who is linked to a subject, with a role, or with a second factor if they have none."""
+    member = here.join(name).member
+    here.run(external_ids.link(here.network.writes, member.id, ExternalId(ISSUER, sub)))
+    if role is not Role.NONE:
+        return here.run(moderation.set_role(here.network.writes, member.id, role))
+    change = change_object(
+        here.network.writes.graph,
+        lambda: get_object(here.network.writes.graph, Member, member.id),
+        lambda now: changed(now, second_factor=True),
+    )
+    return here.run(change)
+
+
+def test_token_exchange_for_member_with_role_or_second_factor_needs_setting() -> None:
+    roles = {"1": Role.MODERATOR, "2": Role.ADMIN, "3": Role.NONE}
+    for allowed, status in ((False, 400), (True, 200)):
+        with network({"privileged_members": allowed}) as (here, app):
+            for sub, role in roles.items():
+                linked(here, f"m{sub}", sub, role)
+                answer = exchange(here, app, jwt(sub=sub))
+                assert answer.status_code == status, answer.text
+                assert allowed or "Members with a role or a second factor" in answer.json()["error_description"]
+
+
+def test_token_exchange_by_other_app_or_with_other_scope_than_allowed_is_refused() -> None:
+    with network({"scopes": ["read", "write:statuses"]}) as (here, app):
+        state = here.state()
+        answer = exchange(here, app, jwt(), scope="read write")
+        assert answer.json() == {
+            "error": "invalid_scope",
+            "error_description": "The issuer allows only the scopes read write:statuses",
+        }
+        assert here.state() == state
+        assert exchange(here, app, jwt(), scope="read:accounts write:statuses").status_code == 200
+    with network({"apps": ["1"]}) as (here, app):
+        state = here.state()
+        assert exchange(here, app, jwt()).json()["error"] == "unauthorized_client"
+        assert here.state() == state
+
+
+def test_token_exchange_again_with_same_jwt_does_not_extend_token(here: NetworkFixture, app: dict[str, str]) -> None:
+    now = int(time.time())
+    expires = [
+        exchange(here, app, jwt(iat=now + issued, exp=now + expiry)).json()["expires_in"]
+        for issued, expiry in ((-500, 60), (-2_000, 20), (-2_000, 300), (-2_000, 3_000))
+    ]
+    for seconds, maximum in zip(expires, (100, 50, 330, 600), strict=True):
+        assert maximum - 20 < seconds <= maximum, expires
+
+
+def test_token_exchange_with_single_use_accepts_each_jwt_once() -> None:
+    with network({"single_use": True}) as (here, app):
+        assert "needs the claim jti" in exchange(here, app, jwt()).json()["error_description"]
+        text = jwt(jti="a")
+
+        async def many() -> list[int]:
+            sent = (here.request("POST", "/oauth/token", data=form(app, text)) for _ in range(5))
+            return [answer.status_code for answer in await asyncio.gather(*sent)]
+
+        assert sorted(here.run(many())) == [200, 400, 400, 400, 400]
+        again = exchange(here, app, text).json()
+        assert (again["error"], "was exchanged already" in again["error_description"]) == ("invalid_grant", True)
+        assert exchange(here, app, jwt(jti="b")).status_code == 200
+
+
+def test_token_exchange_tokens_are_revoked_by_unlinking(here: NetworkFixture, app: dict[str, str]) -> None:
+    ben = here.join("ben")
+    for sub in ("7", "8"):
+        here.run(external_ids.link(here.network.writes, ben.member.id, ExternalId(ISSUER, sub)))
+    seven, eight = (exchange(here, app, jwt(sub=sub)).json()["access_token"] for sub in ("7", "8"))
+    here.run(external_ids.unlink(here.network.writes, ben.member.id, ExternalId(ISSUER, "7")))
+    assert [here.ask("GET", ME, token).status_code for token in (seven, eight, ben.token)] == [401, 200, 200]
+
+
+def test_token_exchange_during_unlinking_issues_no_token(
+    here: NetworkFixture, app: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ben, writes = here.join("ben"), here.network.writes
+    who = ExternalId(ISSUER, "7")
+    here.run(external_ids.link(writes, ben.member.id, who))
+    upsert = external_ids.upsert
+
+    async def then_unlink(*given: Any, **more: Any) -> Any:
+        found = await upsert(*given, **more)
+        await external_ids.unlink(writes, ben.member.id, who)
+        return found
+
+    monkeypatch.setattr(external_ids, "upsert", then_unlink)
+    answer = exchange(here, app, jwt(sub="7"))
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+
+
+def test_token_exchange_is_audited_with_issuer(here: NetworkFixture, app: dict[str, str]) -> None:
+    exchange(here, app, jwt())
+    (noted,) = here.run(entries(here.network.store, AuditVerb.LOGIN_SUCCEEDED))
+    assert noted.entry.details == {"app": app["client_id"], "issuer": ISSUER}
+
+
+def test_token_exchange_token_is_kind_that_older_versions_refuse(here: NetworkFixture, app: dict[str, str]) -> None:
+    id_ = opened(exchange(here, app, jwt()).json()["access_token"]).id
+    stored = here.run(here.network.writes.graph.obj_get((id_,)))[id_]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(stored), type=Token)
+
+
+def test_token_exchange_is_limited_by_user_and_failures_by_address() -> None:
+    limits = {"login": "3/5m", "exchange": "4/5m", "apps": "off"}
+    with network({}, rate_limits=True, limits=limits) as (here, app):
+        statuses = [exchange(here, app, jwt(sub=str(number % 5))).status_code for number in range(20)]
+        assert statuses == [200] * 20, "successful exchanges of many users at one address"
+        assert exchange(here, app, jwt(sub="0")).status_code == 429
+        assert exchange(here, registered(here), jwt(sub="0")).status_code == 200, "each app has a limit of its own"
+        assert [exchange(here, app, jwt(exp=1)).status_code for _ in range(4)] == [400] * 3 + [429]
+        password = {"grant_type": "password", "username": "ann", "password": "x", **app}
+        assert here.ask("POST", "/oauth/token", data=password).status_code == 429
+        assert exchange(here, app, jwt(sub="9")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -154,6 +289,9 @@ def test_token_exchange_for_suspended_member_is_refused(here: NetworkFixture, ap
         ({"subject_token_type": ""}, "invalid_request"),
         ({"subject_token_type": "urn:ietf:params:oauth:token-type:saml2"}, "invalid_request"),
         ({"requested_token_type": "urn:ietf:params:oauth:token-type:refresh_token"}, "invalid_request"),
+        ({"actor_token": "x"}, "invalid_request"),
+        ({"resource": "https://social.example"}, "invalid_target"),
+        ({"audience": "other"}, "invalid_target"),
         ({"scope": "read admin:read"}, "invalid_scope"),
         ({"scope": "read push"}, "invalid_scope"),
         ({"scope": "server:act"}, "invalid_scope"),

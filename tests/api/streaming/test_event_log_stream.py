@@ -15,6 +15,8 @@ from shoal.commands import members, posts, server_keys
 from shoal.graph.event_log import EventLog
 from shoal.http.authentication import key_scopes
 from shoal.http.event_streams import Pace
+from shoal.mastodon_api.events import _messages
+from shoal.queries.events import EventReader
 from tests.api.streaming.stream_clients import SLOW, Heard, StreamServer, served
 from tests.async_runner import eventually, in_loop
 
@@ -120,12 +122,15 @@ async def test_event_log_stream_id_advances_past_events_of_other_types() -> None
     async with log_server() as server:
         ann, secret = await members.register(server.network.writes, "ann"), await key(server)
         async with listener(server, secret, types="like") as heard:
+            ids = {""}
+
+            async def is_new() -> bool:
+                return heard.last_id not in ids
+
+            await eventually(is_new, True)
+            ids.add(heard.last_id)
             await write(server, ann.id, ["other"])
-
-            async def last() -> bool:
-                return bool(heard.last_id)
-
-            await eventually(last, True)
+            await eventually(is_new, True)
             assert heard.events == []
         async with listener(server, secret, heard.last_id, types="post") as later:
             await write(server, ann.id, ["new"])
@@ -133,8 +138,38 @@ async def test_event_log_stream_id_advances_past_events_of_other_types() -> None
 
 
 @in_loop
+async def test_event_log_stream_without_event_has_id_from_which_to_continue() -> None:
+    async with log_server() as server:
+        ann, secret = await members.register(server.network.writes, "ann"), await key(server)
+        await write(server, ann.id, ["before"])
+        async with listener(server, secret, types="post") as heard:
+
+            async def last() -> bool:
+                return bool(heard.last_id)
+
+            await eventually(last, True)
+            assert heard.events == []
+        await write(server, ann.id, ["in between"])
+        async with listener(server, secret, heard.last_id, types="post") as later:
+            await eventually(later.texts, ["in between"])
+
+
+@in_loop
+async def test_event_log_stream_sends_each_event_as_a_message() -> None:
+    async with log_server() as server:
+        ann = await members.register(server.network.writes, "ann")
+        await write(server, ann.id, ["one", "two", "three"])
+        page = await EventReader(server.network.store, server.url).read("start", "post")
+        messages = list(_messages(page))
+        assert [message.startswith(b"event: post.created\ndata: {") for message in messages] == [True] * 3
+        assert [message.endswith(b"\n\n") for message in messages] == [True] * 3
+        assert [f"id: {page.position}".encode() in message for message in messages] == [False, False, True]
+
+
+@in_loop
 async def test_event_log_stream_ends_when_key_is_deleted() -> None:
-    async with log_server(QUICK._replace(check=0.1)) as server:
+    # The token is not checked during the test.
+    async with log_server(QUICK._replace(check=600.0)) as server:
         ann, secret = await members.register(server.network.writes, "ann"), await key(server)
         async with listener(server, secret) as heard:
             await server_keys.delete(server.network.writes, "shop")

@@ -139,7 +139,7 @@ async def test_trending_candidates_deletion_of_one_post_does_not_affect_others()
     async def delete_when_read(ids: Sequence[int]) -> object:
         found = await MemoryGraph.obj_get(graph, ids)
         batch = Batch(shard_of(gone.id))
-        batch.obj_del(gone.id)
+        batch.obj_del(gone)
         await graph.commit(batch)
         return found
 
@@ -288,6 +288,7 @@ async def test_trending_candidates_without_recent_reactions_are_removed_by_upkee
                 400.0,
                 partial(drop_old, network.writes),
                 0.0,
+                30.0,
             ).once()
         assert await listed(network.store) == {}
         ended = [row for row in await all_links(network.store) if row.atype == ACTIVE.number]

@@ -242,7 +242,7 @@ async def _vanish(shoal: Shoal, author: Handle) -> None:
     direct = [post for post in posts if post.visibility is Visibility.DIRECT]
     for post in direct[:-1]:
         batch = Batch(shard_of(post.id))
-        batch.obj_del(post.id)
+        batch.obj_del(post)
         await shoal.network.store.commit(batch)
 
 

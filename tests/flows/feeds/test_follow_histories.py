@@ -230,7 +230,7 @@ def _upkeep(shoal: Shoal, *, tombstone_days: float, history_days: float) -> Upke
     async def none(_now: int) -> None: ...
 
     network = shoal.network
-    return Upkeep(network.store, network.timelines, nothing, none, 14.0, tombstone_days, history_days, none, 0.0)
+    return Upkeep(network.store, network.timelines, nothing, none, 14.0, tombstone_days, history_days, none, 0.0, 30.0)
 
 
 @in_loop

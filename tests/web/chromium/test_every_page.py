@@ -37,6 +37,10 @@ NOT_PAGES = {
     "/oauth/authorize": "has tests of its own",
     "/login/passkey": "JSON",
     "/settings/passkeys/{id}": "is shown for a passkey, which a browser makes: has tests of its own",
+    "/login/with/{provider}/return": "the answer of a login provider: has tests of its own",
+    "/settings/logins": "is shown on a network with login providers: has tests of its own",
+    "/signup/identity": "is shown between a login provider and the sign-up alone: has tests of its own",
+    "/recover/{proof}": "is mailed on a network without passwords: has tests of its own",
     "/login/code": "is shown between password and code alone",
 }
 """Paths that are not pages, with the content of each."""

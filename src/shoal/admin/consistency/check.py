@@ -45,7 +45,7 @@ from shoal.admin.report import EXAMPLES, PROMISES, CheckReport, Finding, Invaria
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock, key_text
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt
-from shoal.core.external_ids import decode_external_id
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
@@ -54,7 +54,6 @@ from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Cursor, Graph, Reade
 from shoal.graph.media import key_of_files
 from shoal.graph.schema import (
     ASSOC_TYPES,
-    EXTERNAL_IDS,
     POSTED,
     AnyNode,
     AssocType,
@@ -80,6 +79,7 @@ _KEY_OF: Mapping[type[AnyNode], Callable[[Any], Key | None]] = {
     Member: lambda member: user_name_key(member.name),
     Login: lambda login: email_key(login.email) if login.email else None,
     App: lambda app: server_key_key(app.name) if app.server_key else None,
+    ExternalLink: lambda link: external_id_key(link.external) if link.member_id else None,
     Share: lambda share: share_key(share.author_id, shard_of(share.author_id), share.post_id),
     EmailDomainBlock: lambda block: email_domain_block_key(block.domain),
     CanonicalEmailBlock: lambda block: email_block_key(block.digest),
@@ -202,7 +202,6 @@ async def _check_once(
     async def watch_links(page: Sequence[AssocRow]) -> None:
         await histories.watch(page)
         await spellings.watch(page)
-        await keys.watch_links(page)
 
     links = await scan.read_links(network.store, watch_links, progress)
     counts = await scan.read_counts(network.store, progress)
@@ -234,7 +233,7 @@ def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blo
 
 
 class _Keys:
-    """Checks that each unique key of an object or external id refers to its owner. Keys of deleted objects are not checked."""
+    """Checks that each unique key of an object refers to its owner. Keys of deleted objects are not checked."""
 
     def __init__(self, store: Reader) -> None:
         self._store = store
@@ -248,10 +247,6 @@ class _Keys:
             if (key_of := _KEY_OF.get(type(node))) and (key := key_of(node)) is not None
         ]
         await self._check(named)
-
-    async def watch_links(self, page: Sequence[AssocRow]) -> None:
-        rows = [row for row in page if row.alive and row.atype == EXTERNAL_IDS.number]
-        await self._check([(external_id_key(decode_external_id(row.data)), row.id1) for row in rows])
 
     async def _check(self, named: Sequence[tuple[Key, int]]) -> None:
         for start in range(0, len(named), _KEYS_AT_ONCE):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shoal.admin.report import Progress, Triple
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
 from shoal.core.email import EmailToken
+from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
 from shoal.core.model import (
     HALFWAY,
@@ -50,6 +51,7 @@ from shoal.graph.schema import (
     DECLARED_BY,
     EVERYBODY,
     EXPIRING,
+    EXTERNAL_IDS,
     IN_THREAD,
     LOGGED_IN,
     OWNS,
@@ -101,6 +103,7 @@ LISTED = (
     SCHEDULES,
     SERVER_KEYS,
     WEBHOOKS,
+    EXTERNAL_IDS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
@@ -229,10 +232,18 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from _logged_in(node)
         case AuthorizationCode():
             yield node.member_id, EXPIRING.number, node.id
-        case App() if node.server_key:
-            yield EVERYBODY, SERVER_KEYS.number, node.id
+        case App() | ExternalLink():
+            yield from _of_products(node)
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
+
+
+def _of_products(node: App | ExternalLink) -> Iterator[Triple]:
+    if isinstance(node, ExternalLink):
+        if node.member_id:
+            yield node.member_id, EXTERNAL_IDS.number, node.id
+    elif node.server_key:
+        yield EVERYBODY, SERVER_KEYS.number, node.id
 
 
 def _logged_in(token: Token) -> Iterator[Triple]:

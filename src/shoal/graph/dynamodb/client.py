@@ -122,10 +122,14 @@ class ConditionFailed(Exception):
 class TransactionOvertaken(Exception):
     """Another transaction changed, or is changing, an item of this transaction. The caller has to read and decide again.
 
-    `unknown` means that an earlier attempt got no response, and may still be executed.
+    `unknown` means that an earlier attempt got no response, and may still be executed. `cause` is for `Capacity.retries`.
     """
 
     unknown = False
+
+    def __init__(self, cause: str = "TransactionOvertaken") -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 class Spent(NamedTuple):
@@ -168,6 +172,11 @@ class Backoff:
         self._deadline = time.monotonic() + seconds
         self._longest = _FIRST_PAUSE
 
+    @property
+    def left(self) -> float:
+        """Seconds until it gives up."""
+        return self._deadline - time.monotonic()
+
     async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
         """Wait before the next attempt.
 
@@ -176,7 +185,7 @@ class Backoff:
         """
         delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
         self._longest = min(2 * self._longest, _LONGEST_PAUSE)
-        if time.monotonic() + delay > self._deadline:
+        if delay > self.left:
             if unknown:
                 raise OutcomeUnknown(UNANSWERED) from error
             raise Unavailable("the store is overloaded; try again in a moment") from error
@@ -227,18 +236,18 @@ class Service:
         await self._point_reads.close()
         await self._stack.aclose()
 
-    async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+    async def call(self, operation: str, *, waits: bool = True, **parameters: Any) -> dict[str, Any]:
         """Send a request, and retry it while the service is busy or unreachable. Other errors of the service are raised.
 
         Raises:
             ConditionFailed: The condition of the request is false.
-            TransactionOvertaken: The transaction conflicts with another one.
+            TransactionOvertaken: The transaction conflicts with another one, or the service is busy and `waits` is false.
             Unavailable: All retries failed.
             OutcomeUnknown: All retries failed, and a change was sent that got no response.
         """
-        return await timed("dynamodb", operation, self._called(operation, parameters))
+        return await timed("dynamodb", operation, self._called(operation, parameters, waits=waits))
 
-    async def _called(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    async def _called(self, operation: str, parameters: Mapping[str, Any], *, waits: bool) -> dict[str, Any]:
         patience, unknown = Backoff(self.patience), False
         while True:
             try:
@@ -247,10 +256,13 @@ class Service:
             except (ClientError, BotoCoreError) as error:
                 unknown = unknown or (operation in _CHANGES and _is_unanswered(error))
                 try:
-                    self.capacity.retries[_passing(error)] += 1
+                    cause = _passing(error)
                 except TransactionOvertaken as overtaken:
                     overtaken.unknown = unknown
                     raise
+                if cause in _BUSY and not (waits or unknown):
+                    raise TransactionOvertaken(cause) from error
+                self.capacity.retries[cause] += 1
                 await patience.pause(error, unknown=unknown)
             else:
                 self.capacity.add(operation, answer)
@@ -318,9 +330,15 @@ class Service:
                 limit -= len(answer["Items"])
         return answers
 
-    async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
+    async def transact(self, writes: Sequence[Mapping[str, Any]], *, waits: bool = True) -> None:
+        """Send a transaction.
+
+        If the service is busy, it is sent again after a pause, or `TransactionOvertaken` is raised if `waits` is false. If it got
+        no response, it is sent again in any case: the service recognizes it, and executes it once.
+        """
         await self.call(
             "transact_write_items",
+            waits=waits,
             TransactItems=list(writes),
             ClientRequestToken=uuid.uuid4().hex,
             ReturnConsumedCapacity="TOTAL",

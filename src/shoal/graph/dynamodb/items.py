@@ -52,11 +52,20 @@ ITEMS = (
     ("key#<space>#<name>", "key", "owner, until", "until#<p>: until, digest of the name; when it ends at all"),
     ("outbox#<p>", "<seq>", "event, step, mark, attempt", "new#<p>: seq; claimed or put back out#<p>: due, seq"),
     ("buried", "<seq>", "event, step, mark, attempt, error", ""),
-    ("layout", "layout", "version, spread", "none; during an upgrade also `upgraded_from`, a version"),
+    ("log#<log>#<lane>", "<chunk>", "n, entries, closed, previous", "none; of the event log, see `event_log`"),
+    (
+        "layout",
+        "layout",
+        "version, spread, log, begins",
+        "none; `log` and `begins` while there is an event log, `former` until the last one is deleted, and during an upgrade "
+        "`upgraded_from`, a version",
+    ),
 )
 """Every item: its `ID`, its `sort`, its other attributes, and its keys in the index. `<p>` is the number of a partition."""
 
 LAYOUT_VERSION = 3
+LOGGED_VERSION = 4
+"""The version of a table with an event log. Code of version 3 would commit without writing to the log, so it must not open it."""
 INDEX = "ordered"
 END = "~"
 """A suffix: a prefix with it sorts after every key that begins with the prefix."""
@@ -342,3 +351,46 @@ def job_values(job: Job) -> dict[str, Value]:
 def job_of(item: Item) -> Job:
     step, mark, attempt = (typed(item, name) for name in ("step", "mark", "attempt"))
     return Job(number_of(item["sort"]["S"]), events.decode(item["event"]["B"]), step, mark, attempt)
+
+
+# The event log
+
+CHUNK_ENTRIES = 16
+"""Entries of a full chunk of the event log. An entry takes about 45 bytes, so most chunks have at most the 1 KB of a write unit."""
+_LAST_CHUNK = 2**62
+
+
+class Chunk(NamedTuple):
+    """A chunk of the event log, an item with `n` entries of one lane. `log` is the stored number of the log."""
+
+    log: int
+    lane: int
+    number: int
+    n: int = 0
+
+    @property
+    def address(self) -> ItemKey:
+        return ItemKey(f"log#{self.log:x}#{self.lane}", digits(self.number))
+
+    @property
+    def is_full(self) -> bool:
+        return self.n >= CHUNK_ENTRIES
+
+    @property
+    def following(self) -> Chunk:
+        return Chunk(self.log, self.lane, self.number + 1)
+
+
+def lane_bounds(log: int, lane: int, first: int = 0) -> tuple[ItemKey, ItemKey]:
+    """Return the keys of the chunk `first` and of the last possible chunk of a lane."""
+    return Chunk(log, lane, first).address, Chunk(log, lane, _LAST_CHUNK).address
+
+
+def chunk_of(item: Item) -> Chunk:
+    address = address_of(item)
+    _, log, lane = address.id.split("#")
+    return Chunk(int(log, 16), int(lane), number_of(address.sort), typed(item, "n"))
+
+
+def chunk_item(chunk: Chunk, *commits: bytes) -> Item:
+    return {**item_of(chunk.address, {"n": chunk.n}), "entries": {"L": [attribute(commit) for commit in commits]}}

@@ -9,9 +9,10 @@ items or 4 MB is refused with `TooLarge`, and concurrent changes to one list are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown
+from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.ids import now_ms
 from shoal.graph.contract import (
     MAX_TIME,
@@ -19,13 +20,15 @@ from shoal.graph.contract import (
     Batch,
     BlockRow,
     Cursor,
-    LogPlace,
     LogSource,
     PendingInverses,
-    StorePage,
 )
 from shoal.graph.dynamodb.client import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken, parse
+from shoal.graph.dynamodb.event_log import ADOPTION_SECONDS, DELAY_SECONDS, LOG_ATTRIBUTES, DynamoLog, encode
 from shoal.graph.dynamodb.items import (
+    Chunk,
+    Item,
+    ItemKey,
     Pair,
     count_at,
     counted_with,
@@ -44,12 +47,11 @@ from shoal.graph.dynamodb.items import (
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import DynamoScans
 from shoal.graph.dynamodb.table import prepare
-from shoal.graph.dynamodb.transactions import Transaction, check_number
+from shoal.graph.dynamodb.transactions import WITH_LOG_ITEMS, Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide, every_shard
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 from shoal.locks import KeyedLocks
 
-_NO_LOG = "event_log: a store on DynamoDB has no event log: leave it empty, or use SQLite or PostgreSQL"
 PATIENCE_SECONDS = 4.0
 """Seconds for which requests to a busy or unreachable service, or for a contested item, are retried."""
 
@@ -59,9 +61,10 @@ class DynamoGraph:
 
     joins = True
 
-    def __init__(self, service: Service, spread: int, owns: Owns) -> None:
+    def __init__(self, service: Service, spread: int, owns: Owns, log: DynamoLog) -> None:
         self._service = service
         self._spread = spread
+        self._log = log
         self._owns = owns
         self._locks = KeyedLocks()
         self._in_flight: set[asyncio.Task[PendingInverses]] = set()
@@ -85,21 +88,35 @@ class DynamoGraph:
 
     @classmethod
     async def open(
-        cls, url: str, *, owns: Owns = every_shard, patience: float = PATIENCE_SECONDS, logs: bool | None = None
+        cls,
+        url: str,
+        *,
+        owns: Owns = every_shard,
+        patience: float = PATIENCE_SECONDS,
+        logs: bool | None = None,
+        adoption: float = ADOPTION_SECONDS,
+        delay: float = DELAY_SECONDS,
     ) -> DynamoGraph:
         """Open or create the table of a URL (see `client.parse`), with the credentials in the environment.
 
-        Raises `InvalidInput` for any other URL and if `logs` is true, and `Unavailable` for a table that cannot be used.
+        Args:
+            logs: Whether the event log is on from now on; None: as it is.
+            adoption: Seconds until other processes that use the table have noticed that the log was turned on.
+            delay: Seconds from a commit until readers of the log get its entries.
+
+        Raises `InvalidInput` for any other URL, and `Unavailable` for a table that cannot be used.
         """
-        if logs:
-            raise InvalidInput(_NO_LOG, field="event_log")
         location = parse(url)
         service = await Service.connect(location, patience=patience)
         try:
-            return cls(service, await prepare(service, location.spread), owns)
+            table = await prepare(service, location.spread)
+            log = DynamoLog(service, table, adoption, delay)
+            if logs is not None:
+                await log.switch(on=logs, is_new=table.is_new)
         except BaseException:
             await service.close()
             raise
+        return cls(service, table.spread, owns, log)
 
     @property
     def capacity(self) -> Capacity:
@@ -212,9 +229,9 @@ class DynamoGraph:
         async with self._locks.of(_contested(batch, touched)):
             while True:
                 try:
-                    return await self._commit(batch, touched)
+                    return await self._commit(batch, touched, patience)
                 except TransactionOvertaken as error:
-                    self.capacity.retries["TransactionOvertaken"] += 1
+                    self.capacity.retries[error.cause] += 1
                     unknown = unknown or error.unknown
                     await patience.pause(error, unknown=unknown)
                 except Conflict as conflict:
@@ -223,34 +240,66 @@ class DynamoGraph:
                     # An earlier attempt of this commit may have been stored, and may itself be the cause of this conflict.
                     raise OutcomeUnknown(UNANSWERED) from conflict
 
-    async def _commit(self, batch: Batch, touched: Touched) -> PendingInverses:
-        before = await self._load(touched)
-        known, changes = _copy(before), Resolution()
-        pending_inverses = decide(batch, known, changes, owns=self._owns, now=now_ms())
+    async def _commit(self, batch: Batch, touched: Touched, patience: Backoff) -> PendingInverses:
+        before, log_item = await self._load(touched, log_key := self._log.key(batch))
+        chunk = await self._log.open_chunk(batch, log_item) if log_key is not None else None
+        now = now_ms()
+        known, changes = _copy(before), Resolution(logs=chunk is not None)
+        pending_inverses = decide(batch, known, changes, owns=self._owns, now=now)
         jobs = self._outbox.numbered(changes.events)
         transaction = Transaction(self._service.table, self._spread)
         transaction.commit(touched, before, changes, jobs)
         if not transaction.changes:
             return []
-        transaction.check_size()
-        await self._service.transact(transaction.writes)
+        if chunk is None or not changes.logged:
+            transaction.check_size()
+            await self._service.transact(transaction.writes)
+        else:
+            check_number(len(transaction.writes), WITH_LOG_ITEMS)
+            async with self._lane(chunk, patience):
+                chunk = self._log.newest_of(chunk)
+                # Readers wait from this time on until the items are applied, so it is that of this attempt.
+                now = now_ms()
+                transaction.log(chunk, len(changes.logged), encode(now, changes.logged), now)
+                transaction.check_size()
+                # While this commit waits for a busy service, the other ones of the lane must not.
+                await self._service.transact(transaction.writes, waits=False)
+                self._log.appended(chunk, len(changes.logged))
         self._outbox.added(jobs)
         return list(zip(jobs[len(jobs) - len(pending_inverses) :], pending_inverses, strict=True))
 
-    async def _load(self, touched: Touched) -> Known:
-        known = Known()
+    @asynccontextmanager
+    async def _lane(self, chunk: Chunk, patience: Backoff) -> AsyncIterator[None]:
+        """Hold the lock of a lane, because transactions that change the same item at the same time cancel each other."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(patience.left):
+                    await held.enter_async_context(self._locks.of([chunk.address.id]))
+            except TimeoutError as error:
+                raise TransactionOvertaken("LaneBusy") from error
+            yield
+
+    async def _load(self, touched: Touched, log_key: ItemKey | None) -> tuple[Known, Item | None]:
+        """Return the rows, and the item at `log_key`."""
+        known, log_item = Known(), None
         addresses = [object_at(id_) for id_ in touched.ids]
         addresses += [key_at(name) for name in touched.keys]
         addresses += [link_at(triple) for triple in touched.links]
         names = {key_at(name).id: name for name in touched.keys}
-        for item in await self._service.get(addresses, "version", "owner", "until", "time", "alive", "data"):
-            if "version" in item:
+        attributes = ["version", "owner", "until", "time", "alive", "data"]
+        if log_key is not None:
+            addresses.append(log_key)
+            attributes += LOG_ATTRIBUTES
+        for item in await self._service.get(addresses, *attributes):
+            if log_key is not None and item["ID"]["S"] == log_key.id:
+                log_item = item
+            elif "version" in item:
                 known.versions[int(item["ID"]["S"])] = typed(item, "version")
             elif "owner" in item:
                 known.keys[names[item["ID"]["S"]]] = holding_of(item)
             else:
                 known.links[triple_in(item)] = link_of(item)
-        return known
+        return known, log_item
 
     async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:  # noqa: ARG002  # none
         return []
@@ -260,16 +309,7 @@ class DynamoGraph:
 
     @property
     def log_sources(self) -> Sequence[LogSource]:
-        return (self,)
-
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:  # noqa: ARG002  # none
-        raise InvalidInput(_NO_LOG, field="event_log")
-
-    async def log_end(self) -> StorePage:
-        raise InvalidInput(_NO_LOG, field="event_log")
-
-    async def log_trim(self, before: int) -> int:  # noqa: ARG002  # none
-        return 0
+        return self._log.sources
 
     async def close(self) -> None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from botocore.exceptions import ClientError
 
@@ -18,6 +18,8 @@ from shoal.graph.dynamodb.items import (
     INDEX,
     LAYOUT,
     LAYOUT_VERSION,
+    LOGGED_VERSION,
+    Item,
     ItemKey,
     address_of,
     count_at,
@@ -122,11 +124,24 @@ _KEYS = {"ID": "HASH", "sort": "RANGE"}
 _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
 
 
-async def prepare(service: Service, spread: int) -> int:
-    """Create the table if necessary, and return its number of index partitions per kind.
+class Table(NamedTuple):
+    """A table that is ready for use. `id` differs for each table, also for one that was restored from a backup of another one."""
 
-    This number is fixed when the table is created; `spread` only applies to a new table. Raises `Unavailable` for a table of
-    another application or of a newer Shoal.
+    id: str
+    layout: Item
+    is_new: bool
+
+    @property
+    def spread(self) -> int:
+        """The number of index partitions per kind, which is fixed when the table is created."""
+        spread: int = typed(self.layout, "spread")
+        return spread
+
+
+async def prepare(service: Service, spread: int) -> Table:
+    """Create or upgrade the table if necessary. `spread` only applies to a new table.
+
+    Raises `Unavailable` for a table of another application or of a newer Shoal.
     """
     description = await _describe(service)
     if description is None:
@@ -135,15 +150,20 @@ async def prepare(service: Service, spread: int) -> int:
     indexes = description.get("GlobalSecondaryIndexes", [])
     if _keys_of(description) != _KEYS or [_keys_of(index) for index in indexes] != [_INDEX_KEYS]:
         raise Unavailable(f"the table {service.table} was not created by Shoal: name another table")
-    return await _layout(service, spread)
+    layout, is_new = await _layout(service, spread)
+    created = description["CreationDateTime"].timestamp()
+    return Table(f"{description['TableArn']} {created}", layout, is_new)
 
 
-async def _layout(service: Service, spread: int) -> int:
+async def _layout(service: Service, spread: int) -> tuple[Item, bool]:
+    """Return the layout item, and whether it was created."""
     item = item_of(LAYOUT, {"version": LAYOUT_VERSION, "spread": spread})
     try:
         await service.write("put_item", Item=item, **ABSENT.parameters())
     except ConditionFailed:
         (item,) = await service.get([LAYOUT])
+    else:
+        return item, True
     version = typed(item, "version")
     # A newer Shoal stores the oldest layout version whose code can read its table. Without this attribute, only code of the table's
     # own version can.
@@ -151,12 +171,12 @@ async def _layout(service: Service, spread: int) -> int:
     begun = typed(item, "upgraded_from") if "upgraded_from" in item else version
     if begun < LAYOUT_VERSION and version <= LAYOUT_VERSION:
         await upgrade(service, typed(item, "spread"), begun)
-    elif oldest > LAYOUT_VERSION:
+        (item,) = await service.get([LAYOUT])
+    elif oldest > LOGGED_VERSION:
         raise Unavailable(
-            f"a newer Shoal has written the table {service.table}: this Shoal reads layout versions up to {LAYOUT_VERSION}"
+            f"a newer Shoal has written the table {service.table}: this Shoal reads layout versions up to {LOGGED_VERSION}"
         )
-    stored: int = typed(item, "spread")
-    return stored
+    return item, False
 
 
 async def _describe(service: Service) -> dict[str, Any] | None:

@@ -13,11 +13,13 @@ from shoal.core.errors import TooLarge
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb.client import ITEM_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS
 from shoal.graph.dynamodb.items import (
+    Chunk,
     Item,
     ItemKey,
     Pair,
     Value,
     attribute,
+    chunk_item,
     count_at,
     count_name,
     count_spot,
@@ -35,6 +37,9 @@ from shoal.graph.dynamodb.items import (
 )
 from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched, Triple
 from shoal.graph.schema import ASSOC_TYPES
+
+WITH_LOG_ITEMS = TRANSACTION_ITEMS - 2
+"""Maximum number of other items in a transaction that appends to the event log: it may close a chunk and create the next one."""
 
 Write = Mapping[str, Mapping[str, Any]]
 """One operation of a transaction, such as `{"Put": {...}}`."""
@@ -157,6 +162,47 @@ class Transaction:
                 None,
             )
 
+    def log(self, chunk: Chunk, number: int, entries: bytes, now: int) -> None:
+        """Append entries to the open chunk of a lane of the event log. If it is full, close it and begin the next one with them."""
+        if chunk.is_full:
+            self.close_chunk(chunk, now, chunk_item(chunk.following._replace(n=number), entries))
+            return
+        self._update_open(
+            chunk,
+            "SET #entries = list_append(#entries, :entries) ADD #n :number",
+            {"#entries": "entries"},
+            {":entries": {"L": [attribute(entries)]}, ":number": attribute(number)},
+        )
+
+    def close_chunk(self, chunk: Chunk, now: int, following: Item) -> None:
+        """Close the open chunk of a lane, and create the next one."""
+        self._update_open(chunk, "SET #closed = :now", {}, {":now": attribute(now)})
+        self.put(following, ABSENT)
+
+    def close_old_chunk(self, chunk: Chunk, now: int) -> None:
+        """Close the open chunk of a lane, in order to delete it, on the condition that it has no more entries than `chunk.n`."""
+        number = attribute(chunk.n)
+        values = {":now": attribute(now), ":n": number}
+        self._update_open(chunk, "SET #closed = :now", {}, values, "#n = :n")
+        self.put({**chunk_item(chunk.following), "previous": number}, ABSENT)
+
+    def _update_open(
+        self,
+        chunk: Chunk,
+        expression: str,
+        names: Mapping[str, str],
+        values: Mapping[str, Mapping[str, Any]],
+        condition: str = "attribute_exists(#n)",
+    ) -> None:
+        parameters = {
+            "Key": chunk.address.item(),
+            "UpdateExpression": expression,
+            "ConditionExpression": f"{condition} AND attribute_not_exists(#closed)",
+            "ExpressionAttributeNames": {"#n": "n", "#closed": "closed", **names},
+            "ExpressionAttributeValues": values,
+        }
+        self._add("Update", parameters, None)
+
     def check_size(self) -> None:
         check_number(len(self.writes))
         sizes = [sum(_bytes(item)) for item in self._items()]
@@ -181,14 +227,21 @@ def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
     return list_at(triple, link.time, alive=link.alive)
 
 
-def check_number(items: int) -> None:
-    if items > TRANSACTION_ITEMS:
-        raise TooLarge(f"the transaction has too many items for the store: at most {TRANSACTION_ITEMS} (got {items})")
+def check_number(items: int, limit: int = TRANSACTION_ITEMS) -> None:
+    if items > limit:
+        raise TooLarge(f"the transaction has too many items for the store: at most {limit} (got {items})")
 
 
 def _bytes(item: Item) -> Iterator[int]:
     """Yield the estimated size of each attribute in bytes, which is never below the actual size."""
     for name, typed in item.items():
         ((_, value),) = typed.items()
-        length = 1 if isinstance(value, bool) else len(value.encode() if isinstance(value, str) else value)
-        yield len(name.encode()) + length
+        yield len(name.encode()) + _length(value)
+
+
+def _length(value: bool | str | bytes | list[Mapping[str, Any]]) -> int:
+    if isinstance(value, bool):
+        return 1
+    if isinstance(value, list):
+        return sum(1 + _length(element) for typed in value for element in typed.values())
+    return len(value.encode() if isinstance(value, str) else value)

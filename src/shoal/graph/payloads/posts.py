@@ -319,19 +319,16 @@ def reports_of(assoc: Assoc) -> list[int]:
     return [int.from_bytes(assoc.data[at : at + _SIZE]) for at in range(0, len(assoc.data), _SIZE)]
 
 
-def unshare_batch(sharer_id: int, share_id: int, post_id: int, author_id: int, now: int) -> Batch:
-    """Return the batch that deletes a share. Its commit fails with `Missing` if the share no longer exists.
-
-    `author_id` is the author of the shared post.
-    """
-    batch = Batch(shard_of(sharer_id))
-    batch.obj_del(Share(id=share_id, author_id=sharer_id, post_id=post_id, post_author_id=author_id))
-    batch.assoc_del(sharer_id, POSTED, share_id, now)
-    batch.assoc_del(sharer_id, POSTED_TO_FOLLOWERS, share_id, now)
-    batch.assoc_del(sharer_id, SHARES, post_id, now, aggregate_id=author_id)
-    batch.key_del(share_key(sharer_id, batch.shard, post_id), share_id)
-    batch.expect(share_id)
-    batch.emit(ShareDeleted(share_id=share_id, author_id=sharer_id))
+def unshare_batch(share: Share, now: int) -> Batch:
+    """Return the batch that deletes a share. Its commit fails with `Missing` if the share no longer exists."""
+    batch = Batch(shard_of(share.author_id))
+    batch.obj_del(share)
+    batch.assoc_del(share.author_id, POSTED, share.id, now)
+    batch.assoc_del(share.author_id, POSTED_TO_FOLLOWERS, share.id, now)
+    batch.assoc_del(share.author_id, SHARES, share.post_id, now, aggregate_id=share.post_author_id)
+    batch.key_del(share_key(share.author_id, batch.shard, share.post_id), share.id)
+    batch.expect(share.id)
+    batch.emit(ShareDeleted(share_id=share.id, author_id=share.author_id))
     return batch
 
 

@@ -2,184 +2,140 @@
 
 Concurrent transactions do not commit in the order in which they write. So an entry is at `(history, xid, n)`: the WAL timeline, the
 id of its transaction, and its number there. A page ends before the oldest transaction that is still running, so nothing can appear
-before an entry that was delivered. If a commit relies on another one, its rows were loaded after that one had committed, so its
-transaction began later and has a greater id.
+before an entry that was delivered. If a commit relies on an earlier commit, its rows were loaded after the earlier commit was
+visible, so its transaction began later and has a greater id.
 
-A promoted standby may lack the last commits, and uses their ids again, on a new timeline. The proof of a place is the end of the
-WAL on disk when it was read: a place on a former timeline is valid only if that timeline ended behind it.
+A place in a cursor is always the position of a delivered entry, and each row of the log is durable before a reader sees it. After a
+crash, PostgreSQL uses the ids of transactions again that were not durable, which are greater than those of all durable ones.
+
+A promoted standby may lack the last commits, and so may a server that is restored from a snapshot of its disk. The proof of a place
+is the WAL timeline, and the end of the WAL on disk, when the entry was read, and the time of the entry. The place is valid if the
+current timeline has that part of the WAL, and the log has that entry. The end of an empty log has no entry.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import asyncpg
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.contract import CursorTooOld, LogEntry, LogPlace, StorePage
-from shoal.graph.event_log import OFF, OTHER_LOG, TRIMMED
-from shoal.graph.postgres import sql
+from shoal.graph.event_log import OFF, place_in
+from shoal.graph.migrations import readable_from
+from shoal.graph.postgres import event_log_sql, sql
 from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
+from shoal.graph.postgres.migrations import older_sessions
+from shoal.graph.postgres.schema import MIGRATIONS
 
-MIGRATION = """
-    CREATE TABLE shoal.event_log (
-        history bigint NOT NULL,
-        xid bigint NOT NULL,
-        n integer NOT NULL,
-        kind smallint NOT NULL,
-        at bigint NOT NULL,
-        subject bigint NOT NULL,
-        object bigint NOT NULL,
-        other bigint NOT NULL,
-        version bigint NOT NULL,
-        PRIMARY KEY (history, xid, n)
-    );
-    -- Where each WAL timeline began; 0/0 if the server was started again before its first entry.
-    CREATE TABLE shoal.event_log_history (
-        history bigint PRIMARY KEY,
-        begun pg_lsn NOT NULL
-    );
-    -- The number of the log, 0 while it is off, and the position up to which it was trimmed.
-    ALTER TABLE shoal.owner ADD COLUMN log bigint NOT NULL DEFAULT 0, ADD COLUMN log_trimmed bigint[] NOT NULL DEFAULT '{}';
-    CREATE FUNCTION shoal.log(
-        kinds smallint[], subjects bigint[], objects bigint[], others bigint[], versions bigint[]
-    ) RETURNS void LANGUAGE plpgsql AS $$
-    DECLARE
-        now_history bigint := shoal.history();
-    BEGIN
-        INSERT INTO shoal.event_log (history, xid, n, at, kind, subject, object, other, version)
-        SELECT now_history, pg_current_xact_id()::text::bigint, e.n, extract(epoch FROM clock_timestamp()) * 1000,
-            e.kind, e.subject, e.object, e.other, e.version
-        FROM unnest(kinds, subjects, objects, others, versions)
-            WITH ORDINALITY AS e (kind, subject, object, other, version, n);
-        IF NOT EXISTS (SELECT FROM shoal.event_log_history WHERE history = now_history) THEN
-            INSERT INTO shoal.event_log_history VALUES (now_history, coalesce(pg_last_wal_replay_lsn(), '0/0'))
-            ON CONFLICT DO NOTHING;
-        END IF;
-    END $$;
-    -- The marker of a move, unless the shards are open in this store already: then it was written before.
-    CREATE FUNCTION shoal.log_moved(shards smallint[], from_log bigint, from_history bigint, from_xid bigint)
-    RETURNS void LANGUAGE plpgsql AS $$
-    BEGIN
-        IF EXISTS (SELECT FROM shoal.owner WHERE log <> 0)
-            AND EXISTS (SELECT FROM shoal.moving WHERE shard = ANY (shards) AND state = 'away' AND until IS NULL)
-        THEN
-            PERFORM shoal.log('{0}', ARRAY[from_log], ARRAY[from_history], ARRAY[from_xid], '{0}');
-        END IF;
-    END $$;
-"""
-
-# A copy of the database on another server has other transaction ids, so its log has another number.
-# `ended` is where the timeline $1 ended, if the next one is known: on a promoted server, the end of what it had replayed.
-_STATE = """
-    SELECT CASE WHEN o.log = 0 THEN 0 ELSE (o.log # c.system_identifier) & 4611686018427387903 END AS log,
-        o.log_trimmed AS trimmed, h.now AS timeline, pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon,
-        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS beyond,
-        (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint AS wal_end,
-        (coalesce(
-            (SELECT begun FROM shoal.event_log_history WHERE history = $1::bigint + 1),
-            CASE WHEN h.now = $1 + 1 THEN pg_last_wal_replay_lsn() END
-        ) - '0/0'::pg_lsn)::bigint AS ended
-    FROM shoal.owner AS o, pg_control_system() AS c, shoal.history() AS h (now)"""
-# Both parts are constants.
-_PAGE = f"""
-    SELECT s.*, e.* FROM ({_STATE}) AS s LEFT JOIN LATERAL (
-        SELECT l.history, l.xid, l.n, l.at, l.kind, l.subject, l.object, l.other, l.version FROM shoal.event_log AS l
-        WHERE (l.history, l.xid, l.n) > ($1::bigint, $2::bigint, $3::bigint) AND l.xid < s.horizon
-        ORDER BY l.history, l.xid, l.n LIMIT $4
-    ) AS e ON true ORDER BY e.history, e.xid, e.n"""  # noqa: S608
-_TRIM = """
-    WITH oldest AS (
-        SELECT history, xid, n, bool_and(at < $1) OVER (ORDER BY history, xid, n) AS old
-        FROM (SELECT * FROM shoal.event_log ORDER BY history, xid, n LIMIT $2) AS first
-    ), gone AS (
-        DELETE FROM shoal.event_log AS l USING oldest AS o
-        WHERE o.old AND l.history = o.history AND l.xid = o.xid AND l.n = o.n RETURNING l.history, l.xid, l.n
-    ), trimmed AS (
-        UPDATE shoal.owner SET log_trimmed = (
-            SELECT ARRAY[history, xid, n] FROM gone ORDER BY history DESC, xid DESC, n DESC LIMIT 1)
-        WHERE EXISTS (SELECT FROM gone)
-    ) SELECT count(*) FROM gone"""
 _TRIMMED_AT_ONCE = 5_000
+_BEGINNING = LogPlace((0, 0, 0))
+_SINCE = 9
+"""The schema version that introduced the event log."""
 _POSITION = 3
 """Numbers in a position."""
-_LOG = "SELECT log FROM shoal.owner"
-_SWITCH = "UPDATE shoal.owner SET log = $1, log_trimmed = '{}'"
-_CLOSE_TO_OLDER = (
-    "UPDATE shoal.version SET readable_from = applied WHERE applied = (SELECT max(applied) FROM shoal.version)"
-)
-MOVED = "SELECT shoal.log_moved($1::smallint[], $2, $3, $4)"
+_PROOFS = (0, 2, 3)
+"""Numbers in a proof: none, the timeline and the end of the WAL, and the time of the entry."""
 
 
 async def switch(connection: asyncpg.Connection, *, on: bool) -> None:
-    """Turn the event log on, with a new number, or off, which deletes it. Does nothing if it is so already.
+    """Turn the event log on, with a new number, or off, which deletes it. No-op if it already is.
 
-    While it is on, code that does not know it cannot use the store: its commits would be missing.
+    While it is on, code that does not know it cannot use the store: its commits would be missing. Raises `Unavailable` if such code
+    uses the store.
     """
-    if bool(await connection.fetchval(_LOG)) is on:
+    if bool(await connection.fetchval(event_log_sql.LOG)) is on:
         return
     async with connection.transaction():
+        # A process that starts now waits, and then finds that the store has an event log.
+        await connection.execute(sql.LOCK_MIGRATION)
+        if on and (older := await older_sessions(connection, _SINCE)):
+            raise Unavailable(
+                f"event_log: processes of an older Shoal use the store (schema version {older[0]}; required: {_SINCE} or newer): "
+                "stop them first"
+            )
         # Waits for running commits. Later ones notice that the number has changed.
         await connection.execute(sql.OWNER_LOCK)
-        if bool(await connection.fetchval(_LOG)) is on:
+        if bool(await connection.fetchval(event_log_sql.LOG)) is on:
             return
-        await connection.execute("TRUNCATE shoal.event_log, shoal.event_log_history")
-        await connection.execute(_SWITCH, secrets.randbits(62) + 1 if on else 0)
-        if on:
-            await connection.execute(_CLOSE_TO_OLDER)
+        await connection.execute(event_log_sql.CLEAR)
+        await connection.execute(event_log_sql.SWITCH, secrets.randbits(62) + 1 if on else 0)
+        oldest = _SINCE if on else readable_from(MIGRATIONS, _SINCE)
+        await connection.execute(event_log_sql.READABLE_FROM, oldest, _SINCE)
 
 
 async def end(pool: ConnectionPool) -> StorePage:
-    """Return an empty page at the end of the log. Every transaction that commits later has an id from its `xid` on."""
-    state = (await pool.ask(_STATE, 0))[0]
+    """Return an empty page at the end of the log."""
+    state = (await pool.ask(event_log_sql.END))[0]
     if not state["log"]:
         raise InvalidInput(OFF)
-    return StorePage(state["log"], (), LogPlace((state["timeline"], state["horizon"], 0), state["wal_end"]))
+    proof = (state["timeline"], state["wal_end"])
+    newest = () if state["history"] is None else (state["history"], state["xid"], state["n"])
+    if newest > tuple(state["trimmed"]):
+        place = LogPlace(newest, (*proof, state["at"]))
+    else:
+        place = LogPlace(tuple(state["trimmed"]) or (state["timeline"], 0, 0), proof)
+    return StorePage(state["log"], (), place, reached=(state["timeline"], state["horizon"], 0))
 
 
 async def handover(pool: ConnectionPool) -> tuple[int, int, int] | None:
     """Return the log, the timeline and a transaction id above those of all commits so far; None if the log is off."""
-    state = (await pool.ask(_STATE, 0))[0]
+    state = (await pool.ask(event_log_sql.STATE))[0]
     return (state["log"], state["timeline"], state["beyond"]) if state["log"] else None
 
 
-async def page(pool: ConnectionPool, places: Mapping[int, LogPlace], limit: int) -> StorePage:
-    log = (await pool.ask(_STATE, 0))[0]["log"]
-    place = places.get(log)
-    after: Sequence[int] = place.position if place is not None else (0, 0, 0)
-    if len(after) != _POSITION:
-        raise CursorTooOld(OTHER_LOG)
-    rows = await pool.ask(_PAGE, *after, limit + 1)
+async def page(pool: ConnectionPool, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
+    known = [
+        (log, *place.position, place.proof[0] if place.proof else 0)
+        for log, place in (places or {}).items()
+        if len(place.position) == _POSITION
+    ]
+    columns = zip(*known, strict=True) if known else ((),) * (_POSITION + 2)
+    rows = await pool.ask(event_log_sql.PAGE, *columns, limit + 1)
     state = rows[0]
+    log = state["log"]
     if not log:
         raise InvalidInput(OFF)
-    if state["log"] != log:
-        raise CursorTooOld(OTHER_LOG)
-    if place is not None:
-        _check(place, state)
-    entries = [LogEntry(log, (row[7], row[8], row[9]), *row[10:]) for row in rows if row[7] is not None]
-    more, proof = len(entries) > limit, state["wal_end"]
+    proof = (state["timeline"], state["wal_end"])
+    place = place_in(places, log, _BEGINNING)
+    if place is None:
+        start = LogPlace(tuple(state["trimmed"]), proof) if state["trimmed"] else _BEGINNING
+    else:
+        start = _checked(place, state)
+    entries = [
+        LogEntry(log, (row["history"], row["xid"], row["n"]), *row[-6:]) for row in rows if row["history"] is not None
+    ]
+    more = len(entries) > limit
     entries = entries[:limit]
-    if more:
-        return StorePage(log, entries, LogPlace(entries[-1].position, proof), more=True, proof=proof)
     # All earlier transactions have ended, and their entries are in this page or were delivered before.
-    reached = max(tuple(after), (state["timeline"], state["horizon"], 0))
-    return StorePage(log, entries, LogPlace(reached, proof if entries or place is None else place.proof), proof=proof)
+    reached = entries[-1].position if more else (state["timeline"], state["horizon"], 0)
+    page = StorePage(log, entries, start, more=more, proof=proof, start=start, reached=reached)
+    return page._replace(place=page.place_at(entries[-1])) if entries else page
 
 
-def _check(place: LogPlace, state: asyncpg.Record) -> None:
-    """Raise `CursorTooOld` if entries after the place were trimmed, or entries before it may be lost."""
-    if place.position < tuple(state["trimmed"]):
-        raise CursorTooOld(TRIMMED)
-    history, now, ended = place.position[0], state["timeline"], state["ended"]
-    if history > now or (history < now and (ended is None or place.proof > ended)):
-        raise CursorTooOld(OTHER_LOG)
+def _checked(place: LogPlace, state: asyncpg.Record) -> LogPlace:
+    """Return the place with a proof for the current timeline.
+
+    Raises `CursorTooOld` if entries after the place were trimmed, or entries before it may be lost.
+    """
+    if len(place.position) != _POSITION or len(place.proof) not in _PROOFS:
+        raise CursorTooOld.other_log()
+    trimmed = tuple(state["trimmed"])
+    if place.position < trimmed:
+        raise CursorTooOld.trimmed()
+    now = state["timeline"]
+    history, wal_end, *at = place.proof or (now, 0)
+    common = state["wal_end"] if history == now else state["proof_ended"]
+    is_other = bool(at) and place.position > trimmed and at[0] != state["proof_at"]
+    if is_other or max(history, place.position[0]) > now or common is None or wal_end > common:
+        raise CursorTooOld.other_log()
+    return place if history == now else place._replace(proof=(now, common, *at))
 
 
 async def trim(pool: ConnectionPool, before: int) -> int:
     trimmed, page = 0, _TRIMMED_AT_ONCE
     while page == _TRIMMED_AT_ONCE:
-        page = (await pool.ask(_TRIM, before, _TRIMMED_AT_ONCE, patience=LONG_PATIENCE))[0][0]
+        page = (await pool.ask(event_log_sql.TRIM, before, _TRIMMED_AT_ONCE, patience=LONG_PATIENCE))[0][0]
         trimmed += page
     return trimmed

@@ -117,9 +117,7 @@ async def _check_sessions(connection: asyncpg.Connection, ledger: VersionLedger)
     if ledger.table != GRAPH.table:
         return
     oldest = readable_from(ledger.migrations, len(ledger.migrations))
-    running = await connection.fetch(sql.SESSIONS, SESSION + "%")
-    old = sorted({int(name.removeprefix(SESSION)) for (name,) in running if int(name.removeprefix(SESSION)) < oldest})
-    if old:
+    if old := await older_sessions(connection, oldest):
         raise Unavailable(
             f"{ledger.name} cannot be upgraded while processes of an older Shoal use it (schema version {old[0]}; required: "
             f"{oldest} or newer): stop them first"
@@ -127,6 +125,12 @@ async def _check_sessions(connection: asyncpg.Connection, ledger: VersionLedger)
     # Processes of Shoal 0.2 do not name their sessions. They are found by their lock on the store.
     if await connection.fetchval(sql.UNNAMED_OWNER, SESSION + "%"):
         raise Unavailable(f"{ledger.name} cannot be upgraded while processes of Shoal 0.2 use it: stop them first")
+
+
+async def older_sessions(connection: asyncpg.Connection, oldest: int) -> list[int]:
+    """Return the schema versions below `oldest` whose code uses the store, in order."""
+    running = await connection.fetch(sql.SESSIONS, SESSION + "%")
+    return sorted({version for (name,) in running if (version := int(name.removeprefix(SESSION))) < oldest})
 
 
 async def _check_ours(connection: asyncpg.Connection) -> None:

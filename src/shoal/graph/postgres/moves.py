@@ -19,7 +19,7 @@ import asyncpg
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.bulk import grouped
 from shoal.graph.failover import Histories
-from shoal.graph.postgres import PostgresGraph, event_log, ranks
+from shoal.graph.postgres import PostgresGraph, event_log, event_log_sql, ranks
 from shoal.graph.postgres import moves_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.migrations import check_own_version
@@ -263,7 +263,7 @@ async def _admit(
     connections: ConnectionPool, shards: Sequence[int], version: int, seconds: float, ends: Mapping[int, LogEnd]
 ) -> None:
     for end, part in grouped([shard for shard in shards if shard in ends], ends.__getitem__).items():
-        await connections.ask(event_log.MOVED, part, *end)
+        await connections.ask(event_log_sql.MOVED, part, *end)
     await connections.ask(sql.ADMIT, shards, version, seconds)
 
 

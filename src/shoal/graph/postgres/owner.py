@@ -108,6 +108,9 @@ class Owner:
                 self._refusal = MEANWHILE
                 return False
             await self._sign(connection)
+        if taken:
+            # After a failover, while the server still knows where the timeline began.
+            await connection.execute(sql.LOG_HISTORY)
         return taken
 
     async def _check_version(self, connection: asyncpg.Connection) -> None:

@@ -8,7 +8,7 @@ docs/data-layout.md.
 from __future__ import annotations
 
 from shoal.graph.migrations import Migration, TableIndex, short
-from shoal.graph.postgres.event_log import MIGRATION as EVENT_LOG
+from shoal.graph.postgres.event_log_sql import MIGRATION as EVENT_LOG
 from shoal.graph.postgres.moves_sql import BY_SHARD
 from shoal.graph.postgres.moves_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import DIVIDE_BY_LISTED

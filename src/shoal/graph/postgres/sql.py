@@ -56,6 +56,7 @@ OWN_SHARED = "SELECT pg_try_advisory_lock_shared(hashtext('shoal.owner'))"
 OWNER = "SELECT id FROM shoal.owner"
 OWNER_LOCK = "LOCK TABLE shoal.owner IN ACCESS EXCLUSIVE MODE"
 OWNER_SET = "UPDATE shoal.owner SET id = $1"
+LOG_HISTORY = "SELECT shoal.log_history()"
 DISOWN = "SELECT pg_advisory_unlock_all()"
 
 OBJ_GET = "SELECT data FROM shoal.object WHERE id = ANY ($1::bigint[])"

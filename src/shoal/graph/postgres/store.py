@@ -281,7 +281,7 @@ class PostgresGraph:
     def log_sources(self) -> Sequence[LogSource]:
         return (self,)
 
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+    async def log_page(self, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
         return await event_log.page(self._reading, places, limit)
 
     async def log_end(self) -> StorePage:

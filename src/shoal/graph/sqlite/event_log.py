@@ -8,10 +8,15 @@ from collections.abc import Mapping
 
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import LogEntry, LogPlace, StorePage
-from shoal.graph.event_log import OFF, page_of
+from shoal.graph.event_log import BEGINNING, OFF, page_of, place_in
+from shoal.graph.migrations import readable_from
 from shoal.graph.sqlite.files import transaction
+from shoal.graph.sqlite.sql import MIGRATIONS
 
 _STATE = "SELECT log FROM event_log_state"
+_SINCE = 9
+"""The schema version that introduced the event log."""
+_READABLE_FROM = "UPDATE version SET readable_from = ?1 WHERE applied = ?2 AND readable_from <> ?1"
 _PAGE = """
     SELECT position, at, kind, subject, object, other, version FROM event_log
     WHERE position >= ? ORDER BY position LIMIT ?"""
@@ -30,28 +35,27 @@ def log_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_STATE).fetchone()[0])
 
 
-def switch(write: sqlite3.Connection, *, on: bool) -> None:
-    """Turn the event log on, with a new number, or off, which deletes it. Does nothing if it is so already.
+def switch(write: sqlite3.Connection, *, on: bool | None) -> None:
+    """Turn the event log on, with a new number, or off, which deletes it. None, or the state that it has, keeps it.
 
-    While it is on, code that does not know it cannot use the file: its commits would be missing.
+    While it is on, code that does not know it cannot use the file: its commits would be missing. Call this each time that the file
+    is opened, because a migration allows the code of older versions again.
     """
-    if bool(log_of(write)) is on:
-        return
     with transaction(write):
-        write.execute("DELETE FROM event_log")
-        write.execute("UPDATE event_log_state SET log = ?", (secrets.randbits(62) + 1 if on else 0,))
-        if on:
-            write.execute(
-                "UPDATE version SET readable_from = applied WHERE applied = (SELECT max(applied) FROM version)"
-            )
+        was_on = bool(log_of(write))
+        on = was_on if on is None else on
+        if on is not was_on:
+            write.execute("DELETE FROM event_log")
+            write.execute("UPDATE event_log_state SET log = ?", (secrets.randbits(62) + 1 if on else 0,))
+        write.execute(_READABLE_FROM, (_SINCE if on else readable_from(MIGRATIONS, _SINCE), _SINCE))
 
 
-def page(read: sqlite3.Connection, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+def page(read: sqlite3.Connection, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
     # One transaction, so that the rows are those of this log.
     read.execute("BEGIN")
     try:
         log = log_of(read)
-        place = places.get(log)
+        place = place_in(places, log, BEGINNING)
         after = place.position[0] if place is not None else 0
         rows = read.execute(_PAGE, (after, limit + 2)).fetchall()
     finally:

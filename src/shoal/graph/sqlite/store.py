@@ -76,8 +76,7 @@ class SqliteGraph:
                     closing(connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES))
                 )
                 migrate(writing, path, sql.MIGRATIONS)
-                if logs is not None:
-                    event_log.switch(writing, on=logs)
+                event_log.switch(writing, on=logs)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             self._scanning = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             check_version(self._reading, path, sql.MIGRATIONS)
@@ -345,7 +344,7 @@ class SqliteGraph:
     def log_sources(self) -> Sequence[LogSource]:
         return (self,)
 
-    async def log_page(self, places: Mapping[int, LogPlace], limit: int) -> StorePage:
+    async def log_page(self, places: Mapping[int, LogPlace] | None, limit: int) -> StorePage:
         return await self._in_thread(lambda read: event_log.page(read, places, limit))
 
     async def log_end(self) -> StorePage:
