@@ -80,4 +80,7 @@ def test_cli_webhooks_add_without_event_log_fails_with_hint(tmp_path: Path) -> N
     )
     assert done.exit_code == 0
     done = CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "webhooks", "add", "https://shop.example"])
-    assert (done.exit_code, done.stderr) == (1, "shoal: the network, or one of its stores, keeps no event log: set event_log = on\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "shoal: the network, or one of its stores, keeps no event log: set event_log = on\n",
+    )

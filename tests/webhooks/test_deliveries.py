@@ -17,7 +17,9 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, Unavailable, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Role, Visibility
-from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, signature
+from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, Webhook, signature
+from shoal.graph.access import get_object
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.event_log import EventLog
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, SERVER_KEYS, WEBHOOKS
@@ -253,11 +255,49 @@ def test_webhook_whose_position_was_trimmed_is_paused_and_resumes_at_the_end(sce
     run, store = scene.here.run, scene.here.network.store
     run(EventLog(store).trim(scene.now + 10_000_000))
     scene.deliver()
+    scene.deliver(60)
+    assert scene.hook(id_).paused is Pause.NONE
+    scene.deliver(120)
     assert scene.hook(id_).paused is Pause.EXPIRED
     resume(scene, id_)
     scene.post("later")
     scene.deliver()
     assert scene.texts("/hook") == ["later"]
+
+
+def test_webhook_paused_as_expired_resumes_where_it_stopped_if_nothing_is_missing(scene: Scene) -> None:
+    id_ = failing(scene, "/hook")
+    run, graph = scene.here.run, scene.here.network.effects.graph
+    run(
+        change_object(
+            graph, lambda: get_object(graph, Webhook, id_), lambda before: replace(before, paused=Pause.EXPIRED)
+        )
+    )
+    scene.statuses["/hook"] = 201
+    resume(scene, id_)
+    scene.deliver()
+    assert scene.texts("/hook") == ["first", "first", "second"]
+
+
+def test_webhooks_at_the_end_of_the_log_are_not_read_one_by_one(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(5):
+        scene.add(f"/{n}")
+    scene.post("first")
+    scene.deliver()
+    scene.deliver(1)
+    read, reads = scene.worker.events.read, 0
+
+    async def counted(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(*args)
+
+    monkeypatch.setattr(scene.worker.events, "read", counted)
+    scene.deliver(1)
+    assert reads == 0
+    scene.post("second")
+    scene.deliver(1)
+    assert [scene.texts(f"/{n}") for n in range(5)] == [["first", "second"]] * 5
 
 
 def test_webhook_position_without_matching_events_is_stored_once_an_hour(scene: Scene) -> None:

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from shoal.backoff import Backoff
 from shoal.core.audit import AuditVerb
 from shoal.core.email import MailKind
-from shoal.core.errors import NotFound, Unavailable
+from shoal.core.errors import NotFound, ShoalError, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, now_ms, shard_of
 from shoal.core.model import App, Member, Role
@@ -54,7 +54,7 @@ from shoal.graph.contract import Batch, Cursor, CursorTooOld, Graph, LogEntry, f
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, STAFF
 from shoal.outgoing import Network, open_pool
 from shoal.queries.event_data import AuditData
-from shoal.queries.events import MAX_EVENTS, Access, Event, EventPage, EventReader
+from shoal.queries.events import END, MAX_EVENTS, Access, Event, EventPage, EventReader
 from shoal.tasks import BackgroundWorker, cancel
 from shoal.throttled_log import ThrottledLog
 from shoal.webhooks import endpoints
@@ -72,6 +72,8 @@ PAGE = 20
 _MOVE_MS = 3_600_000
 """How often the position is written if no event matches, so that it does not become too old."""
 _RELEASE_SECONDS = 2.0
+_MISSING_MS = 120_000
+"""How long events must be missing until an endpoint is paused."""
 _MAX_MAILS = 20
 _GONE = 410
 _BACKOFF_SECONDS, _LONGEST_BACKOFF = 5.0, 300.0
@@ -121,6 +123,8 @@ class WebhookWorker(BackgroundWorker):
         self.clock = clock
         self.reached: dict[int, tuple[str, str]] = {}
         """A position up to which no event is for the endpoint, with the stored position that it continues, by endpoint."""
+        self.missing: dict[int, tuple[str, int]] = {}
+        """Positions after which events seem to be missing, and when that was first noticed (Unix ms), by endpoint."""
         self.results: Counter[str] = Counter()
         """Number of requests of this process, by `Delivery.result`."""
         self._allowed = allowed
@@ -139,14 +143,21 @@ class WebhookWorker(BackgroundWorker):
 
     async def once(self) -> bool:
         """Start to deliver to all endpoints that are due. Return whether there are any endpoints."""
-        found, now = await endpoints.all_of(self.graph), self.clock()
+        found, now, end = await endpoints.all_of(self.graph), self.clock(), ""
+        if len(found) > 1:
+            # One look at the end of the log replaces one for each endpoint that has reached it.
+            with contextlib.suppress(ShoalError):
+                end = await self.events.position(END)
         for webhook in found:
+            if self.reached.get(webhook.id) == (webhook.position, end) and not _is_due_at_end(webhook, now):
+                continue
             if webhook.id not in self._runs and _is_due(webhook, now) and not self._backoff.is_active(webhook.id):
                 task = asyncio.create_task(self._deliver(webhook), name="shoal-webhook")
                 self._runs[webhook.id] = task
                 task.add_done_callback(partial(self._ended, webhook.id))
         ids = {webhook.id for webhook in found}
         self.reached = {id_: reached for id_, reached in self.reached.items() if id_ in ids}
+        self.missing = {id_: missing for id_, missing in self.missing.items() if id_ in ids}
         return bool(found)
 
     async def _deliver(self, webhook: Webhook) -> None:
@@ -204,6 +215,11 @@ def _is_due(webhook: Webhook, now: int) -> bool:
     return webhook.paused is not Pause.NO_KEY and ready and not is_leased
 
 
+def _is_due_at_end(webhook: Webhook, now: int) -> bool:
+    """Return whether there is work for an endpoint that has reached the end of the log."""
+    return bool(webhook.replaying or webhook.attempts) or abs(now - webhook.moved_at) >= _MOVE_MS
+
+
 def _is_ready(webhook: Webhook, now: int) -> bool:
     return not webhook.paused and not now < webhook.retry_at <= now + LONGEST_RETRY_MS
 
@@ -240,12 +256,24 @@ class _Run:
         try:
             page = await worker.read(webhook, PAGE)
         except CursorTooOld:
-            return True
-        due = abs(worker.clock() - webhook.moved_at) >= _MOVE_MS and page.position != webhook.position
-        if page.events or page.more or due or webhook.attempts:
+            if self._is_expired():
+                return True
+            raise
+        worker.missing.pop(webhook.id, None)
+        due = _is_due_at_end(webhook, worker.clock()) and (page.position != webhook.position or webhook.attempts)
+        if page.events or page.more or due:
             return True
         worker.reached[webhook.id] = webhook.position, page.position
         return False
+
+    def _is_expired(self) -> bool:
+        """Return whether events have been missing for a while. During a shard move, a process may not know all stores yet."""
+        webhook, now = self._webhook, self._worker.clock()
+        position, since = self._worker.missing.get(webhook.id, ("", 0))
+        if position != webhook.position:
+            self._worker.missing[webhook.id] = webhook.position, now
+            return False
+        return now - since >= _MISSING_MS
 
     async def _work(self) -> None:
         if self._webhook.key_id and await find_object(self._worker.graph, App, self._webhook.key_id) is None:
@@ -285,6 +313,8 @@ class _Run:
         try:
             page = await self._worker.read(self._webhook, PAGE)
         except CursorTooOld:
+            if not self._is_expired():
+                raise
             await self._pause(Pause.EXPIRED)
             return False
         for event, entry in zip(page.events, page.entries, strict=True):
