@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from email import message_from_string, policy
 from pathlib import Path
@@ -17,7 +18,7 @@ from shoal.commands.posts import Draft
 from shoal.core.errors import InvalidInput, Unavailable, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Role, Visibility
-from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, Webhook, signature
+from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, Webhook, new_secret, signature
 from shoal.graph.access import get_object
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Cursor
@@ -28,10 +29,12 @@ from shoal.queries.events import EventReader
 from shoal.tasks import cancel
 from shoal.webhooks import endpoints, worker
 from shoal.webhooks.worker import LEASE_MS
+from tests import doc_snippets
 from tests.api.in_memory_network import BASE, network_fixture
 from tests.push.service import PushService
 from tests.webhooks.scene import Scene, body, opened, running_service
 
+PAGE = Path(__file__).parents[2] / "docs/howto/webhooks.md"
 DAYS = RETRY_MS / 1_000
 HOUR = PROBE_MS / 1_000
 
@@ -79,6 +82,28 @@ def test_webhook_receives_events_in_order_with_valid_signatures(scene: Scene) ->
     assert len(scene.service.at("/hook")) == 45
     assert [(made.status, made.type) for made in scene.log(id_)] == [(201, "post.created")] * 45
     assert scene.hook(id_).lease == ""
+
+
+def test_webhook_documentation_verifies_requests_and_refuses_changed_and_old_ones(scene: Scene) -> None:
+    id_ = scene.add("/hook")
+    secrets = [scene.hook(id_).secrets[0].text]
+    secrets.append(scene.here.run(endpoints.rotate(scene.here.writes, scene.hook(id_))).secret)
+    scene.post("first")
+    scene.deliver()
+    (request,) = scene.service.at("/hook")
+    found: dict[str, Any] = {}
+    exec(doc_snippets.code(PAGE, "python", "def verify"), found)  # noqa: S102
+    for secret in secrets:
+        found["verify"](secret, request.headers, request.body)
+    old = {**request.headers, "webhook-timestamp": str(int(time.time()) - 301)}
+    for secret, headers, content, cause in (
+        (secrets[0], request.headers, request.body + b" ", "signature"),
+        (new_secret(), request.headers, request.body, "signature"),
+        (secrets[0], {**request.headers, "webhook-id": "other"}, request.body, "signature"),
+        (secrets[0], old, request.body, "too old"),
+    ):
+        with pytest.raises(ValueError, match=cause):
+            found["verify"](secret, headers, content)
 
 
 def test_webhook_receives_only_its_types_and_private_posts_only_with_access(scene: Scene) -> None:
