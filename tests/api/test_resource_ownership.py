@@ -131,6 +131,7 @@ SHARED = (
     # For server keys, which act for no member.
     "/api/shoal/v1/members/",
     "/api/shoal/v1/events/schemas/",
+    "/api/shoal/v1/webhooks/",
 )
 """Path prefixes of shared resources and of the caller's relation to them."""
 

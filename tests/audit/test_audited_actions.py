@@ -42,10 +42,13 @@ from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
-from shoal.graph.contract import Batch, Changed, Cursor, Graph
+from shoal.core.webhooks import Webhook
+from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+from shoal.queries.events import EventReader
 from shoal.scheduler import Agenda
+from shoal.webhooks import endpoints
 from tests.async_runner import in_loop
 from tests.audit.log_reader import acts, entries
 from tests.audit.login_clients import From
@@ -125,7 +128,9 @@ class Scene:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     with post_office() as office:
-        async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
+        async with Shoal.open(
+            "memory://", mail=office.url, base_url="https://sea.example.org", event_log="on"
+        ) as shoal:
             ann = await shoal.register("ann", PASSWORD, email="ann@example.org")
             mo = await shoal.register("mo")
             app = await oauth.register(shoal.network.writes, "App", redirect_uris=("urn:x",))
@@ -361,6 +366,26 @@ async def create_key(it: Scene) -> None:
     await server_keys.create(it.shoal.network.writes, "shop", ("server",))
 
 
+async def _resume(writes: Writes, hook: Webhook) -> None:
+    await endpoints.resume(writes, EventReader(cast("Store", writes.graph), ""), hook)
+
+
+def on_webhook(
+    verb: Callable[[Writes, Webhook], Awaitable[object]],
+    *before: Callable[[Writes, Webhook], Awaitable[object]],
+    anew: bool = False,
+) -> Case:
+    async def prepare(it: Scene) -> Act:
+        writes, events = it.shoal.network.writes, EventReader(it.shoal.network.store, "")
+        made = await endpoints.create(writes, events, "https://shop.example")
+        for earlier in before:
+            await earlier(writes, await endpoints.find(writes.graph, made.id))
+        hook = await endpoints.find(writes.graph, made.id)
+        return lambda: verb(it.writes, hook)
+
+    return Case(prepare, TargetKind.WEBHOOK, anew=anew)
+
+
 SHOP = ExternalId("https://shop.example", "42")
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
@@ -453,6 +478,15 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.SERVER_KEY_DELETED: doing(
         lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
     ),
+    AuditVerb.WEBHOOK_CREATED: doing(
+        lambda it: endpoints.create(it.writes, EventReader(it.shoal.network.store, ""), "https://shop.example"),
+        kind=TargetKind.WEBHOOK,
+        anew=True,
+    ),
+    AuditVerb.WEBHOOK_PAUSED: on_webhook(endpoints.pause),
+    AuditVerb.WEBHOOK_RESUMED: on_webhook(_resume, endpoints.pause),
+    AuditVerb.WEBHOOK_ROTATED: on_webhook(endpoints.rotate, anew=True),
+    AuditVerb.WEBHOOK_DELETED: on_webhook(endpoints.delete),
 }
 
 

@@ -44,6 +44,7 @@ TEXT = {
     "Report": ("comment",),
     "IpBlock": ("comment",),
     "App": ("name",),
+    "WebhookLog": ("deliveries",),
 }
 """The fields of stored objects with free text of users."""
 NOT_TEXT = {
@@ -84,6 +85,7 @@ NOT_TEXT = {
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
     "EmailToken": {"address"},
+    "Webhook": {"access", "delivered", "failing_id", "format", "lease", "position", "secrets", "types", "url"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 

@@ -32,6 +32,15 @@ from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
+from shoal.admin.webhooks import (
+    AddWebhook,
+    ChangeWebhook,
+    ListDeliveries,
+    ListWebhooks,
+    ReplayWebhook,
+    RotateWebhook,
+    TestWebhook,
+)
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import NotFound, Taken
@@ -460,7 +469,18 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+_WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
 AnyOperation = reduce(
-    or_, {ImportArchive, ListAudit, ExportAudit, ReadEvents, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()}
+    or_,
+    {
+        ImportArchive,
+        ListAudit,
+        ExportAudit,
+        ReadEvents,
+        *_KEYS,
+        *_EXTERNAL_IDS,
+        *_WEBHOOKS,
+        *Operation.__subclasses__(),
+    },
 )
 """The union of all operations."""

@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from shoal import gazetteer
 from shoal.admin.tags import TagUpgrade
+from shoal.app.backends import Backend
 from shoal.app.engines import Statements, engine_probes
 from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
 from shoal.app.mail_and_push import open_key, open_mail, open_push_sender
 from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of, runner_of
-from shoal.app.paths import domain_of, media_url
+from shoal.app.paths import base_url, domain_of, media_url
 from shoal.app.shared import HostProcess, Sharing, open_broker, open_sharing
 from shoal.app.stores import open_store, spans_stores
 from shoal.app.tag_updates import ChannelUpdates, tag_updates_of
@@ -46,8 +47,10 @@ from shoal.media.store import MediaStore
 from shoal.observability.requests import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
+from shoal.outgoing import networks_of
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads
+from shoal.queries.events import Event, EventReader
 from shoal.scheduler import Agenda, Upkeep, begin_histories, begin_token_uses
 from shoal.search.indexing import Filler
 from shoal.settings import Settings
@@ -61,6 +64,7 @@ from shoal.tasks import running
 from shoal.timelines.contract import MARKED_SECONDS, MemoryReadings, PushCounter, Timelines
 from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
+from shoal.webhooks.worker import WebhookWorker
 
 
 async def open_media(settings: Settings, stack: AsyncExitStack) -> MediaLibrary:
@@ -84,6 +88,7 @@ def _limits(settings: Settings) -> MediaLimits:
     return limits.keeping_originals() if settings.keep_originals else limits
 
 
+_MASTODON_BODIES = Backend("shoal.mastodon_api.webhook_bodies", "MastodonBodies")
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
 _HURRY_SECONDS = 0.002
@@ -127,6 +132,8 @@ class Network:
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
+    webhooks: WebhookWorker | None
+    """Delivers the event log to webhooks; None in a process that does not process jobs, and without an event log."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -338,6 +345,7 @@ async def _assemble(
         memory=store,
         statements=statements,
         recorder=recorder,
+        webhooks=_webhook_worker(settings, store, effects) if working and settings.event_log != "off" else None,
     )
 
 
@@ -378,6 +386,9 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda = Agenda(lasting)
         agenda.start()
         stack.push_async_callback(agenda.stop)
+        if network.webhooks is not None:
+            network.webhooks.start()
+            stack.push_async_callback(network.webhooks.stop)
         tag_upgrade = TagUpgrade(network.store, lasting, network.counting.store)
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
@@ -388,3 +399,19 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
             stack.push_async_callback(network.effects.push_sender.close)
         if network.effects.mail_sender is not None:
             stack.push_async_callback(network.effects.mail_sender.close)
+
+
+def _webhook_worker(settings: Settings, store: Store, effects: Effects) -> WebhookWorker:
+    root = base_url(settings)
+
+    @cache
+    def bodies() -> Any:
+        # Import the API at the first use: most networks have no webhook in Mastodon's format.
+        return _MASTODON_BODIES.load()(effects.graph, settings, root, domain_of(settings))
+
+    async def render(name: str, event: Event) -> bytes | None:
+        body: bytes | None = await bodies().render(name, event)
+        return body
+
+    allowed = networks_of(settings.webhook_networks, "webhook_networks")
+    return WebhookWorker(effects.graph, effects.new_id, EventReader(store, root), render, allowed)

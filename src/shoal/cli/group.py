@@ -32,6 +32,7 @@ PURPOSES = {
     "Products": {
         "key": "Create, list, rotate and delete the server keys of other products.",
         "events": "Follow the event log of the network.",
+        "webhooks": "Send events to the URLs of other products.",
     },
     "Moderation": {
         "post": "Hide and unhide posts.",

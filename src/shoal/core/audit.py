@@ -89,6 +89,11 @@ class AuditVerb(StrEnum):
     SERVER_KEY_CREATED = "server_key.created"
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_PAUSED = "webhook.paused"
+    WEBHOOK_RESUMED = "webhook.resumed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_DELETED = "webhook.deleted"
 
 
 MODERATION_VERBS = frozenset(
@@ -143,6 +148,7 @@ class TargetKind(StrEnum):
     NAME = "name"
     JOBS = "jobs"
     SERVER_KEY = "server_key"
+    WEBHOOK = "webhook"
 
 
 class AuditTarget(NamedTuple):

@@ -46,6 +46,7 @@ from shoal.core.model import (
 )
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook, WebhookLog
 from shoal.graph import schema
 from shoal.graph.contract import (
     Assoc,
@@ -157,8 +158,9 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
         *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
-        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken),
+        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, Webhook, WebhookLog),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
+        *(schema.WEBHOOKS, schema.PARKED_EVENTS),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),
         *(schema.WATCHES, schema.WATCHED_BY, schema.DISMISSES, schema.MUTES_THREAD, schema.SCHEDULES),
         *(schema.VOTES, schema.VOTED_BY, schema.CHOOSES, schema.CHOSEN_BY),

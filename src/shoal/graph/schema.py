@@ -38,6 +38,7 @@ from shoal.core.model import (
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook, WebhookLog
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):
@@ -164,6 +165,8 @@ OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> link of an external id
 SERVER_KEYS = AssocType(114, "server_keys")  # `EVERYBODY` -> app of a server key
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
+WEBHOOKS = AssocType(120, "webhooks")  # `EVERYBODY` -> webhook
+PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an id made of its id); data: the event
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -435,6 +438,8 @@ AnyNode = (
     | ChallengeKey
     | AccountDeletion
     | EmailToken
+    | Webhook
+    | WebhookLog
 )
 
 _encoder = msgspec.msgpack.Encoder()

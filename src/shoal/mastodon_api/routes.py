@@ -43,6 +43,7 @@ from shoal.mastodon_api import (
     tags,
     timelines,
     trends,
+    webhooks,
 )
 from shoal.mastodon_api.admin import accounts as admin_accounts
 from shoal.mastodon_api.admin import audit_log, blocklists, statistics
@@ -60,6 +61,7 @@ _GROUPS = (
     ),
     ("server keys", "Endpoints for server keys of other products.", (server_keys.router, external_ids.router)),
     ("events", "The event log, for server keys. Events are CloudEvents 1.0.", (events.router, events.schemas_router)),
+    ("webhooks", "Events that are sent to URLs, for server keys.", (webhooks.router,)),
     (
         "accounts",
         "Accounts, and the caller's relationships to them.",

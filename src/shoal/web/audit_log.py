@@ -84,6 +84,11 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_CREATED: _("Server key created"),
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
+        AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
+        AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),
+        AuditVerb.WEBHOOK_RESUMED: _("Webhook resumed"),
+        AuditVerb.WEBHOOK_ROTATED: _("Webhook secret rotated"),
+        AuditVerb.WEBHOOK_DELETED: _("Webhook deleted"),
     }
 
 
@@ -115,6 +120,9 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "issuer": _("issuer"),
         "id_digest": _("digest of the external id"),
         "provider": _("login provider"),
+        "types": _("types of events"),
+        "format": _("format"),
+        "private": _("private data"),
     }.get(name, name)
     return f"{label}: {shown}"
 
@@ -125,6 +133,9 @@ def _values(words: Translated) -> dict[str, str]:
         "": _("none"),
         "moderator": _("moderator"),
         "admin": _("admin"),
+        "all": _("all"),
+        "yes": _("yes"),
+        "no": _("no"),
         "upheld": _("upheld"),
         "dismissed": _("dismissed"),
         "wrong password": _("wrong password"),

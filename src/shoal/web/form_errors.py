@@ -214,6 +214,13 @@ COMPLAINTS = (
     "Domain is not a valid domain name",
     "Ip is not an IP address or address range such as 203.0.113.0/24",
     "The list of blocks already has %(most)s entries, which is the maximum",
+    "this must be an https URL without user name and fragment",
+    "at most %(most)s characters, all printable ASCII without spaces",
+    "%(given)s is not one of %(known)s",
+    "there are %(most)s webhooks already, which is the maximum",
+    "%(most)s secrets of this webhook are valid, which is the maximum: rotate with a grace of 0, or wait",
+    "the network, or one of its stores, keeps no event log: set event_log = on",
+    "reports and moderation actions are private data: allow private data",
 )
 """Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")

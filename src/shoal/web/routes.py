@@ -55,6 +55,7 @@ from shoal.web import (
     tags,
     timelines,
     two_factor,
+    webhooks,
 )
 from shoal.web import settings as settings_pages
 from shoal.web.errors import error_page
@@ -108,6 +109,7 @@ def pages(settings: Settings) -> tuple[Route, ...]:
         *tags.ROUTES,
         *timelines.ROUTES,
         *two_factor.ROUTES,
+        *webhooks.ROUTES,
         *(components.ROUTES if settings.development else ()),
     )
 

@@ -72,6 +72,7 @@ NOUNS = {
     "email_domain_blocks": "email_domain",
     "canonical_email_blocks": "email",
     "ip_blocks": "network",
+    "webhooks": "webhook",
 }
 """Object type of the id in a path, by the words before it; the first match applies, the default is account."""
 
@@ -143,6 +144,9 @@ class Cast:
         left = shoal.join("left")
         writes = shoal.network.writes
         self.key = shoal.run(server_keys.create(writes, "shop", ("server",))).secret
+        made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
+        shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)
+        self.things["webhook"] = made["id"]
         shoal.run(external_ids.link(writes, self.carol.member.id, ExternalId("shop", self.carol.id)))
         self.things["receipt"] = shoal.run(account_deletions.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 

@@ -41,7 +41,7 @@ ENDLESS = "/api/v1/streaming"
 """Streaming endpoints, whose responses never finish."""
 LEFT_OUT = ("/oauth/revoke", "/openapi.json")
 """The first may revoke the token in use; the second is the document that the tests are generated from."""
-FOR_KEYS = ("/api/shoal/v1/members", "/api/shoal/v1/server_key", "/api/shoal/v1/events")
+FOR_KEYS = ("/api/shoal/v1/members", "/api/shoal/v1/server_key", "/api/shoal/v1/events", "/api/shoal/v1/webhooks")
 SCOPES = ("read", "write", "follow", "push", "profile", "admin:read", "admin:write")
 
 

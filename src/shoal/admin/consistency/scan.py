@@ -35,6 +35,7 @@ from shoal.core.model import (
     Token,
 )
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
@@ -66,6 +67,7 @@ from shoal.graph.schema import (
     SERVER_KEYS,
     SHARES,
     TAG_OF,
+    WEBHOOKS,
     AnyNode,
     AssocType,
     public_list,
@@ -100,6 +102,7 @@ LISTED = (
     EXPIRING,
     SCHEDULES,
     SERVER_KEYS,
+    WEBHOOKS,
     EXTERNAL_IDS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
@@ -117,11 +120,12 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
 }
-_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+_OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
     NameBlock: BLOCKS_NAME,
+    Webhook: WEBHOOKS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -230,8 +234,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
-            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
+            yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 
 def _of_products(node: App | ExternalLink) -> Iterator[Triple]:
