@@ -206,7 +206,9 @@ def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
 # The browser loads a picture only when it is near the window.
 _SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
 # A loaded picture is drawn once it is decoded, which takes longer on a busy machine.
-_DECODED = "Promise.all([...document.images].filter((one) => one.naturalWidth).map((one) => one.decode().catch(() => {})))"
+_DECODED = (
+    "Promise.all([...document.images].filter((one) => one.naturalWidth).map((one) => one.decode().catch(() => {})))"
+)
 _STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
   && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
   && !document.querySelector(".htmx-request")"""

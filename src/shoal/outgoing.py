@@ -10,8 +10,9 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpcore
 
@@ -97,6 +98,25 @@ def networks_of(texts: Iterable[str], field: str) -> list[Network]:
         raise InvalidInput(f"{field}: {error}", field=field) from error
 
 
+_lookup_threads = ThreadPoolExecutor(16, "shoal-lookup")
+_lookups: dict[tuple[str, int], Future[list[Any]]] = {}
+"""Name lookups that run or wait for a thread, by host and port."""
+
+
+def _look_up(host: str, port: int) -> Future[list[Any]]:
+    """Start the lookup of a host name, or return the one that runs.
+
+    A lookup cannot be canceled, and a name server that does not respond blocks its thread for longer than a request waits. Lookups
+    therefore have threads of their own, and requests to one host share one lookup, so that they take one thread.
+    """
+    key = (host, port)
+    running = _lookups.get(key)
+    if running is None:
+        running = _lookups[key] = _lookup_threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        running.add_done_callback(lambda _: _lookups.pop(key, None))
+    return running
+
+
 class _HostRefused(httpcore.ConnectError):
     """No connection was tried. The message states the reason, without the address."""
 
@@ -122,7 +142,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """
         try:
             async with asyncio.timeout(timeout):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await asyncio.shield(asyncio.wrap_future(_look_up(host, port)))
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except (OSError, UnicodeError) as error:

@@ -71,6 +71,8 @@ def test_cli_webhooks_commands_work_with_and_without_server(
         for command in ("pause", "resume", "delete", "test", "replay", "rotate", "deliveries"):
             assert shoal(command, id_).stderr == "shoal: Record not found\n", command
         assert "url: " in shoal("add", "http://shop.example").stderr
+        long = shoal("add", f"{service.url}/hook", "--types", "post," * 201)
+        assert (long.exit_code, long.stderr) == (1, "shoal: types: at most 1000 characters (got 1005)\n")
 
 
 def test_cli_webhooks_add_without_event_log_fails_with_hint(tmp_path: Path) -> None:

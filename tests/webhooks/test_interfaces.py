@@ -15,9 +15,10 @@ from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.core.audit import AuditVerb
-from shoal.core.errors import TooMany
+from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Role
 from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause
+from shoal.graph.event_log import OFF
 from shoal.http.authentication import key_scopes
 from shoal.tasks import cancel
 from shoal.webhooks import endpoints
@@ -25,7 +26,7 @@ from shoal.webhooks.endpoints import WebhookView
 from tests.api.in_memory_network import BASE
 from tests.audit.log_reader import entries
 from tests.push.service import PushService
-from tests.web.browser import Visitor, member, visitor
+from tests.web.browser import PASSWORD, Visitor, member, visitor
 from tests.webhooks.scene import Scene, body, opened, running_service
 
 PATH = "/api/shoal/v1/webhooks"
@@ -96,13 +97,18 @@ def test_webhook_api_creates_tests_pauses_rotates_and_deletes(scene: Scene) -> N
 
 
 def test_webhook_of_another_server_key_is_not_found(scene: Scene) -> None:
-    one, other = key(scene, "one", "server:webhooks"), key(scene, "other", "server")
+    one, other = key(scene, "one", "server:webhooks"), key(scene, "other", "server:webhooks")
     id_ = scene.here.json("POST", PATH, one, json={"url": f"{scene.service.url}/hook"})["id"]
     assert scene.here.json("GET", PATH, other) == []
     for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/deliveries"), *(("POST", f"/{do}") for do in DO)):
         assert scene.here.ask(method, f"{PATH}/{id_}{end}", other).status_code == 404, end
     assert scene.service.at("/hook") == []
     scene.here.json("GET", f"{PATH}/{id_}", one)
+
+
+def test_webhook_api_is_not_included_in_the_scope_of_all_server_routes(scene: Scene) -> None:
+    refused(scene, key(scene, "old", "server", "admin:read"), 403, url=f"{scene.service.url}/hook")
+    assert views(scene) == []
 
 
 DO = ("pause", "resume", "test", "replay", "rotate")
@@ -125,8 +131,8 @@ def test_webhook_api_refuses_access_beyond_the_scopes_of_the_key(scene: Scene) -
 def test_webhook_api_refuses_invalid_parameters_and_more_than_the_maximum(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, secret = f"{scene.service.url}/hook", key(scene, "shop", "server", "admin:read")
-    assert "https" in refused(scene, secret, 422, url="http://shop.example")
+    url, secret = f"{scene.service.url}/hook", key(scene, "shop", "server:webhooks", "admin:read")
+    assert "(got 'http://shop.example')" in refused(scene, secret, 422, url="http://shop.example")
     assert "'posts' is not one of" in refused(scene, secret, 422, url=url, types="posts")
     assert "'post' is not one of account.approved" in refused(
         scene, secret, 422, url=url, types="post", format="mastodon", private=True
@@ -304,6 +310,56 @@ def test_webhook_pages_show_errors_next_to_their_fields(scene: Scene) -> None:
     page = operator.open("/ops/webhooks").press("Create webhook", url="https://shop.example", types="report")
     assert "private data" in page.one("#types-wrong").text
     assert views(scene) == []
+
+
+def test_webhook_pages_require_the_password_for_private_data(scene: Scene) -> None:
+    operator, url = admin(scene), f"{scene.service.url}/hook"
+    for password in ("", "a wrong password"):
+        page = operator.open("/ops/webhooks").press("Create webhook", url=url, private="true", password=password)
+        assert page.status == 422
+        assert page.one("#password-wrong").text.strip() == "Incorrect password."
+    assert views(scene) == []
+    operator.open("/ops/webhooks").press("Create webhook", url=url, private="true", password=PASSWORD)
+    assert [view.private for view in views(scene)] == [True]
+
+
+def test_webhook_pages_require_a_confirmation_for_private_data_of_admins_without_password(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, url = admin(scene), f"{scene.service.url}/hook"
+    monkeypatch.setattr("shoal.commands.authentication.has_password", lambda *_: False)
+    monkeypatch.setattr("shoal.web.ownership.has_password", lambda *_: False)
+    page = operator.open("/ops/webhooks")
+    assert page.html.find(id="password") is None
+    page = page.press("Create webhook", url=url, private="true")
+    assert page.status == 403
+    assert "confirm in the web app that it is yours" in page.text
+    assert views(scene) == []
+    operator.open("/ops/webhooks").press("Create webhook", url=url)
+    assert [view.private for view in views(scene)] == [False]
+
+
+def test_webhook_form_sent_again_creates_no_second_webhook(scene: Scene) -> None:
+    operator, url = admin(scene), f"{scene.service.url}/hook"
+    for _ in range(2):
+        page = operator.open("/ops/webhooks").press("Create webhook", url=url, types="post")
+    assert page.status == 422
+    assert "exists already" in page.one("#url-wrong").text
+    assert len(views(scene)) == 1
+    operator.open("/ops/webhooks").press("Create webhook", url=url, types="member")
+    assert len(views(scene)) == 2
+
+
+def test_webhook_pages_report_that_the_event_log_is_off(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, id_ = admin(scene), scene.add("/hook")
+    paths, words = ("/ops/webhooks", f"/ops/webhooks/{id_}"), "The event log is off"
+    assert all(words not in operator.open(path).text for path in paths)
+
+    async def read(*_: Any, **__: Any) -> None:
+        raise InvalidInput(OFF)
+
+    monkeypatch.setattr("shoal.queries.events.EventReader.read", read)
+    assert all(words in operator.open(path).text for path in paths)
 
 
 def test_webhook_pages_are_for_admins_only(scene: Scene) -> None:

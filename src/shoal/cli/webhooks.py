@@ -23,6 +23,7 @@ from shoal.settings import Settings
 from shoal.webhooks.endpoints import NewSecret
 
 _HOUR = 3_600
+_MAX_TYPES = 1_000
 
 
 @click.group()
@@ -50,6 +51,8 @@ def add(settings: Settings, /, url: str, types: str, *, private: bool, format_: 
 
     The secret cannot be shown again.
     """
+    if len(types) > _MAX_TYPES:
+        raise click.ClickException(f"types: at most {_MAX_TYPES} characters (got {len(types)})")
     _print(perform(settings, AddWebhook(url, types, private, format_)))
 
 

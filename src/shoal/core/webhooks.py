@@ -182,7 +182,7 @@ def check_url(url: str) -> str:
     except ValueError:
         parts, host = urlsplit(""), None
     if parts.scheme != "https" or not host or parts.username is not None or parts.fragment:
-        raise InvalidInput("url: this must be an https URL without user name and fragment", field="url")
+        raise InvalidInput(f"url: expected an https URL without user name and fragment (got {url[:80]!r})", field="url")
     if len(url) > MAX_URL or not url.isascii() or not url.isprintable() or " " in url:
         raise InvalidInput(f"url: at most {MAX_URL} characters, all printable ASCII without spaces", field="url")
     return url

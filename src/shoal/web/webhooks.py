@@ -8,23 +8,31 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.model import Role
-from shoal.core.webhooks import MAX_URL, Delivery, Pause
+from shoal.core.webhooks import MAX_URL, Delivery, Pause, WebhookFormat
 from shoal.http.params import Id
 from shoal.i18n import When
+from shoal.mastodon_api import login_attempts
 from shoal.outgoing import networks_of
+from shoal.queries.events import END, PUBLIC
 from shoal.web import routing
+from shoal.web.authentication import PasswordRefusal, password_refusal
 from shoal.web.form_errors import RIGHT, Wrong, wrong_of
+from shoal.web.ownership import owner_of, proof
 from shoal.web.rendering import page
-from shoal.web.request_context import Form, PageContext
+from shoal.web.request_context import Form, Line, PageContext
 from shoal.webhooks import endpoints
-from shoal.webhooks.endpoints import NewSecret, WebhookView
+from shoal.webhooks.endpoints import NewSecret, WebhookView, access_for
 
 
 class WebhookForm(Form, frozen=True, kw_only=True):
     url: Annotated[str, Meta(max_length=MAX_URL)] = ""
     types: Annotated[str, Meta(max_length=1_000)] = ""
+    private: bool = False
+    format: WebhookFormat = "standard"
+    password: Line = ""
+    """The password of the admin, for private data."""
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
@@ -76,18 +84,55 @@ async def show_all(
 ) -> Response:
     ctx.staff(Role.ADMIN)
     items = [_item(ctx, view) for view in await endpoints.views(ctx.graph)]
-    return await page(ctx, "webhooks", title=ctx.words.text("Webhooks"), items=items, wrong=wrong, typed=typed)
+    return await page(
+        ctx,
+        "webhooks",
+        title=ctx.words.text("Webhooks"),
+        items=items,
+        wrong=wrong,
+        typed=typed,
+        owner=await owner_of(ctx),
+        log_is_off=await _log_is_off(ctx),
+    )
+
+
+async def _log_is_off(ctx: PageContext) -> bool:
+    try:
+        await ctx.app.events.read(END, limit=1)
+    except InvalidInput:
+        return True
+    return False
 
 
 async def add(ctx: PageContext, asked: WebhookForm) -> Response:
     ctx.staff(Role.ADMIN)
     ctx.check_sent(asked)
     try:
-        # Private data needs more than a browser session: the command line or a server key.
-        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types)
+        access = access_for(asked.format, private=asked.private)
+        if access != PUBLIC and (refusal := await _not_owner(ctx, asked.password)):
+            return refusal.on(await show_all(ctx, None, {"password": refusal.words}, asked))
+        await _check_new(ctx, asked)
+        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types, access, asked.format)
     except InvalidInput as error:
         return await show_all(ctx, None, wrong_of(ctx.words, error), asked)
     return await _shown(ctx, made.id, made)
+
+
+async def _check_new(ctx: PageContext, asked: WebhookForm) -> None:
+    """Raise `InvalidInput` if there is such a webhook: reloading the page with the new secret sends the form again."""
+    present = await endpoints.views(ctx.graph)
+    if any((view.url, view.types) == (asked.url.strip(), asked.types) for view in present):
+        raise InvalidInput("url: a webhook with this URL and these types exists already", field="url")
+
+
+async def _not_owner(ctx: PageContext, password: str) -> PasswordRefusal | None:
+    """Return why the viewer has not proved that the account is theirs; None if they have."""
+    try:
+        if await login_attempts.is_owner(ctx.anonymous, ctx.member, await proof(ctx, password)):
+            return None
+    except (NotAllowed, TooMany) as error:
+        return password_refusal(ctx.words, error)
+    return PasswordRefusal(ctx.words.text("Incorrect password."))
 
 
 async def show_one(ctx: PageContext, asked: WebhookPath) -> Response:
@@ -113,6 +158,7 @@ async def _shown(ctx: PageContext, id_: int, made: NewSecret | None = None, *, d
         rows=[DeliveryRow(ctx.when(each.at), each) for each in deliveries],
         confirmation=confirmation,
         failure=failure,
+        log_is_off=await _log_is_off(ctx),
     )
 
 
@@ -140,7 +186,7 @@ async def act(ctx: PageContext, asked: ActionForm) -> Response:
 
 ROUTES = (
     routing.page("/ops/webhooks", show_all),
-    routing.form("/ops/webhooks", add, WebhookForm, secret=True),
+    routing.form("/ops/webhooks", add, WebhookForm, limit_class="login", secret=True),
     routing.page("/ops/webhooks/{id}", show_one, WebhookPath),
     routing.form("/ops/webhooks/{id}", act, ActionForm, secret=True),
 )

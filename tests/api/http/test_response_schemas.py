@@ -143,7 +143,7 @@ class Cast:
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
         writes = shoal.network.writes
-        self.key = shoal.run(server_keys.create(writes, "shop", ("server",))).secret
+        self.key = shoal.run(server_keys.create(writes, "shop", ("server", "server:webhooks"))).secret
         made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
         shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)
         self.things["webhook"] = made["id"]

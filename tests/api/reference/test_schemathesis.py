@@ -74,7 +74,7 @@ def visit() -> Iterator[PageContext]:
         await moderation.set_role(network.writes, member.id, Role.ADMIN)
         app = (await oauth.register(network.writes, "T", redirect_uris=("urn:x",), scopes=SCOPES)).app
         tokens.append((await oauth.issue_token(network.writes, app.id, member.id, SCOPES)).text)
-        tokens.append((await server_keys.create(network.writes, "shop", ("server",))).secret)
+        tokens.append((await server_keys.create(network.writes, "shop", ("server", "server:webhooks"))).secret)
 
     with served(first=one_admin) as url, httpx.Client(base_url=url) as client:
         headers, key = ({"Authorization": f"Bearer {token}"} for token in tokens)
