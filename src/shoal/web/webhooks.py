@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
-from shoal.core.webhooks import MAX_URL, Delivery, Pause
+from shoal.core.webhooks import MAX_URL, Delivery, Pause, WebhookFormat
 from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.outgoing import networks_of
@@ -19,12 +19,14 @@ from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, PageContext
 from shoal.webhooks import endpoints
-from shoal.webhooks.endpoints import NewSecret, WebhookView
+from shoal.webhooks.endpoints import NewSecret, WebhookView, access_for
 
 
 class WebhookForm(Form, frozen=True, kw_only=True):
     url: Annotated[str, Meta(max_length=MAX_URL)] = ""
     types: Annotated[str, Meta(max_length=1_000)] = ""
+    private: bool = False
+    format: WebhookFormat = "standard"
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
@@ -83,8 +85,8 @@ async def add(ctx: PageContext, asked: WebhookForm) -> Response:
     ctx.staff(Role.ADMIN)
     ctx.check_sent(asked)
     try:
-        # Private data needs more than a browser session: the command line or a server key.
-        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types)
+        access = access_for(asked.format, private=asked.private)
+        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types, access, asked.format)
     except InvalidInput as error:
         return await show_all(ctx, None, wrong_of(ctx.words, error), asked)
     return await _shown(ctx, made.id, made)
