@@ -222,6 +222,7 @@ COMPLAINTS = (
     "%(most)s secrets of this webhook are valid, which is the maximum: rotate with a grace of 0, or wait",
     "the network, or one of its stores, keeps no event log: set event_log = on",
     "reports and moderation actions are private data: allow private data",
+    "Mastodon's format contains private data: allow private data",
 )
 """Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")

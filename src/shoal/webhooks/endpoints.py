@@ -92,7 +92,7 @@ def access_for(format_: WebhookFormat, *, private: bool, most: Access = FULL) ->
     accounts, reports and posts as moderators see them.
     """
     if format_ == "mastodon" and not private:
-        raise InvalidInput("private: Mastodon's format contains private data: set private", field="private")
+        raise InvalidInput("private: Mastodon's format contains private data: allow private data", field="private")
     if private and (not most.private or (format_ == "mastodon" and most != FULL)):
         raise NotAllowed("private: this needs server:private, and Mastodon's format also needs admin:read")
     return most if private else PUBLIC
