@@ -1,9 +1,10 @@
 """Take pictures of 60 pages and states of the web app, each in several looks: `make shots`.
 
 A demo network is created and served. Its pages are opened by a stranger, a newcomer, and a member who is also an admin. The
-pictures are in build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones. `--keep`
-keeps the new ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With `--docs`, it takes the
-pictures of README and docs instead, which are in docs/pictures, and those of the manifest of the web app.
+pictures are in build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones.
+`--keep` keeps the new ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With
+`--docs`, it takes the pictures of README and docs instead, which are in docs/pictures, and those of the manifest of the web
+app.
 """
 
 from __future__ import annotations
@@ -206,7 +207,9 @@ def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
 # The browser loads a picture only when it is near the window.
 _SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
 # A loaded picture is drawn once it is decoded, which takes longer on a busy machine.
-_DECODED = "Promise.all([...document.images].filter((one) => one.naturalWidth).map((one) => one.decode().catch(() => {})))"
+_DECODED = (
+    "Promise.all([...document.images].filter((one) => one.naturalWidth).map((one) => one.decode().catch(() => {})))"
+)
 _STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
   && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
   && !document.querySelector(".htmx-request")"""
