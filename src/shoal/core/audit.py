@@ -41,6 +41,8 @@ class AuditVerb(StrEnum):
     POST_HIDDEN = "post.hidden"
     POST_REVEALED = "post.revealed"
     POST_KEPT_FROM_TRENDS = "post.kept_from_trends"
+    HELD_APPROVED = "held.approved"
+    HELD_REJECTED = "held.rejected"
     POST_ALLOWED_IN_TRENDS = "post.allowed_in_trends"
     TAG_DENIED = "tag.denied"
     TAG_ALLOWED = "tag.allowed"
@@ -107,6 +109,8 @@ MODERATION_VERBS = frozenset(
         AuditVerb.POST_HIDDEN,
         AuditVerb.POST_REVEALED,
         AuditVerb.POST_KEPT_FROM_TRENDS,
+        AuditVerb.HELD_APPROVED,
+        AuditVerb.HELD_REJECTED,
         AuditVerb.POST_ALLOWED_IN_TRENDS,
         AuditVerb.TAG_DENIED,
         AuditVerb.TAG_ALLOWED,
