@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -70,9 +70,12 @@ class ModerationHook:
         check: The callable or the request. Any exception is a failure.
         seconds: The time budget.
         on_failure: The decision after a failure, and while the hook is skipped.
+        clock: The clock of the circuit breaker, in seconds.
     """
 
-    def __init__(self, check: Check, seconds: float, on_failure: Action) -> None:
+    def __init__(
+        self, check: Check, seconds: float, on_failure: Action, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.outcomes: Counter[Outcome] = Counter()
         self.seconds = 0.0
         """Time that all checks took."""
@@ -80,7 +83,7 @@ class ModerationHook:
         self._budget = seconds
         self._failure = Decision(on_failure, "the moderation hook gave no decision" if on_failure == "hold" else "")
         self._failures = 0
-        self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1)
+        self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1, clock=clock)
 
     async def __call__(self, candidate: Candidate) -> Decision:
         if self._backoff.is_active(_HOOK):

@@ -255,6 +255,10 @@ class Moderation:
         """Return a page of the content that is waiting for approval, newest first."""
         return await moderation_queries.held_page(self._reads.graph, part(before, limit))
 
+    async def held_item(self, which: AnyHeld) -> HeldContent:
+        """Return content that is waiting for approval or was rejected. Raises `NotFound`."""
+        return await get_object(self._reads.graph, HeldContent, id_of(which))
+
     async def approve_held(self, which: AnyHeld) -> int:
         """Publish held content, and return the id of the post, or of the changed post, member or media.
 

@@ -109,6 +109,8 @@ async def picture(ctx: PageContext, asked: PicturePath) -> Response:
     """Return a picture of held content to its author or a moderator. No public URL serves it before the approval."""
     held = await get_object(ctx.graph, HeldContent, asked.id)
     if held.owner_id != ctx.member.id:
+        if ctx.member.role is Role.NONE:
+            raise NotFound("There is no such file")
         ctx.staff(Role.MODERATOR)
     keys = _keys(held, {media.id: media for media in await objects_of(ctx.graph, Media, held.media)})
     if asked.number >= len(keys):
