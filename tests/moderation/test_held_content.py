@@ -40,7 +40,7 @@ async def hold(who: Handle, text: str = "hold this", **more: object) -> int:
 
 async def texts(shoal: Shoal, who: Handle) -> list[str]:
     await shoal.settle()
-    return [entry.post.text for entry in await shoal.visitor.posts_by(who)]
+    return [entry.post.text for entry in (await shoal.visitor.posts_by(who)).entries]
 
 
 async def is_clean(shoal: Shoal) -> bool:

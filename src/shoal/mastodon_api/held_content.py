@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from shoal.commands import held_content
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import Role
+from shoal.core.model import Role, Visibility
 from shoal.core.publishing import MAX_REASON, HeldContent
 from shoal.graph.access import get_object
 from shoal.http.pagination import PageQuery
@@ -72,25 +72,22 @@ class DecisionEntity(msgspec.Struct, kw_only=True):
 
 
 def _own(held: HeldContent) -> OwnHeldEntity:
-    return OwnHeldEntity(**_fields(held))
+    return OwnHeldEntity(
+        id=str(held.id),
+        kind=held.kind,
+        text=held.text,
+        visibility=WIRE_VISIBILITY[Visibility(held.visibility)],
+        media_ids=list(map(str, held.media)),
+        target_id=str(held.target_id) if held.target_id else None,
+        created_at=moment(milliseconds_of(held.id)),
+        rejected_at=moment(held.rejected_at) if held.rejected_at else None,
+        refusal=held.refusal,
+    )
 
 
 def _entity(held: HeldContent) -> HeldEntity:
-    return HeldEntity(**_fields(held), account_id=str(held.owner_id), reason=held.reason, rule=held.rule)
-
-
-def _fields(held: HeldContent) -> dict[str, object]:
-    return {
-        "id": str(held.id),
-        "kind": held.kind,
-        "text": held.text,
-        "visibility": WIRE_VISIBILITY[held.visibility],
-        "media_ids": list(map(str, held.media)),
-        "target_id": str(held.target_id) if held.target_id else None,
-        "created_at": moment(milliseconds_of(held.id)),
-        "rejected_at": moment(held.rejected_at) if held.rejected_at else None,
-        "refusal": held.refusal,
-    }
+    own = msgspec.structs.asdict(_own(held))
+    return HeldEntity(**own, account_id=str(held.owner_id), reason=held.reason, rule=held.rule)
 
 
 @own_router.get(_OWN_PATH, scope="read:statuses", answer=list[OwnHeldEntity])
