@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pytest
 
 from shoal.core.model import Role
+from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.queries.events import FULL, EventReader
 from shoal.web.routes import pages
@@ -21,6 +22,8 @@ PHRASE = "hold the pelican"
 TEXT = f"{PHRASE} for @ben #heldtag"
 KINDS = ("post", "comment", "edit", "profile", "media")
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_DOCUMENTS = {"/openapi.json", "/docs", "/towns"}
+"""Paths whose responses do not depend on the network."""
 _SEARCHES = {"q": "pelican", "acct": "ann", "id": "1", "uri": f"{BASE}/@ann"}
 
 
@@ -35,7 +38,7 @@ class Scene(NamedTuple):
 def scene() -> Iterator[Scene]:
     """Hold content of each kind by Ann, whom Ben follows."""
     with network_fixture(moderation=WordCheck(), event_log="on") as here:
-        people = {name: _join(here, name) for name in ("ann", "ben", "cyd")}
+        people = {name: _join(here, name) for name in ("ann", "ben")}
         ann, ben = people["ann"], people["ben"]
         here.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
         shown = here.json("POST", "/api/v1/statuses", ann, json={"status": "a public post"})
@@ -67,36 +70,35 @@ def _hold(here: NetworkFixture, who: Someone, method: str, path: str, **body: st
     return str(answer.json()["held_id"])
 
 
-def _paths(templates: Iterator[str], scene: Scene) -> Iterator[str]:
-    """Yield the paths for the held content and for public objects."""
-    for template in templates:
-        names = set(_PARAMETER.findall(template))
-        if names <= {"id"}:
-            yield from (template.replace("{id}", id_) for id_ in (scene.ids.values() if names else [""]))
-        elif names <= {"id", "handle", "name", "hashtag"}:
-            filled = template.replace("{name}", "heldtag").replace("{hashtag}", "heldtag").replace("{handle}", "ann")
-            yield from (filled.replace("{id}", id_) for id_ in scene.ids.values())
+def _paths(routes: Sequence[Route], scene: Scene) -> Iterator[str]:
+    """Yield the paths of readable routes, for the held content and for public objects."""
+    known = {"name": "heldtag", "hashtag": "heldtag", "handle": "ann"}
+    for route in routes:
+        names = set(_PARAMETER.findall(route.path))
+        if route.method != "GET" or not names <= {"id", *known} or "stream" in f"{route.path} {route.answer}":
+            continue
+        if route.path not in _DOCUMENTS:
+            path = _PARAMETER.sub(lambda found: known.get(found[1], "{id}"), route.path)
+            yield from (path.replace("{id}", id_) for id_ in (scene.ids.values() if "id" in names else [""]))
 
 
-@pytest.mark.parametrize("viewer", ["anonymous", "ben", "cyd"])
+@pytest.mark.parametrize("viewer", ["anonymous", "ben"])
 def test_held_content_is_in_no_response_of_the_api_to_others(scene: Scene, viewer: str) -> None:
     who: Someone | str = scene.people.get(viewer, "")
-    reads = (route.path for route in table(scene.here.network.settings) if route.method == "GET")
     reached = 0
-    for path in dict.fromkeys(_paths((path for path in reads if "stream" not in path), scene)):
+    for path in _paths(table(scene.here.network.settings), scene):
         answer = scene.here.ask("GET", path, who, params=_SEARCHES)
         reached += answer.status_code == 200
         assert PHRASE not in answer.text, path
     assert reached > 60
 
 
-@pytest.mark.parametrize("viewer", ["", "ben", "cyd"])
+@pytest.mark.parametrize("viewer", ["", "ben"])
 def test_held_content_is_on_no_page_for_others(scene: Scene, viewer: str) -> None:
     browser = visitor(scene.here, viewer)
-    reads = (route.path for route in pages(scene.here.network.settings) if route.method == "GET")
     reached = 0
-    for path in dict.fromkeys(_paths((path for path in reads if "stream" not in path), scene)):
-        answer = browser.open(f"{path}?q=pelican").answer
+    for path in _paths(pages(scene.here.network.settings), scene):
+        answer = browser.open(f"{path}?q=pelican" if path == "/search" else path).answer
         reached += answer.status_code == 200
         assert PHRASE not in answer.text, path
     assert reached > 40
@@ -104,7 +106,7 @@ def test_held_content_is_on_no_page_for_others(scene: Scene, viewer: str) -> Non
 
 def test_held_content_is_in_no_event(scene: Scene) -> None:
     reader = EventReader(scene.here.network.store, BASE)
-    page = scene.here.run(reader.read("start", access=FULL, limit=1_000))
+    page = scene.here.run(reader.read("start", access=FULL, limit=200))
     assert {event.type for event in page.events} >= {"post.created", "member.created"}
     assert not [event for event in page.events if PHRASE in str(event)]
 

@@ -16,10 +16,10 @@ from shoal.commands.context import Writes
 from shoal.commands.posts import decode_draft, plan_key, take_keys
 from shoal.commands.publishing import files_kept, leave_queue, release_files, remove
 from shoal.commands.scheduled_posts import reason_of
-from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
+from shoal.core.audit import AuditTarget, AuditVerb, member_target
 from shoal.core.errors import Gone, NotFound, Unfit
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Post
+from shoal.core.model import Member, Post
 from shoal.core.publishing import MAX_REASON, HeldContent
 from shoal.core.text import check_text
 from shoal.graph.access import get_object, own_object
@@ -44,11 +44,13 @@ async def approve(writes: Writes, id_: int) -> int:
         if held.rejected_at:
             raise Unfit("This was rejected already")
 
+        target = await _target(writes, held)
+
         def end(batch: Batch, published_id: int, now: int) -> None:
             remove(batch, held, now)
             key, _ = plan_key(batch.shard, held.id)
             take_keys(batch, [(key, _KEPT_MS)], published_id, milliseconds_of(now))
-            note(writes, batch, AuditVerb.HELD_APPROVED, _target(held), content=held.kind)
+            note(writes, batch, AuditVerb.HELD_APPROVED, target, content=held.kind)
 
         try:
             return await _PUBLISH[held.kind](writes, held, end)
@@ -127,7 +129,7 @@ async def reject(writes: Writes, id_: int, reason: str = "") -> HeldContent:
         batch.obj_set(rejected)
         leave_queue(batch, held, now)
         release_files(batch, held, await files_kept(writes.graph, held))
-        note(writes, batch, AuditVerb.HELD_REJECTED, _target(held), content=held.kind)
+        note(writes, batch, AuditVerb.HELD_REJECTED, await _target(writes, held), content=held.kind)
         await writes.graph.commit(batch)
         return rejected
 
@@ -147,5 +149,5 @@ async def withdraw(writes: Writes, owner_id: int, id_: int) -> None:
     await retry_on_conflict(attempt)
 
 
-def _target(held: HeldContent) -> AuditTarget:
-    return AuditTarget(TargetKind.MEMBER, held.owner_id)
+async def _target(writes: Writes, held: HeldContent) -> AuditTarget:
+    return member_target(await get_object(writes.graph, Member, held.owner_id))
