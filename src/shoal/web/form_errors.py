@@ -139,6 +139,8 @@ COMPLAINTS = (
     "this server does not know the names of places",
     "deliveries are %(seconds)s seconds behind; try again in a moment",
     # Messages about content that is checked before it is public.
+    "this must be an https URL without user name and fragment",
+    "at most %(most)s characters, all printable ASCII without spaces",
     "This is not public yet: it is waiting for approval by a moderator",
     "The moderation of this server does not allow this",
     "You have %(most)s posts and changes that are waiting for approval",
