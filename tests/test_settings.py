@@ -53,6 +53,7 @@ OTHER: dict[str, Any] = {
     "log_format": "json",
     "request_log": "all",
     "log_level": "debug",
+    "moderation_hook_failure": "hold",
     "email_confirmation": "required",
     "invitations": "members",
     "tag_cloud_refresh": "poll",

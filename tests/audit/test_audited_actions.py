@@ -22,11 +22,13 @@ from shoal.commands import (
     blocklists,
     credentials,
     external_ids,
+    held_content,
     invitations,
     members,
     moderation,
     oauth,
     passkeys,
+    publishing,
     reports,
     second_factor,
     server_keys,
@@ -34,6 +36,7 @@ from shoal.commands import (
 )
 from shoal.commands.blocklists import IpBlockChanges
 from shoal.commands.context import Writes
+from shoal.commands.posts import Draft, encode_draft
 from shoal.commands.reports import Complaint
 from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
 from shoal.core.blocklists import IpSeverity
@@ -42,6 +45,7 @@ from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
+from shoal.core.publishing import HeldContent
 from shoal.core.webhooks import Webhook
 from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
 from shoal.graph.memory import MemoryGraph
@@ -184,6 +188,15 @@ def on_report(
         return lambda: verb(it.writes, filed.id)
 
     return Case(prepare, TargetKind.REPORT)
+
+
+def on_held(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
+    async def prepare(it: Scene) -> Act:
+        held = HeldContent(id=0, owner_id=it.ann.id, kind="post", text="boat", content=encode_draft(Draft(text="boat")))
+        stored = await publishing.hold(it.shoal.network.writes, held)
+        return lambda: verb(it.writes, stored.held_id)
+
+    return Case(prepare)
 
 
 def waiting(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
@@ -402,6 +415,8 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.SIGN_UP_REJECTED: waiting(moderation.reject),
     AuditVerb.POST_HIDDEN: on_post(moderation.hide),
     AuditVerb.POST_REVEALED: on_post(moderation.reveal, moderation.hide),
+    AuditVerb.HELD_APPROVED: on_held(held_content.approve),
+    AuditVerb.HELD_REJECTED: on_held(held_content.reject),
     AuditVerb.POST_KEPT_FROM_TRENDS: on_post(moderation.keep_from_trends),
     AuditVerb.POST_ALLOWED_IN_TRENDS: on_post(moderation.let_trend, moderation.keep_from_trends),
     AuditVerb.TAG_DENIED: on_rule(tag_rules.denying("tide")),

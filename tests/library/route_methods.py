@@ -7,7 +7,7 @@ from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
-from shoal.library.moderation import Moderation, NetworkBlocklists
+from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
@@ -28,6 +28,7 @@ SURFACES: dict[str, type] = {
     "tags": Tags,
     "moderation": Moderation,
     "blocklists": NetworkBlocklists,
+    "held": OwnHeld,
     "server_keys": ServerKeys,
     "external_ids": ExternalIds,
     "webhooks": Webhooks,
@@ -68,6 +69,17 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/webhooks/{id}/test": "webhooks.test",
     "POST /api/shoal/v1/webhooks/{id}/replay": "webhooks.replay",
     "POST /api/shoal/v1/webhooks/{id}/rotate": "webhooks.rotate",
+    "GET /api/shoal/v1/held": "held.page",
+    "DELETE /api/shoal/v1/held/{id}": "held.withdraw",
+    **{
+        f"{method} {root}/held{path}": f"moderation.{name}"
+        for root in ("/api/shoal/v1/moderation", "/api/shoal/v1/admin")
+        for method, path, name in (
+            ("GET", "", "held"),
+            ("GET", "/{id}", "held_item"),
+            ("POST", "/{id}/decision", "approve_held"),
+        )
+    },
     "GET /api/shoal/v1/events": "shoal.events",
     "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",

@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, events, external ids and server keys are in the modules of their subjects.
+audit log, events, external ids, held content and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
+from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
@@ -469,6 +470,7 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+_HELD = (ListHeld, ApproveHeld, RejectHeld)
 _WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
 AnyOperation = reduce(
     or_,
@@ -479,6 +481,7 @@ AnyOperation = reduce(
         ReadEvents,
         *_KEYS,
         *_EXTERNAL_IDS,
+        *_HELD,
         *_WEBHOOKS,
         *Operation.__subclasses__(),
     },

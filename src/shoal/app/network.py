@@ -28,8 +28,9 @@ from shoal.consumers.active_posts import forget_inactive
 from shoal.consumers.context import Effects, Followers, Holding
 from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
 from shoal.consumers.high_fan_out import HighFanOutSources
-from shoal.core.errors import Unavailable
+from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import IdMaker
+from shoal.core.publishing import Check, Checks
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
 from shoal.graph.access import prefetches
@@ -44,6 +45,7 @@ from shoal.media.library import MediaLibrary, Workshop
 from shoal.media.limits import ClipLimits
 from shoal.media.limits import UploadLimits as MediaLimits
 from shoal.media.store import MediaStore
+from shoal.moderation_hook import ModerationHook, guarded, url_check
 from shoal.observability.requests import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
@@ -134,6 +136,8 @@ class Network:
     recorder: Recorder
     webhooks: WebhookWorker | None
     """Delivers the event log to webhooks; None in a process that does not process jobs, and without an event log."""
+    moderation_hook: ModerationHook | None
+    """The hook that decides about content before it is public."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -187,11 +191,13 @@ async def open_network(
     background: bool = True,
     role: ProcessRole = ProcessRole.WEB,
     host_process: HostProcess | None = None,
+    moderation: Check | None = None,
 ) -> AsyncIterator[Network]:
     """Open all components, and close them afterwards.
 
     `background` starts event processing and upkeep; without it, the caller processes events with `runner.turn`. `host_process` is
-    given if this is one of several processes on one SQLite file, of which only the owner may write.
+    given if this is one of several processes on one SQLite file, of which only the owner may write. `moderation` decides about
+    content before it is public; it excludes the setting `moderation_hook`.
 
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """
@@ -227,6 +233,7 @@ async def open_network(
             recorder,
             lifetime,
             host_process,
+            _moderation_hook(settings, stack, moderation),
             working=working,
         )
         if isinstance(network.timelines, MemoryTimelines):
@@ -251,6 +258,7 @@ async def _assemble(
     recorder: Recorder,
     lifetime: TokenLifetime,
     host_process: HostProcess | None,
+    moderation_hook: ModerationHook | None,
     *,
     working: bool,
 ) -> Network:
@@ -315,6 +323,7 @@ async def _assemble(
             pressure_of(runner, search, settings),
             inviters=settings.invitations,
             lifetime=lifetime,
+            checks=Checks((moderation_hook,) if moderation_hook else (), direct=settings.moderation_direct),
         ),
         reads=Reads(
             store,
@@ -346,7 +355,18 @@ async def _assemble(
         statements=statements,
         recorder=recorder,
         webhooks=_webhook_worker(settings, store, effects) if working and settings.event_log != "off" else None,
+        moderation_hook=moderation_hook,
     )
+
+
+def _moderation_hook(settings: Settings, stack: AsyncExitStack, check: Check | None) -> ModerationHook | None:
+    by_url = url_check(settings)
+    if by_url is None:
+        return guarded(check, settings) if check else None
+    if check is not None:
+        raise InvalidInput("moderation: use either a callable or the setting moderation_hook", field="moderation")
+    stack.push_async_callback(by_url.close)
+    return guarded(by_url, settings)
 
 
 def _timelines(settings: Settings, host_process: HostProcess | None) -> Timelines:

@@ -36,6 +36,7 @@ PURPOSES = {
     },
     "Moderation": {
         "post": "Hide and unhide posts.",
+        "held": "List, approve and reject content that waits for approval.",
         "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",
         "audit": "List and export the audit log.",
     },

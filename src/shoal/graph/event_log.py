@@ -44,6 +44,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
+from shoal.core.publishing import HeldContent
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
 from shoal.core.webhooks import Webhook, WebhookLog
@@ -158,7 +159,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
         *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
-        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, Webhook, WebhookLog),
+        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, Webhook, WebhookLog, HeldContent),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
         *(schema.WEBHOOKS, schema.PARKED_EVENTS),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),
@@ -168,6 +169,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.MARKED, schema.HELD, schema.ACCEPTS_NOTICES, schema.PUSHES, schema.OWNS_INVITATION, schema.EXPIRING),
         *(schema.BLOCKS_EMAIL_DOMAIN, schema.BLOCKS_EMAIL, schema.BLOCKS_IP, schema.BLOCKS_NAME),
         *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY, schema.SERVER_KEYS, schema.EXTERNAL_IDS),
+        *(schema.HOLDS, schema.QUEUED),
     ),
     "is part of an object or association that is logged": (
         *(Revision, Poll),
@@ -181,6 +183,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.SHARED_BY, schema.COMMENTED_BY, schema.RESTRICTED_COMMENTED_BY, schema.THREAD, schema.TAG_OF),
         *(schema.CELL_OF, schema.EMOJI_PUT_BY, schema.REPORTED, schema.STAFF, schema.POST_REPORTED_BY),
         schema.COLLECTED_IN,
+        schema.QUEUE,
     ),
     "arranges a profile": (
         *(Album, schema.OWNS_ALBUM, schema.COLLECTS, schema.ENDORSES, schema.FEATURES_TAG, schema.PINS),

@@ -68,6 +68,7 @@ SERVER_SCOPES: Mapping[str, str] = {
     "server:link": "Link external ids to existing members, and unlink them, which decides who can log in as a member",
     "server:members": "Create, change and look up members by external ids",
     "server:events": "Receive events about public data",
+    "server:moderation": "See held content, and approve or reject it",
     "server:private": "Receive events about posts that are not public, too",
     "server:webhooks": "Manage webhooks",
 }

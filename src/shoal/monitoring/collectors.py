@@ -27,6 +27,7 @@ from shoal.graph.contract import Job
 from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, PARKED_EVENTS, backup_key
 from shoal.health.probes import EngineWatch, MeasurementName
 from shoal.health.readiness import Readiness
+from shoal.moderation_hook import Outcome
 from shoal.observability.metrics import Families
 from shoal.observability.requests import EDGES_MS, RequestCounts
 from shoal.push.sender import Sent
@@ -285,6 +286,10 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_pictures_waiting", decoder.waiting)
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
+    if (hook := network.moderation_hook) is not None:
+        for outcome in get_args(Outcome):
+            families.add("shoal_moderation_checks_total", hook.outcomes[outcome], outcome)
+        families.add("shoal_moderation_seconds_total", hook.seconds)
     if (mail_sender := network.effects.mail_sender) is not None:
         families.add("shoal_letters_under_way", mail_sender.in_flight)
         families.add("shoal_letters_sent_total", mail_sender.sent)

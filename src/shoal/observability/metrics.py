@@ -172,6 +172,15 @@ CACHE_METRICS = (
     DescribedMetric("shoal_letters_sent_total", "counter", (), "Mails accepted by the mail server"),
     DescribedMetric("shoal_letters_refused_total", "counter", (), "Mails permanently rejected by the mail server"),
     DescribedMetric("shoal_letters_put_off_total", "counter", (), "Attempts to send a mail that are retried"),
+    DescribedMetric(
+        "shoal_moderation_checks_total",
+        "counter",
+        ("outcome",),
+        "Checks by the moderation hook: `allow`, `hold` and `reject`, its decisions; `failed`, no decision; `skipped`, not called",
+    ),
+    DescribedMetric(
+        "shoal_moderation_seconds_total", "counter", (), "Time that authors waited for the moderation hook"
+    ),
     DescribedMetric("shoal_push_messages_under_way", "gauge", (), "Web push messages being sent or queued"),
     DescribedMetric(
         "shoal_push_messages_total",

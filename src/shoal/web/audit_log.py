@@ -35,6 +35,8 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SIGN_UP_REJECTED: _("Sign-up rejected"),
         AuditVerb.POST_HIDDEN: _("Post hidden"),
         AuditVerb.POST_REVEALED: _("Post unhidden"),
+        AuditVerb.HELD_APPROVED: _("Held content approved"),
+        AuditVerb.HELD_REJECTED: _("Held content rejected"),
         AuditVerb.POST_KEPT_FROM_TRENDS: _("Post removed from trends"),
         AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
         AuditVerb.TAG_DENIED: _("Tag removed from the tag cloud"),

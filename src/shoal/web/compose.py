@@ -20,7 +20,7 @@ from starlette.responses import Response
 from shoal import gazetteer
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
-from shoal.core.errors import InvalidInput, NotFound, ShoalError
+from shoal.core.errors import Held, InvalidInput, NotFound, ShoalError
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import PlacePrecision
@@ -413,6 +413,9 @@ async def submit(
         return await sheet(ctx, member, replace(shown, lacking=True))
     try:
         return ctx.go(await store(ctx, member, form))
+    except Held:
+        # Show the post in the list of pending posts.
+        raise
     except ShoalError as error:
         return await sheet(ctx, member, replace(shown, wrong=wrong_of(ctx, error)))
 

@@ -138,6 +138,15 @@ COMPLAINTS = (
     "unknown town or country. Did you mean: %(towns)s?",
     "this server does not know the names of places",
     "deliveries are %(seconds)s seconds behind; try again in a moment",
+    # Messages about content that is checked before it is public.
+    "this must be an https URL without user name and fragment",
+    "at most %(most)s characters, all printable ASCII without spaces",
+    "This is not public yet: it is waiting for approval by a moderator",
+    "The moderation of this server does not allow this",
+    "You have %(most)s posts and changes that are waiting for approval",
+    "This was approved already",
+    "This was rejected already",
+    "The post was edited since: reject this edit",
     # Messages about reactions, pins and follows.
     "must be a single emoji",
     "You can react to a post with at most %(most)s emoji",

@@ -34,6 +34,7 @@ from shoal.core.model import (
     Share,
     Token,
 )
+from shoal.core.publishing import HeldContent
 from shoal.core.signup import Invitation
 from shoal.core.webhooks import Webhook
 from shoal.graph.bulk import FIRST
@@ -52,6 +53,7 @@ from shoal.graph.schema import (
     EVERYBODY,
     EXPIRING,
     EXTERNAL_IDS,
+    HOLDS,
     IN_THREAD,
     LOGGED_IN,
     OWNS,
@@ -61,6 +63,7 @@ from shoal.graph.schema import (
     POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    QUEUED,
     RESTRICTED_COMMENTS_ON,
     REVISED,
     SCHEDULES,
@@ -101,6 +104,8 @@ LISTED = (
     LOGGED_IN,
     EXPIRING,
     SCHEDULES,
+    HOLDS,
+    QUEUED,
     SERVER_KEYS,
     WEBHOOKS,
     EXTERNAL_IDS,
@@ -119,6 +124,7 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     ScheduledPost: SCHEDULES,
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
+    HeldContent: HOLDS,
 }
 _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
@@ -223,8 +229,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _listings(node)
-        case Media() | ScheduledPost() | Album() | Invitation():
-            yield node.owner_id, _OWNED[type(node)].number, node.id
+        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent():
+            yield from _owned(node)
         case Revision():
             yield node.post_id, REVISED.number, node.id
             yield from ((id_, ATTACHED.number, node.post_id) for id_ in node.media)
@@ -236,6 +242,12 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield from _of_products(node)
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
+
+
+def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent) -> Iterator[Triple]:
+    yield node.owner_id, _OWNED[type(node)].number, node.id
+    if isinstance(node, HeldContent) and not node.rejected_at:
+        yield node.id, QUEUED.number, EVERYBODY
 
 
 def _of_products(node: App | ExternalLink) -> Iterator[Triple]:
