@@ -24,8 +24,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ids import now_ms
 from shoal.core.publishing import MAX_REASON, Action, Candidate, Check, Decision
 from shoal.core.webhooks import check_url, signature
-from shoal.issuers import networks_of
-from shoal.outgoing import Network, RequestFailed, open_pool, request
+from shoal.outgoing import Network, RequestFailed, networks_of, open_pool, request
 from shoal.settings import Settings
 
 _log = logging.getLogger("shoal.moderation")
@@ -168,7 +167,7 @@ def url_check(settings: Settings) -> UrlCheck | None:
             f"moderation_hook_secret: expected whsec_ and at least {_LEAST_SECRET} bytes in Base64",
             field="moderation_hook_secret",
         )
-    allowed = networks_of(settings.outgoing_networks)
+    allowed = networks_of(settings.outgoing_networks, "outgoing_networks")
     return UrlCheck(url, secret, settings.moderation_hook_ms / 1_000, allowed)
 
 

@@ -187,10 +187,10 @@ async def describe(
     `Rejected` or `Held` by a check.
     """
     media = await own_object(writes.graph, Media, owner_id, media_id)
-    wanted = described(writes, media, description=description, focus=focus, shows_details=shows_details)
+    requested = described(writes, media, description=description, focus=focus, shows_details=shows_details)
     held: HeldContent | None = None
-    if not approved and writes.checks and wanted.description != media.description and not media.unused_since:
-        held = await _held(writes, media, wanted.description)
+    if not approved and writes.checks and requested.description != media.description and not media.unused_since:
+        held = await _held(writes, media, requested.description)
         description = media.description if held else description
     poster: dict[str, Any] = {}
     if thumbnail:
