@@ -21,6 +21,7 @@ from tests.async_runner import in_loop
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page
 from tests.metrics.scraping import scrape
+from tests.moderation.checks import WordCheck
 from tests.server_process import served
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ async def test_metrics_of_server_and_worker_match_the_catalog(tmp_path: Path) ->
         mail=f"file://{tmp_path}",
         metrics_port=(other := free_port()),
     )
-    async with open_network(settings) as network:
+    async with open_network(settings, moderation=WordCheck()) as network:
         whole = replace(network, engines=[EngineProbe("Engine", "place", everything)])
         async with telling(whole):
             by_worker = await asyncio.to_thread(scrape, other)
