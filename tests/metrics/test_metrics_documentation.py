@@ -23,6 +23,7 @@ from tests.async_runner import in_loop
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page
 from tests.metrics.scraping import scrape
+from tests.moderation.checks import WordCheck
 from tests.server_process import served
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ async def test_metrics_of_server_and_worker_match_the_catalog(tmp_path: Path) ->
         metrics_port=(other := free_port()),
         event_log="on",
     )
-    async with open_network(settings) as network:
+    async with open_network(settings, moderation=WordCheck()) as network:
         await endpoints.create(network.writes, EventReader(network.store, ""), "https://127.0.0.1:1/hook")
         whole = replace(network, engines=[EngineProbe("Engine", "place", everything)])
         async with telling(whole):

@@ -134,8 +134,8 @@ def test_hook_at_private_address_is_refused_unless_the_setting_allows_it(service
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"moderation_hook": "http://hooks.example"}, "moderation_hook: this must be an https URL"),
-        ({"moderation_hook": "https://a:b@hooks.example"}, "moderation_hook: this must be an https URL"),
+        ({"moderation_hook": "http://hooks.example"}, "moderation_hook: expected an https URL"),
+        ({"moderation_hook": "https://a:b@hooks.example"}, "moderation_hook: expected an https URL"),
         ({"moderation_hook_secret": ""}, "moderation_hook_secret: expected whsec_"),
         ({"moderation_hook_secret": "whsec_c2hvcnQ="}, "moderation_hook_secret: expected whsec_"),
         ({"moderation_hook_secret": "whsec_!"}, "moderation_hook_secret: expected whsec_"),
