@@ -121,7 +121,7 @@ def test_webhook_api_refuses_access_beyond_the_scopes_of_the_key(scene: Scene) -
 def test_webhook_api_refuses_invalid_parameters_and_more_than_the_maximum(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, secret = f"{scene.service.url}/hook", key(scene, "shop", "server:webhooks", "admin:read")
+    url, secret = f"{scene.service.url}/hook", key(scene, "shop", "server", "server:webhooks", "admin:read")
     assert "(got 'http://shop.example')" in refused(scene, secret, 422, url="http://shop.example")
     assert "'posts' is not one of" in refused(scene, secret, 422, url=url, types="posts")
     assert "'post' is not one of account.approved" in refused(
