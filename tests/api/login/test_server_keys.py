@@ -114,7 +114,9 @@ def keyed(shared: NetworkFixture) -> tuple[NetworkFixture, str]:
     """Return a network with a member and a server key that has every scope."""
     profile = ExternalProfile(user_name="ann")
     shared.run(external_ids.upsert(shared.network.writes, ExternalId("shop", "1"), profile))
-    return shared, create(shared, "everything", "server", "read", "write", "admin:read", "admin:write")
+    return shared, create(
+        shared, "everything", "server", "server:webhooks", "read", "write", "admin:read", "admin:write"
+    )
 
 
 def test_server_key_acts_for_member_by_id_and_by_external_id(shoal: NetworkFixture) -> None:
