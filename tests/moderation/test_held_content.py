@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,10 +16,10 @@ from shoal import Handle, Shoal
 from shoal.admin.consistency.check import check
 from shoal.commands import held_content, posts, scheduled_posts
 from shoal.commands.posts import Draft
-from shoal.core.errors import Gone, Held, InvalidInput, NotFound, Rejected, Unfit
+from shoal.core.errors import Gone, Held, InvalidInput, NotFound, OutcomeUnknown, Rejected, Unfit
 from shoal.core.model import Media, ScheduledPost, Visibility
 from shoal.core.publishing import HeldContent
-from shoal.graph.contract import find_object
+from shoal.graph.contract import Batch, Graph, find_object
 from shoal.scheduler import Agenda
 from tests.api.in_memory_network import picture
 from tests.async_runner import in_loop
@@ -347,3 +348,49 @@ async def test_reason_of_a_rejection_has_a_maximum(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="reason has 501 characters"):
             await held_content.reject(shoal.network.writes, held, "x" * 501)
         assert len((await shoal.moderation.held()).items) == 1
+
+
+class LosingGraph:
+    """A graph that fails the next commit of a publication, before or after it is stored."""
+
+    def __init__(self, graph: Graph, *, stored: bool) -> None:
+        self._graph = graph
+        self._stored = stored
+        self.failures = 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        if self.failures and self._stored:
+            await self._graph.commit(batch)
+        if self.failures:
+            self.failures -= 1
+            raise OutcomeUnknown("the process died")
+        await self._graph.commit(batch)
+
+
+@pytest.mark.parametrize("kind", ["post", "edit", "profile"])
+@pytest.mark.parametrize("stored", [False, True])
+@in_loop
+async def test_approval_that_dies_at_its_commit_can_be_repeated(kind: str, stored: bool, tmp_path: Path) -> None:
+    async with scene("memory", tmp_path) as (shoal, _, ann):
+        post = await ann.create("old")
+        acts: dict[str, Callable[[], Awaitable[object]]] = {
+            "post": lambda: ann.create("hold new"),
+            "edit": lambda: ann.update(post, "hold new"),
+            "profile": lambda: ann.update_profile(note="hold new"),
+        }
+        with pytest.raises(Held) as raised:
+            await acts[kind]()
+        graph = LosingGraph(shoal.network.writes.graph, stored=stored)
+        dying = replace(shoal.network.writes, graph=cast("Graph", graph))
+        with pytest.raises(OutcomeUnknown):
+            await held_content.approve(dying, raised.value.held_id)
+        waiting = {item.id for item in (await shoal.moderation.held()).items}
+        assert waiting == (set() if stored else {raised.value.held_id})
+        first = await shoal.moderation.approve_held(raised.value.held_id)
+        assert await shoal.moderation.approve_held(raised.value.held_id) == first
+        shown = {"post": ["hold new", "old"], "edit": ["hold new"], "profile": ["old"]}
+        assert await texts(shoal, ann) == shown[kind]
+        assert await is_clean(shoal)
