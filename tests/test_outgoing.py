@@ -251,6 +251,14 @@ async def test_outgoing_request_without_response_times_out(service: PushService)
 
 
 @in_loop
+async def test_outgoing_request_with_truncation_returns_what_came_before_the_timeout(service: PushService) -> None:
+    service.answers["/stopping"] = -2
+    async with open_pool([ip_network("127.0.0.0/8")]) as pool:
+        answer = await request(pool, "GET", f"{service.url}/stopping", seconds=2.0, truncate=True)
+    assert answer == (201, b"begin")
+
+
+@in_loop
 async def test_outgoing_request_does_not_follow_redirect(service: PushService) -> None:
     service.answers["/moved"] = 302
     assert (await fetched(f"{service.url}/moved")).status == 302

@@ -183,7 +183,7 @@ async def request(
         headers: Headers in addition to `Host` and `Content-Length`.
         content: The request body.
         max_bytes: Maximum bytes of the response body; 0 leaves the body unread.
-        truncate: Whether to return the beginning of a body that is larger, instead of raising an error.
+        truncate: Whether to return the beginning of a body that is larger or late, instead of raising an error.
 
     Raises:
         RequestFailed: The URL is not https, the host is unreachable or has no public address, its certificate is invalid, or the
@@ -194,12 +194,13 @@ async def request(
     fields: list[tuple[bytes | str, bytes | str]] = [*(headers or {}).items()]
     if content:
         fields.append(("Content-Length", str(len(content))))
-    body = bytearray()
+    status, body = 0, bytearray()
     try:
         async with (
             asyncio.timeout(seconds),
             pool.stream(method, url, headers=fields, content=content) as response,
         ):
+            status = int(response.status)
             if max_bytes:
                 async for chunk in response.aiter_stream():
                     body += chunk
@@ -207,7 +208,7 @@ async def request(
                         break
                     if len(body) > max_bytes:
                         raise RequestFailed(f"the response has more than {max_bytes} bytes")
-            return OutgoingResponse(int(response.status), bytes(body[:max_bytes]))
+            return OutgoingResponse(status, bytes(body[:max_bytes]))
     except (
         TimeoutError,
         OSError,
@@ -217,6 +218,8 @@ async def request(
         httpcore.ProtocolError,
         httpcore.UnsupportedProtocol,
     ) as error:
+        if truncate and status:
+            return OutgoingResponse(status, bytes(body[:max_bytes]))
         raise RequestFailed(_cause_of(error, seconds)) from error
 
 

@@ -208,8 +208,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `jwks_url` or `keys`; it may have `algorithms`, `max_age_seconds`, `token_seconds`, `single_use`, `apps`, `scopes` and
     `privileged_members`."""
     outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
-    """Address ranges that webhooks and URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a
-    list in TOML, JSON in the environment. For web push, see `push_networks`."""
+    """Address ranges that URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a list in TOML,
+    JSON in the environment. For web push, see `push_networks`."""
+    webhook_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
+    """Address ranges that webhooks, also those of server keys, may lead to in addition to the public internet: a list in TOML,
+    JSON in the environment."""
     max_post_characters: Positive = 5_000
     """Maximum characters of a post; a link counts as 23."""
     max_media_per_post: Positive = 10
@@ -312,6 +315,7 @@ _TABLES = {
     "trusted_proxies": "list",
     "push_networks": "list",
     "outgoing_networks": "list",
+    "webhook_networks": "list",
     "issuers": "table",
     "oidc_providers": "table",
     "recipe": "table",

@@ -39,7 +39,7 @@ async def test_webhook_events_of_killed_server_arrive_in_order(tmp_path: Path) -
     store = tmp_path / "shoal.db"
     with push_service(tmp_path) as service:
         token = await prepare(store, f"{service.url}/hook")
-        environment = {"SHOAL_OUTGOING_NETWORKS": json.dumps([LOCAL]), "SSL_CERT_FILE": str(service.trusted)}
+        environment = {"SHOAL_WEBHOOK_NETWORKS": json.dumps([LOCAL]), "SSL_CERT_FILE": str(service.trusted)}
 
         def received() -> list[Any]:
             return [json.loads(request.body) for request in service.came]

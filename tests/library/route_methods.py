@@ -13,6 +13,7 @@ from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
+from shoal.library.webhooks import Webhooks
 
 SURFACES: dict[str, type] = {
     "shoal": Shoal,
@@ -29,6 +30,7 @@ SURFACES: dict[str, type] = {
     "blocklists": NetworkBlocklists,
     "server_keys": ServerKeys,
     "external_ids": ExternalIds,
+    "webhooks": Webhooks,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -56,6 +58,16 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    "GET /api/shoal/v1/webhooks": "webhooks.all",
+    "POST /api/shoal/v1/webhooks": "webhooks.create",
+    "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",
+    "DELETE /api/shoal/v1/webhooks/{id}": "webhooks.delete",
+    "GET /api/shoal/v1/webhooks/{id}/deliveries": "webhooks.deliveries",
+    "POST /api/shoal/v1/webhooks/{id}/pause": "webhooks.pause",
+    "POST /api/shoal/v1/webhooks/{id}/resume": "webhooks.resume",
+    "POST /api/shoal/v1/webhooks/{id}/test": "webhooks.test",
+    "POST /api/shoal/v1/webhooks/{id}/replay": "webhooks.replay",
+    "POST /api/shoal/v1/webhooks/{id}/rotate": "webhooks.rotate",
     "GET /api/shoal/v1/events": "shoal.events",
     "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",
@@ -291,7 +303,6 @@ _LOGIN = "OAuth: the library holds the network and needs no token"
 _OLD = "the older shape of filters, whose keywords the newer methods change"
 _REFUSED = "always refused"
 _PUSH = "for apps that are closed: a library is told by live updates"
-_WEBHOOKS = "for other programs: the library iterates over shoal.events"
 _FIGURES = "not in the library yet: the figures are counted for the server alone"
 
 REASONS: dict[str, str] = {
@@ -338,10 +349,4 @@ REASONS: dict[str, str] = {
     "DELETE /api/v1/push/subscription": _PUSH,
     "GET /openapi.json": _HTTP,
     "GET /docs": _HTTP,
-    "GET /api/shoal/v1/webhooks": _WEBHOOKS,
-    "POST /api/shoal/v1/webhooks": _WEBHOOKS,
-    "GET /api/shoal/v1/webhooks/{id}": _WEBHOOKS,
-    "DELETE /api/shoal/v1/webhooks/{id}": _WEBHOOKS,
-    "GET /api/shoal/v1/webhooks/{id}/deliveries": _WEBHOOKS,
-    **{f"POST /api/shoal/v1/webhooks/{{id}}/{do}": _WEBHOOKS for do in ("pause", "resume", "test", "replay", "rotate")},
 }

@@ -125,7 +125,7 @@ def opened(service: PushService, **settings: Any) -> Iterator[Scene]:
     """Open a network without the worker of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WebhookWorker, "start", lambda _: None)
-        with network_fixture(event_log="on", outgoing_networks=[LOCAL], base_url=BASE, **settings) as here:
+        with network_fixture(event_log="on", webhook_networks=[LOCAL], base_url=BASE, **settings) as here:
             scene = Scene(here, service)
             try:
                 yield scene

@@ -37,7 +37,7 @@ def test_cli_webhooks_commands_work_with_and_without_server(
 ) -> None:
     store = tmp_path / "shoal.db"
     asyncio.run(prepare(store))
-    environment = {"SHOAL_OUTGOING_NETWORKS": NETWORKS, "SSL_CERT_FILE": str(service.trusted)}
+    environment = {"SHOAL_WEBHOOK_NETWORKS": NETWORKS, "SSL_CERT_FILE": str(service.trusted)}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
 
@@ -62,11 +62,13 @@ def test_cli_webhooks_commands_work_with_and_without_server(
         failed = shoal("test", id_)
         assert (failed.exit_code, failed.stderr) == (1, "shoal: the test failed\n")
         assert shoal("resume", id_).exit_code == 0
-        assert shoal("replay", id_).stdout == "0 parked events will be delivered again\n"
-        assert shoal("rotate", id_, "--grace-hours", "1").stdout != made.stdout
-        assert shoal("remove", id_).exit_code == 0
+        assert shoal("replay", id_).stdout == "parked events: 0\n"
+        rotated = shoal("rotate", id_, "--grace-hours", "1")
+        assert re.fullmatch(r"whsec_[\w+/]{43}=\n", rotated.stdout)
+        assert rotated.stdout != made.stdout
+        assert shoal("delete", id_).exit_code == 0
         assert shoal("list").stdout.splitlines() == [head]
-        for command in ("pause", "resume", "remove", "test", "replay", "rotate", "deliveries"):
+        for command in ("pause", "resume", "delete", "test", "replay", "rotate", "deliveries"):
             assert shoal(command, id_).stderr == "shoal: Record not found\n", command
         assert "url: " in shoal("add", "http://shop.example").stderr
 
@@ -78,4 +80,7 @@ def test_cli_webhooks_add_without_event_log_fails_with_hint(tmp_path: Path) -> N
     )
     assert done.exit_code == 0
     done = CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "webhooks", "add", "https://shop.example"])
-    assert (done.exit_code, done.stderr) == (1, "shoal: the network keeps no event log: set event_log = on\n")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        "shoal: the network, or one of its stores, keeps no event log: set event_log = on\n",
+    )

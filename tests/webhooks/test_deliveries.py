@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
+from email import message_from_string, policy
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from shoal.commands import moderation, posts, server_keys
+from shoal.commands import members, moderation, posts, server_keys
+from shoal.commands.members import ProfileChange
+from shoal.commands.posts import Draft
+from shoal.core.errors import InvalidInput, Unavailable, Unfit
+from shoal.core.ids import shard_of
 from shoal.core.model import Role, Visibility
-from shoal.core.webhooks import RETRY_MS, Pause, signature
-from shoal.graph.contract import Cursor
+from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause, Webhook, new_secret, signature
+from shoal.graph.access import get_object
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.event_log import EventLog
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, SERVER_KEYS, WEBHOOKS
 from shoal.http.authentication import key_scopes
 from shoal.queries.events import EventReader
-from shoal.webhooks import endpoints
+from shoal.tasks import cancel
+from shoal.webhooks import endpoints, worker
 from shoal.webhooks.worker import LEASE_MS
-from tests.api.in_memory_network import BASE
+from tests import doc_snippets
+from tests.api.in_memory_network import BASE, network_fixture
 from tests.push.service import PushService
 from tests.webhooks.scene import Scene, body, opened, running_service
 
+PAGE = Path(__file__).parents[2] / "docs/howto/webhooks.md"
 DAYS = RETRY_MS / 1_000
+HOUR = PROBE_MS / 1_000
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +51,9 @@ def scene(service: PushService) -> Iterator[Scene]:
         yield made
 
 
-def failing(scene: Scene, path: str, status: int = 500) -> int:
-    """Return a webhook that failed for three days, with two posts that it did not receive."""
-    id_ = scene.add(path)
+def failing(scene: Scene, path: str, status: int = 500, **more: Any) -> int:
+    """Return a webhook that has refused the first of two posts once."""
+    id_ = scene.add(path, **more)
     scene.statuses[path] = status
     scene.post("first")
     scene.post("second")
@@ -70,6 +84,28 @@ def test_webhook_receives_events_in_order_with_valid_signatures(scene: Scene) ->
     assert scene.hook(id_).lease == ""
 
 
+def test_webhook_documentation_verifies_requests_and_refuses_changed_and_old_ones(scene: Scene) -> None:
+    id_ = scene.add("/hook")
+    secrets = [scene.hook(id_).secrets[0].text]
+    secrets.append(scene.here.run(endpoints.rotate(scene.here.writes, scene.hook(id_))).secret)
+    scene.post("first")
+    scene.deliver()
+    (request,) = scene.service.at("/hook")
+    found: dict[str, Any] = {}
+    exec(doc_snippets.code(PAGE, "python", "def verify"), found)  # noqa: S102
+    for secret in secrets:
+        found["verify"](secret, request.headers, request.body)
+    old = {**request.headers, "webhook-timestamp": str(int(time.time()) - 301)}
+    for secret, headers, content, cause in (
+        (secrets[0], request.headers, request.body + b" ", "signature"),
+        (new_secret(), request.headers, request.body, "signature"),
+        (secrets[0], {**request.headers, "webhook-id": "other"}, request.body, "signature"),
+        (secrets[0], old, request.body, "too old"),
+    ):
+        with pytest.raises(ValueError, match=cause):
+            found["verify"](secret, headers, content)
+
+
 def test_webhook_receives_only_its_types_and_private_posts_only_with_access(scene: Scene) -> None:
     scene.add("/public")
     scene.add("/private", private=True)
@@ -77,9 +113,12 @@ def test_webhook_receives_only_its_types_and_private_posts_only_with_access(scen
     scene.post("for followers", Visibility.FOLLOWERS)
     scene.post("for all")
     scene.deliver()
+    assert scene.service.at("/members") == []
+    scene.here.run(members.update_profile(scene.here.writes, scene.ann.member.id, ProfileChange(display_name="Ann")))
+    scene.deliver(1)
+    assert [body(request)["type"] for request in scene.service.at("/members")] == ["member.updated"]
     assert scene.texts("/public") == ["for all"]
     assert scene.texts("/private") == ["for followers", "for all"]
-    assert scene.service.at("/members") == []
 
 
 def test_webhook_failed_event_is_retried_with_equal_id_before_later_events(scene: Scene) -> None:
@@ -138,15 +177,19 @@ def test_webhook_failed_event_whose_object_is_deleted_leaves_full_time_to_the_ne
     assert (hook.attempts, hook.failing_since, scene.parked(id_)) == (1, scene.now, 0)
 
 
-def test_webhook_is_paused_if_event_after_parked_one_fails_and_resumes_with_it(scene: Scene) -> None:
+def test_webhook_is_paused_if_event_after_parked_one_fails_for_an_hour_and_resumes_with_it(scene: Scene) -> None:
     id_ = failing(scene, "/hook")
     scene.deliver(DAYS)
+    scene.deliver(HOUR - 1)
+    assert (scene.hook(id_).paused, scene.parked(id_)) == (Pause.NONE, 1)
+    scene.deliver(HOUR)
     assert (scene.hook(id_).paused, scene.parked(id_)) == (Pause.FAILING, 1)
+    assert (scene.hook(id_).attempts, scene.hook(id_).retry_at) == (0, 0)
     asked = len(scene.service.at("/hook"))
     scene.deliver(DAYS)
     assert len(scene.service.at("/hook")) == asked
     scene.statuses["/hook"] = 200
-    scene.here.run(endpoints.resume(scene.here.writes, EventReader(scene.here.network.store, BASE), scene.hook(id_)))
+    resume(scene, id_)
     scene.post("third")
     scene.deliver()
     assert scene.texts("/hook")[asked:] == ["second", "third"]
@@ -163,9 +206,12 @@ def test_webhook_pause_for_failures_sends_mail_to_admins_only(service: PushServi
         failing(scene, "/hook", 410)
         here.settle()
         (mail,) = set(tmp_path.iterdir()) - before
-        text = mail.read_text()
-        assert "ada@example.org" in text
-        assert "webhook" in text.lower()
+        plain = message_from_string(mail.read_text(), policy=policy.default).get_body(("plain",))
+        text = plain.get_content() if plain else ""
+        assert "ada@example.org" in mail.read_text()
+        assert "no events are sent to 127.0.0.1." in text
+        assert "the server says that this URL is gone" in text
+        assert "/hook" not in text
 
 
 def test_webhook_is_paused_at_once_by_status_410(scene: Scene) -> None:
@@ -182,18 +228,49 @@ def test_webhook_with_full_parking_is_paused_and_loses_no_event(scene: Scene, mo
     assert scene.hook(id_).delivered == ()
 
 
-def test_webhook_of_deleted_server_key_is_paused(scene: Scene) -> None:
-    writes, run = scene.here.network.writes, scene.here.run
-    run(server_keys.create(writes, "shop", key_scopes(["server:webhooks"])))
-    key_id = run(scene.here.network.store.assoc_range(EVERYBODY, SERVER_KEYS, Cursor()))[0].id2
-    id_ = scene.add("/hook", key_id=key_id)
-    scene.post("first")
-    scene.deliver()
+def new_key(scene: Scene) -> int:
+    scene.here.run(server_keys.create(scene.here.network.writes, "shop", key_scopes(["server:webhooks"])))
+    return scene.here.run(scene.here.network.store.assoc_range(EVERYBODY, SERVER_KEYS, Cursor()))[0].id2
+
+
+def test_webhook_of_deleted_server_key_is_paused_for_good(scene: Scene) -> None:
+    writes, run, store = scene.here.network.writes, scene.here.run, scene.here.network.store
+    id_, other = failing(scene, "/hook", key_id=new_key(scene)), scene.add("/other")
+    scene.deliver(DAYS)
+    scene.statuses["/hook"] = 201
+    assert run(endpoints.replay(writes, scene.hook(id_))) == 1
     run(server_keys.delete(writes, "shop"))
-    scene.post("second")
-    scene.deliver(1)
-    assert scene.texts("/hook") == ["first"]
+    asked = len(scene.service.at("/hook"))
+    scene.deliver(DAYS)
+    assert (scene.hook(id_).paused, scene.hook(other).paused) == (Pause.NO_KEY, Pause.NONE)
+    assert len(scene.service.at("/hook")) == asked
+    with pytest.raises(Unfit, match="key of this webhook was deleted"):
+        run(endpoints.resume(writes, EventReader(store, BASE), scene.hook(id_)))
+    with pytest.raises(Unfit, match="key of this webhook was deleted"):
+        run(endpoints.replay(writes, scene.hook(id_)))
+    run(endpoints.pause(writes, scene.hook(id_)))
     assert scene.hook(id_).paused is Pause.NO_KEY
+
+
+def test_webhook_gets_no_further_event_after_its_server_key_is_deleted_in_a_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.add("/hook", key_id=new_key(scene))
+    for n in range(30):
+        scene.post(str(n))
+    monkeypatch.setattr(worker, "_SAVE_SECONDS", 0.0)
+    sent, send = 0, endpoints.send
+
+    async def and_delete(*args: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 25:
+            await server_keys.delete(scene.here.network.writes, "shop")
+        return await send(*args)
+
+    monkeypatch.setattr(endpoints, "send", and_delete)
+    scene.deliver()
+    assert scene.texts("/hook") == [str(n) for n in range(25)]
 
 
 def test_webhook_whose_position_was_trimmed_is_paused_and_resumes_at_the_end(scene: Scene) -> None:
@@ -203,11 +280,49 @@ def test_webhook_whose_position_was_trimmed_is_paused_and_resumes_at_the_end(sce
     run, store = scene.here.run, scene.here.network.store
     run(EventLog(store).trim(scene.now + 10_000_000))
     scene.deliver()
+    scene.deliver(60)
+    assert scene.hook(id_).paused is Pause.NONE
+    scene.deliver(120)
     assert scene.hook(id_).paused is Pause.EXPIRED
-    run(endpoints.resume(scene.here.writes, EventReader(store, BASE), scene.hook(id_)))
+    resume(scene, id_)
     scene.post("later")
     scene.deliver()
     assert scene.texts("/hook") == ["later"]
+
+
+def test_webhook_paused_as_expired_resumes_where_it_stopped_if_nothing_is_missing(scene: Scene) -> None:
+    id_ = failing(scene, "/hook")
+    run, graph = scene.here.run, scene.here.network.effects.graph
+    run(
+        change_object(
+            graph, lambda: get_object(graph, Webhook, id_), lambda before: replace(before, paused=Pause.EXPIRED)
+        )
+    )
+    scene.statuses["/hook"] = 201
+    resume(scene, id_)
+    scene.deliver()
+    assert scene.texts("/hook") == ["first", "first", "second"]
+
+
+def test_webhooks_at_the_end_of_the_log_are_not_read_one_by_one(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(5):
+        scene.add(f"/{n}")
+    scene.post("first")
+    scene.deliver()
+    scene.deliver(1)
+    read, reads = scene.worker.events.read, 0
+
+    async def counted(*args: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(*args)
+
+    monkeypatch.setattr(scene.worker.events, "read", counted)
+    scene.deliver(1)
+    assert reads == 0
+    scene.post("second")
+    scene.deliver(1)
+    assert [scene.texts(f"/{n}") for n in range(5)] == [["first", "second"]] * 5
 
 
 def test_webhook_position_without_matching_events_is_stored_once_an_hour(scene: Scene) -> None:
@@ -225,7 +340,7 @@ def test_webhook_position_without_matching_events_is_stored_once_an_hour(scene: 
 
 
 def test_webhook_that_does_not_respond_delays_no_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "SECONDS", 0.5)
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 600.0)
     slow, _ = scene.add("/slow"), scene.add("/quick")
     scene.statuses["/slow"] = 0
     scene.post("first")
@@ -237,13 +352,17 @@ def test_webhook_that_does_not_respond_delays_no_other(scene: Scene, monkeypatch
             while len(scene.service.at("/quick")) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert slow in scene.worker._runs
-        await asyncio.gather(*scene.worker._runs.values())
+        await cancel(*scene.worker._runs.values())
 
     scene.here.run(watch())
     assert scene.texts("/slow") == ["first"]
-    (made,) = scene.log(slow)
-    assert (made.status, made.excerpt) == (0, "TimeoutError")
-    assert 500 <= made.milliseconds < 60_000
+
+
+def test_webhook_log_names_the_cause_if_there_is_no_response(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 0.2)
+    id_ = failing(scene, "/hook", 0)
+    (made,) = scene.log(id_)
+    assert (made.status, made.excerpt) == (0, "no response within 0.2 seconds")
 
 
 def test_webhook_log_has_beginning_of_response_and_endless_response_is_cut(scene: Scene) -> None:
@@ -267,7 +386,7 @@ def test_webhook_log_keeps_newest_fifty_deliveries(scene: Scene) -> None:
     assert [made.event_id for made in scene.log(id_)] == ids[:-51:-1]
 
 
-def test_webhook_is_served_by_one_worker_until_its_lease_ends(scene: Scene) -> None:
+def test_webhook_is_served_by_one_worker_at_a_time(scene: Scene) -> None:
     scene.add("/hook")
     other = scene.another_worker()
     scene.service.bodies["/hook"] = b"x" * 60_000
@@ -285,7 +404,7 @@ def test_webhook_is_served_by_one_worker_until_its_lease_ends(scene: Scene) -> N
 
 
 def test_webhook_progress_of_worker_without_lease_is_refused(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "SECONDS", 2.0)
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 2.0)
     id_ = scene.add("/hook")
     scene.post("first")
     other = scene.another_worker()
@@ -317,7 +436,7 @@ def test_webhook_paused_by_an_operator_keeps_its_events(scene: Scene) -> None:
     scene.post("first")
     scene.deliver()
     assert scene.service.at("/hook") == []
-    scene.here.run(endpoints.resume(scene.here.writes, EventReader(scene.here.network.store, BASE), scene.hook(id_)))
+    resume(scene, id_)
     scene.deliver()
     assert scene.texts("/hook") == ["first"]
 
@@ -333,3 +452,205 @@ def test_webhook_deleted_leaves_no_objects_and_lists(scene: Scene) -> None:
     scene.post("third")
     scene.deliver(DAYS)
     assert scene.findings() == []
+
+
+def resume(scene: Scene, id_: int) -> None:
+    events = EventReader(scene.here.network.store, BASE)
+    scene.here.run(endpoints.resume(scene.here.writes, events, scene.hook(id_)))
+
+
+def replay(scene: Scene, id_: int) -> None:
+    scene.here.run(endpoints.replay(scene.here.writes, scene.hook(id_)))
+    scene.deliver()
+
+
+def parked(scene: Scene, path: str, **more: Any) -> tuple[int, int]:
+    """Return a webhook that has parked the event of a post and accepts events now, and the id of that post."""
+    id_ = scene.add(path, **more)
+    scene.statuses[path] = 500
+    post = scene.post("first")
+    scene.deliver()
+    scene.deliver(DAYS)
+    scene.statuses[path] = 201
+    assert scene.parked(id_) == 1
+    return id_, post
+
+
+def test_webhook_replay_shows_the_current_state_of_posts_and_drops_those_that_are_gone(scene: Scene) -> None:
+    writes, run, ann = scene.here.writes, scene.here.run, scene.ann.member.id
+    changed, post = parked(scene, "/changed")
+    run(posts.update(writes, ann, post, Draft(text="second")))
+    replay(scene, changed)
+    assert scene.texts("/changed")[2:] == ["second", "second"]
+    deleted, post = parked(scene, "/deleted", types="post.created")
+    run(posts.delete(writes, ann, post))
+    asked = len(scene.service.at("/deleted"))
+    replay(scene, deleted)
+    assert (len(scene.service.at("/deleted")), scene.parked(deleted)) == (asked, 0)
+
+
+def test_webhook_replay_omits_a_post_that_moderators_hid(scene: Scene) -> None:
+    id_, post = parked(scene, "/hook", types="post.created")
+    scene.here.run(moderation.hide(scene.here.network.writes, post))
+    replay(scene, id_)
+    assert scene.texts("/hook") == ["first", "first"]
+    assert scene.parked(id_) == 0
+
+
+def test_webhook_replay_with_success_ends_the_shorter_retries_after_a_parked_event(scene: Scene) -> None:
+    id_, _ = parked(scene, "/hook")
+    assert scene.hook(id_).parked_last
+    replay(scene, id_)
+    assert not scene.hook(id_).parked_last
+
+
+def test_webhook_replay_that_is_answered_with_410_pauses_the_webhook(scene: Scene) -> None:
+    id_, _ = parked(scene, "/hook")
+    scene.statuses["/hook"] = 410
+    replay(scene, id_)
+    assert (scene.hook(id_).paused, scene.parked(id_)) == (Pause.GONE, 1)
+
+
+def test_webhook_replay_ends_when_an_operator_pauses_it(scene: Scene) -> None:
+    id_, _ = parked(scene, "/hook")
+    scene.here.run(endpoints.replay(scene.here.writes, scene.hook(id_)))
+    scene.here.run(endpoints.pause(scene.here.writes, scene.hook(id_)))
+    asked = len(scene.service.at("/hook"))
+    scene.deliver(DAYS)
+    assert len(scene.service.at("/hook")) == asked
+
+
+def test_webhook_event_that_cannot_be_rendered_is_retried_and_then_parked(scene: Scene) -> None:
+    id_ = scene.add("/hook", "status.created", private=True, format_="mastodon")
+    render, broken = scene.worker.render, scene.post("first")
+
+    async def fails(name: str, event: Any) -> bytes | None:
+        if event.data.id == str(broken):
+            raise ZeroDivisionError
+        return await render(name, event)
+
+    scene.worker.render = fails
+    scene.post("second")
+    scene.deliver()
+    assert (scene.hook(id_).attempts, scene.service.at("/hook")) == (1, [])
+    assert scene.log(id_)[0].excerpt == "the event could not be rendered: ZeroDivisionError"
+    scene.deliver(DAYS)
+    assert [body(request)["object"]["content"] for request in scene.service.at("/hook")] == ["<p>second</p>"]
+    assert scene.parked(id_) == 1
+    replay(scene, id_)
+    assert scene.parked(id_) == 1
+    scene.worker.render = render
+    replay(scene, id_)
+    assert scene.parked(id_) == 0
+
+
+@pytest.mark.parametrize("error", [Unavailable("the store is away"), InvalidInput("unknown type")])
+def test_webhook_whose_events_cannot_be_read_is_tried_again_after_growing_pauses(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    scene.add("/hook")
+    scene.post("first")
+    reads = 0
+
+    async def fails(*_: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.worker.events, "read", fails)
+        for _ in range(60):
+            scene.deliver(1)
+        assert reads == 4
+    scene.deliver(300)
+    assert scene.texts("/hook") == ["first"]
+
+
+def test_webhook_sends_nothing_after_a_failure_whose_commit_takes_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = type(scene.worker.graph).commit
+
+    async def slow(graph: Any, batch: Any) -> None:
+        await commit(graph, batch)
+        scene.now += 60_000
+
+    monkeypatch.setattr(type(scene.worker.graph), "commit", slow)
+    failing(scene, "/hook")
+    assert scene.texts("/hook") == ["first"]
+
+
+def test_webhook_lease_and_retry_of_a_process_with_a_fast_clock_are_ignored(scene: Scene) -> None:
+    id_ = failing(scene, "/hook")
+    hook, run, graph = scene.hook(id_), scene.here.run, scene.here.network.effects.graph
+    day = 86_400_000
+    ahead = replace(
+        hook, lease="killed", leased_until=scene.now + day, retry_at=scene.now + day, version=hook.version + 1
+    )
+    batch = Batch(shard_of(id_))
+    batch.obj_set(ahead)
+    run(graph.commit(batch))
+    scene.statuses["/hook"] = 201
+    scene.deliver()
+    assert scene.texts("/hook") == ["first", "first", "second"]
+
+
+def test_webhook_failure_ends_if_the_event_disappears(scene: Scene) -> None:
+    id_ = scene.add("/hook", "post.created")
+    scene.statuses["/hook"] = 500
+    post = scene.post("first")
+    scene.deliver()
+    scene.here.run(posts.delete(scene.here.writes, scene.ann.member.id, post))
+    scene.deliver(DAYS)
+    assert (scene.hook(id_).attempts, scene.hook(id_).retry_at) == (0, 0)
+
+
+def test_webhook_pause_by_the_worker_keeps_that_of_an_operator(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    id_, send = scene.add("/hook"), endpoints.send
+
+    async def and_pause(*args: Any) -> Any:
+        await endpoints.pause(scene.here.network.writes, await endpoints.find(scene.worker.graph, id_))
+        return await send(*args)
+
+    monkeypatch.setattr(endpoints, "send", and_pause)
+    scene.statuses["/hook"] = 410
+    scene.post("first")
+    scene.deliver()
+    assert scene.hook(id_).paused is Pause.MANUAL
+
+
+def test_webhook_resume_of_one_that_is_not_paused_keeps_its_failures(scene: Scene) -> None:
+    id_ = failing(scene, "/hook")
+    before = scene.hook(id_)
+    resume(scene, id_)
+    assert scene.hook(id_) == before
+
+
+def test_webhook_expired_secret_is_deleted_with_the_next_progress(scene: Scene) -> None:
+    id_ = scene.add("/hook")
+    scene.here.run(endpoints.rotate(scene.here.writes, scene.hook(id_), 60))
+    scene.post("first")
+    scene.deliver()
+    assert len(scene.hook(id_).secrets) == 2
+    scene.post("second")
+    scene.deliver(120)
+    assert len(scene.hook(id_).secrets) == 1
+
+
+def test_webhook_lag_counts_events_that_were_not_accepted(scene: Scene) -> None:
+    id_ = failing(scene, "/hook")
+    run, now = scene.here.run, scene.now
+    lag = run(scene.worker.lag(scene.hook(id_)))
+    assert lag.events == 2
+    scene.now = now + 60_000
+    assert run(scene.worker.lag(scene.hook(id_))).seconds > 50.0
+    scene.statuses["/hook"] = 201
+    scene.deliver()
+    assert run(scene.worker.lag(scene.hook(id_))) == (0, 0.0)
+    assert scene.worker.results == {"refused": 1, "accepted": 2}
+
+
+@pytest.mark.parametrize("state", ["on", "off"])
+def test_webhook_worker_runs_only_with_an_event_log(state: str) -> None:
+    with network_fixture(event_log=state) as here:
+        assert (here.network.webhooks is not None) is (state == "on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 from collections.abc import Iterator
@@ -10,13 +11,19 @@ from typing import Any
 import pytest
 
 from shoal.commands import members, moderation, posts, reports, server_keys
+from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
-from shoal.core.model import Role, Visibility
-from shoal.core.webhooks import RETRY_MS, Pause
+from shoal.core.audit import AuditVerb
+from shoal.core.errors import TooMany
+from shoal.core.model import Role
+from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause
 from shoal.http.authentication import key_scopes
+from shoal.tasks import cancel
 from shoal.webhooks import endpoints
 from shoal.webhooks.endpoints import WebhookView
+from tests.api.in_memory_network import BASE
+from tests.audit.log_reader import entries
 from tests.push.service import PushService
 from tests.web.browser import Visitor, member, visitor
 from tests.webhooks.scene import Scene, body, opened, running_service
@@ -70,7 +77,7 @@ def test_webhook_api_creates_tests_pauses_rotates_and_deletes(scene: Scene) -> N
     assert here.json("GET", path, secret) == shown
     scene.post("first")
     scene.deliver()
-    assert here.json("POST", f"{path}/pause", secret) == {**shown, "paused": "manual"}
+    assert here.json("POST", f"{path}/pause", secret) == {**shown, "paused": "key"}
     told = here.json("POST", f"{path}/test", secret)
     assert (told["status"], told["type"]) == (201, "webhook.test")
     assert [body(request)["type"] for request in scene.service.at("/hook")] == ["post.created", "webhook.test"]
@@ -104,8 +111,12 @@ DO = ("pause", "resume", "test", "replay", "rotate")
 def test_webhook_api_refuses_access_beyond_the_scopes_of_the_key(scene: Scene) -> None:
     url = f"{scene.service.url}/hook"
     secret = key(scene, "shop", "server:webhooks", "server:events")
-    for wish in ({"private": True}, {"format": "mastodon"}, {"types": "report"}, {"types": "audit"}):
+    mastodon = {"format": "mastodon", "private": True}
+    for wish in ({"private": True}, mastodon, {"types": "report"}, {"types": "audit"}):
         refused(scene, secret, 403, url=url, **wish)
+    moderator = key(scene, "moderator", "server:webhooks", "admin:read")
+    refused(scene, moderator, 403, url=url, **mastodon)
+    assert "set private" in refused(scene, moderator, 422, url=url, format="mastodon")
     reader = key(scene, "reader", "server:events", "server:private")
     refused(scene, reader, 403, url=url)
     assert scene.here.json("GET", PATH, secret) == []
@@ -118,12 +129,75 @@ def test_webhook_api_refuses_invalid_parameters_and_more_than_the_maximum(
     assert "https" in refused(scene, secret, 422, url="http://shop.example")
     assert "'posts' is not one of" in refused(scene, secret, 422, url=url, types="posts")
     assert "'post' is not one of account.approved" in refused(
-        scene, secret, 422, url=url, types="post", format="mastodon"
+        scene, secret, 422, url=url, types="post", format="mastodon", private=True
     )
     refused(scene, secret, 422, url=url, format="xml")
     monkeypatch.setattr("shoal.webhooks.endpoints.MAX_WEBHOOKS", 1)
     scene.here.json("POST", PATH, secret, json={"url": url})
-    assert "1 webhooks already" in refused(scene, secret, 422, url=url)
+    assert "there are 1 webhooks already" in refused(scene, secret, 422, url=url)
+
+
+def test_webhook_api_refuses_more_than_the_maximum_of_a_key(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other, url = key(scene, "one", "server"), key(scene, "other", "server"), f"{scene.service.url}/hook"
+    monkeypatch.setattr("shoal.webhooks.endpoints.MAX_PER_KEY", 1)
+    scene.here.json("POST", PATH, one, json={"url": url})
+    assert "this server key has 1 webhooks already" in refused(scene, one, 422, url=url)
+    scene.here.json("POST", PATH, other, json={"url": url})
+
+
+def test_webhook_paused_by_operator_is_not_resumed_by_its_key(scene: Scene) -> None:
+    here, secret = scene.here, key(scene, "shop", "server:webhooks")
+    path = f"{PATH}/{here.json('POST', PATH, secret, json={'url': f'{scene.service.url}/hook'})['id']}"
+    id_ = int(path.rpartition("/")[2])
+    assert here.json("POST", f"{path}/pause", secret)["paused"] == "key"
+    assert here.json("POST", f"{path}/resume", secret)["paused"] is None
+    here.json("POST", f"{path}/pause", secret)
+    here.run(endpoints.pause(here.writes, scene.hook(id_)))
+    assert here.ask("POST", f"{path}/resume", secret).status_code == 403
+    assert here.json("POST", f"{path}/pause", secret)["paused"] == "manual"
+
+
+def test_webhook_rotations_keep_valid_secrets_up_to_the_maximum(scene: Scene) -> None:
+    here, secret = scene.here, key(scene, "shop", "server:webhooks")
+    path = f"{PATH}/{here.json('POST', PATH, secret, json={'url': f'{scene.service.url}/hook'})['id']}"
+    for _ in range(4):
+        here.json("POST", f"{path}/rotate", secret)
+    here.json("POST", f"{path}/test", secret)
+    assert len(scene.service.at("/hook")[-1].headers["webhook-signature"].split()) == 5
+    assert here.ask("POST", f"{path}/rotate", secret).status_code == 422
+    here.json("POST", f"{path}/rotate", secret, json={"grace": 0})
+    here.json("POST", f"{path}/test", secret)
+    assert len(scene.service.at("/hook")[-1].headers["webhook-signature"].split()) == 1
+
+
+def test_webhook_tests_of_one_endpoint_do_not_run_at_the_same_time(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "REQUEST_SECONDS", 600.0)
+    id_, other = scene.add("/slow"), scene.add("/quick")
+    scene.statuses["/slow"] = 0
+    writes, networks = scene.here.writes, scene.worker._allowed
+
+    async def compete() -> None:
+        first = asyncio.create_task(endpoints.test(writes, networks, BASE, scene_hook))
+        while not scene.service.at("/slow"):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        with pytest.raises(TooMany):
+            await endpoints.test(writes, networks, BASE, scene_hook)
+        assert (await endpoints.test(writes, networks, BASE, another)).status == 201
+        await cancel(first)
+
+    scene_hook, another = scene.hook(id_), scene.hook(other)
+    scene.here.run(compete())
+    scene.statuses["/slow"] = 201
+    assert scene.here.run(endpoints.test(writes, networks, BASE, scene_hook)).status == 201
+
+
+def test_webhook_audit_entry_names_the_host_but_not_the_rest_of_the_url(scene: Scene) -> None:
+    scene.add("/secret", "post", private=True)
+    entry = scene.here.run(entries(scene.here.network.store))[-1].entry
+    assert (entry.verb, entry.target_name) == (AuditVerb.WEBHOOK_CREATED, "127.0.0.1")
+    assert entry.details == {"types": "post", "format": "standard", "private": "yes"}
 
 
 def test_webhook_in_mastodon_format_receives_admin_events_as_the_api_shows_them(scene: Scene) -> None:
@@ -155,9 +229,9 @@ def test_webhook_in_mastodon_format_receives_admin_events_as_the_api_shows_them(
     assert len(came) == len({request.headers["webhook-id"] for request in came})
 
 
-def test_webhook_in_mastodon_format_receives_only_its_types_and_public_posts(scene: Scene) -> None:
-    scene.add("/some", "status.created, account.approved", format_="mastodon")
-    scene.post("for followers", Visibility.FOLLOWERS)
+def test_webhook_in_mastodon_format_receives_only_its_types(scene: Scene) -> None:
+    scene.add("/some", "status.created, account.approved", private=True, format_="mastodon")
+    scene.here.run(members.update_profile(scene.here.writes, scene.ann.member.id, ProfileChange(display_name="Ann")))
     scene.post("for all")
     scene.deliver()
     assert [body(request)["event"] for request in scene.service.at("/some")] == ["status.created"]
@@ -175,20 +249,21 @@ def test_webhook_pages_create_test_pause_and_delete(scene: Scene) -> None:
     page = operator.open("/ops").follow("Send events to other products")
     assert "No webhooks yet." in page.text
     page = page.press("Create webhook", url=url, types="post")
-    (id_,) = [int(view.id) for view in views(scene)]
+    (id_,) = [view.id for view in views(scene)]
     secret = str(page.one("input[readonly]")["value"])
     assert scene.hook(id_).secrets[0].text == secret
     page = operator.open("/ops/webhooks").follow(url)
     assert secret not in page.answer.text
     assert "No deliveries yet." in page.text
     page = page.press("Send a test event")
+    assert "The server accepted the test event." in page.text
     assert [body(request)["type"] for request in scene.service.at("/hook")] == ["webhook.test"]
     assert re.search(r"201 \d+ ms webhook\.test", page.text)
     page = page.press("Pause")
     assert scene.hook(id_).paused is Pause.MANUAL
     page = page.press("Resume")
     assert scene.hook(id_).paused is Pause.NONE
-    page = page.press("Renew the secret")
+    page = page.press("Rotate")
     assert str(page.one("input[readonly]")["value"]) == scene.hook(id_).secrets[0].text != secret
     assert "No webhooks yet." in page.press("Delete").text
 
@@ -204,16 +279,19 @@ def test_webhook_page_escapes_response_of_the_receiver(scene: Scene) -> None:
 def test_webhook_pages_show_failures_and_replay_parked_events(scene: Scene) -> None:
     operator, id_ = admin(scene), scene.add("/hook")
     scene.statuses["/hook"] = 500
+    page = operator.open(f"/ops/webhooks/{id_}").press("Send a test event")
+    assert "The test event was not accepted: 500" in page.text
     scene.post("first")
     scene.post("second")
     scene.deliver()
     assert "1 failed attempt" in operator.open("/ops/webhooks").text
     scene.deliver(RETRY_MS / 1_000)
+    scene.deliver(PROBE_MS / 1_000)
     page = operator.open(f"/ops/webhooks/{id_}")
     assert "Paused: deliveries failed for three days" in page.text
     assert "1 parked event" in page.text
     scene.statuses["/hook"] = 200
-    page.press("Send parked events again")
+    page.press("Replay parked events")
     scene.deliver()
     assert scene.parked(id_) == 0
 

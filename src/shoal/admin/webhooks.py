@@ -47,7 +47,7 @@ class ChangeWebhook(Operation[None]):
 
 
 class TestWebhook(Operation[Delivery]):
-    """Send a test event. `source` is the root URL of the network, and `networks` the setting `outgoing_networks`."""
+    """Send a test event. `source` is the root URL of the network, and `networks` the setting `webhook_networks`."""
 
     __test__ = False
     id: int
@@ -56,7 +56,7 @@ class TestWebhook(Operation[Delivery]):
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> Delivery:
         webhook = await endpoints.find(network.writes.graph, self.id)
-        allowed = networks_of(self.networks, "outgoing_networks")
+        allowed = networks_of(self.networks, "webhook_networks")
         return await endpoints.test(network.writes, allowed, self.source, webhook)
 
 

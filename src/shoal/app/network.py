@@ -132,6 +132,8 @@ class Network:
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
+    webhooks: WebhookWorker | None
+    """Delivers the event log to webhooks; None in a process that does not process jobs, and without an event log."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -343,6 +345,7 @@ async def _assemble(
         memory=store,
         statements=statements,
         recorder=recorder,
+        webhooks=_webhook_worker(settings, store, effects) if working and settings.event_log != "off" else None,
     )
 
 
@@ -383,10 +386,9 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda = Agenda(lasting)
         agenda.start()
         stack.push_async_callback(agenda.stop)
-        if settings.event_log != "off":
-            webhooks = _webhook_worker(network)
-            webhooks.start()
-            stack.push_async_callback(webhooks.stop)
+        if network.webhooks is not None:
+            network.webhooks.start()
+            stack.push_async_callback(network.webhooks.stop)
         tag_upgrade = TagUpgrade(network.store, lasting, network.counting.store)
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
@@ -399,8 +401,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
             stack.push_async_callback(network.effects.mail_sender.close)
 
 
-def _webhook_worker(network: Network) -> WebhookWorker:
-    settings, effects, root = network.settings, network.effects, base_url(network.settings)
+def _webhook_worker(settings: Settings, store: Store, effects: Effects) -> WebhookWorker:
+    root = base_url(settings)
 
     @cache
     def bodies() -> Any:
@@ -411,5 +413,5 @@ def _webhook_worker(network: Network) -> WebhookWorker:
         body: bytes | None = await bodies().render(name, event)
         return body
 
-    allowed = networks_of(settings.outgoing_networks, "outgoing_networks")
-    return WebhookWorker(effects.graph, effects.new_id, EventReader(network.store, root), render, allowed)
+    allowed = networks_of(settings.webhook_networks, "webhook_networks")
+    return WebhookWorker(effects.graph, effects.new_id, EventReader(store, root), render, allowed)

@@ -33,7 +33,9 @@ def webhooks() -> None:
 @webhooks.command()
 @click.argument("url")
 @click.option("--types", default="", help="Types, separated by commas, such as 'post.created,member'.  [default: all]")
-@click.option("--private", is_flag=True, help="Send everything, private data and moderation too.")
+@click.option(
+    "--private", is_flag=True, help="Send everything, private data and moderation too; needed for the format mastodon."
+)
 @click.option(
     "--format",
     "format_",
@@ -65,7 +67,7 @@ def list_(settings: Settings) -> None:
             else "active"
         )
         receives = "private" if row.private else "public"
-        click.echo("\t".join((row.id, state, str(row.parked), row.format, receives, row.url, row.types or "all")))
+        click.echo("\t".join((str(row.id), state, str(row.parked), row.format, receives, row.url, row.types or "all")))
 
 
 @webhooks.command()
@@ -87,7 +89,7 @@ def resume(settings: Settings, /, id_: int) -> None:
 @webhooks.command()
 @click.argument("id_", metavar="ID", type=int)
 @pass_settings
-def remove(settings: Settings, /, id_: int) -> None:
+def delete(settings: Settings, /, id_: int) -> None:
     """Delete the webhook ID, its parked events and its delivery log. Works while a server is running."""
     perform(settings, ChangeWebhook("delete", id_))
 
@@ -97,7 +99,7 @@ def remove(settings: Settings, /, id_: int) -> None:
 @pass_settings
 def test(settings: Settings, /, id_: int) -> None:
     """Send an event of the type webhook.test to the webhook ID, and print the result. Works while a server is running."""
-    networks = list(settings.outgoing_networks)
+    networks = list(settings.webhook_networks)
     made = perform(settings, TestWebhook(id_, base_url(settings), networks))
     click.echo(_line(made))
     if not made.succeeded:
@@ -109,7 +111,7 @@ def test(settings: Settings, /, id_: int) -> None:
 @pass_settings
 def replay(settings: Settings, /, id_: int) -> None:
     """Deliver the parked events of the webhook ID again, oldest first, until one fails. Works while a server is running."""
-    click.echo(f"{perform(settings, ReplayWebhook(id_))} parked events will be delivered again")
+    click.echo(f"parked events: {perform(settings, ReplayWebhook(id_))}")
 
 
 @webhooks.command()
@@ -119,7 +121,7 @@ def replay(settings: Settings, /, id_: int) -> None:
     type=click.IntRange(0, MAX_GRACE_SECONDS // _HOUR),
     default=USUAL_GRACE_SECONDS // _HOUR,
     show_default=True,
-    help="Hours for which requests are signed with the current secret too.",
+    help="Hours for which requests are signed with the current secret too; 0 ends all former ones.",
 )
 @pass_settings
 def rotate(settings: Settings, /, id_: int, grace_hours: int) -> None:

@@ -48,7 +48,7 @@ class MailKind(StrEnum):
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
     WEBHOOK_PAUSED = "webhook_paused"
-    """Sent to all admins when a webhook was paused because its deliveries failed."""
+    """Sent to all admins when the worker paused a webhook."""
 
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {

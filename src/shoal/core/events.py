@@ -280,9 +280,13 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     language: str = ""
     """The language of the page that requested the mail; empty for the member's language."""
     place: str = ""
-    """The IP address from which the member logged in, or the URL of the webhook concerned."""
+    """The IP address from which the member logged in."""
     passkey: str = ""
     """The name of the passkey or login provider concerned."""
+    webhook: str = ""
+    """The host of the webhook concerned."""
+    pause: str = ""
+    """Why the webhook was paused, a value of `core.webhooks.Pause`."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):

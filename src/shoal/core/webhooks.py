@@ -16,10 +16,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, Unfit
 from shoal.core.model import Node
 
 MAX_WEBHOOKS: Final = 50
+MAX_PER_KEY: Final = 10
+"""Maximum of the webhooks that one server key creates."""
+MAX_SECRETS: Final = 5
+"""Maximum of the secrets of an endpoint that are valid at a time."""
 MAX_URL: Final = 2_000
 MAX_DELIVERIES: Final = 50
 """Entries in the delivery log of an endpoint."""
@@ -29,15 +33,20 @@ MAX_PARKED: Final = 100
 """Parked events of an endpoint. When there is one more, the endpoint is paused."""
 RETRY_MS: Final = 3 * 86_400_000
 """Time after the first failed delivery of an event until the event is parked."""
+PROBE_MS: Final = 3_600_000
+"""The same for the event after a parked one, until the endpoint is paused."""
 USUAL_GRACE_SECONDS: Final = 86_400
 MAX_GRACE_SECONDS: Final = 30 * 86_400
 """Maximum of the time for which a replaced secret stays valid."""
 
-_FIRST_MS, _LONGEST_MS = 5_000, 2 * 3_600_000
+LONGEST_RETRY_MS: Final = 2 * 3_600_000
+_FIRST_MS = 5_000
 _PREFIX = "whsec_"
 _SECRET_BYTES = 32
 
 WebhookFormat = Literal["standard", "mastodon"]
+DeliveryResult = Literal["accepted", "refused", "failed"]
+"""`refused`: a status other than 2xx. `failed`: no response."""
 
 MASTODON_TYPES: Final[Mapping[str, str]] = {
     "account.approved": "audit.created",
@@ -56,8 +65,11 @@ class Pause(StrEnum):
 
     NONE = ""
     MANUAL = "manual"
+    """An operator paused it."""
+    KEY = "key"
+    """The server key that created the endpoint paused it."""
     FAILING = "failing"
-    """An event was parked, and the next one failed, too."""
+    """An event was parked, and the next one failed for an hour."""
     GONE = "gone"
     """The endpoint returned status 410."""
     FULL = "full"
@@ -66,6 +78,16 @@ class Pause(StrEnum):
     """Events after the position of the endpoint were deleted from the event log, or lost."""
     NO_KEY = "no_key"
     """The server key that created the endpoint was deleted."""
+
+
+PAUSE_CAUSES: Final[Mapping[Pause, str]] = {
+    Pause.FAILING: "deliveries failed for three days",
+    Pause.GONE: "the server says that this URL is gone",
+    Pause.FULL: "too many events are parked",
+    Pause.EXPIRED: "events were deleted from the event log before they were delivered",
+    Pause.NO_KEY: "its server key was deleted",
+}
+"""The causes of pauses that the worker made, in words."""
 
 
 class WebhookSecret(msgspec.Struct, frozen=True, array_like=True):
@@ -88,7 +110,7 @@ class Webhook(Node, frozen=True, tag="webhook"):
     """What it receives in addition to public data: names of the fields of `queries.events.Access`."""
     format: WebhookFormat = "standard"
     secrets: tuple[WebhookSecret, ...] = ()
-    """The current secret, and the former one while it is valid."""
+    """The current secret, and former ones while they are valid."""
     key_id: int = 0
     """The app of the server key that created the endpoint; 0 for an operator."""
     paused: Pause = Pause.NONE
@@ -139,19 +161,17 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True):
     def succeeded(self) -> bool:
         return 200 <= self.status < 300
 
+    @property
+    def result(self) -> DeliveryResult:
+        if self.succeeded:
+            return "accepted"
+        return "refused" if self.status else "failed"
+
 
 class WebhookLog(Node, frozen=True, tag="webhook_log"):
     """The newest deliveries to an endpoint, newest first."""
 
     deliveries: tuple[Delivery, ...] = ()
-
-
-class ParkedEvent(msgspec.Struct, frozen=True, array_like=True):
-    """An event that could not be delivered, with the body of its requests."""
-
-    event_id: str
-    type: str
-    body: bytes
 
 
 def check_url(url: str) -> str:
@@ -168,6 +188,11 @@ def check_url(url: str) -> str:
     return url
 
 
+def host_of(url: str) -> str:
+    """Return the host of an endpoint, for logs and mails: the rest of a URL may be a secret."""
+    return urlsplit(url).hostname or ""
+
+
 def new_secret() -> str:
     return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
@@ -175,7 +200,7 @@ def new_secret() -> str:
 def signed_headers(webhook: Webhook, event_id: str, now: int, body: bytes) -> dict[str, str]:
     """Return the headers that identify and sign a request at a time (Unix ms), with each valid secret."""
     seconds = now // 1_000
-    valid = [secret.text for secret in webhook.secrets if not secret.expires_at or secret.expires_at > now]
+    valid = [secret.text for secret in valid_secrets(webhook.secrets, now)]
     headers = {
         "webhook-id": event_id,
         "webhook-timestamp": str(seconds),
@@ -193,15 +218,25 @@ def signature(secret: str, event_id: str, seconds: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
 
 
-def rotated(held: Sequence[WebhookSecret], fresh: str, now: int, grace_seconds: int) -> tuple[WebhookSecret, ...]:
-    """Return the secrets after a rotation: the fresh one, and the current one for `grace_seconds`.
+def valid_secrets(held: Sequence[WebhookSecret], now: int) -> tuple[WebhookSecret, ...]:
+    return tuple(secret for secret in held if not secret.expires_at or secret.expires_at > now)
 
-    Raises `InvalidInput` for an invalid time.
+
+def rotated(held: Sequence[WebhookSecret], fresh: str, now: int, grace_seconds: int) -> tuple[WebhookSecret, ...]:
+    """Return the secrets after a rotation: the fresh one, the current one for `grace_seconds`, and former ones that are valid.
+
+    With a grace of 0, only the fresh one is valid. Raises `InvalidInput` for an invalid time, and `Unfit` for too many secrets.
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
         raise InvalidInput(f"grace: 0 to {MAX_GRACE_SECONDS} seconds (got {grace_seconds})", field="grace")
-    former = (WebhookSecret(held[0].text, now + 1_000 * grace_seconds),) if grace_seconds else ()
-    return (WebhookSecret(fresh), *former)
+    if not grace_seconds:
+        return (WebhookSecret(fresh),)
+    current, *former = valid_secrets(held, now)
+    if len(former) + 2 > MAX_SECRETS:
+        raise Unfit(
+            f"{MAX_SECRETS} secrets of this webhook are valid, which is the maximum: rotate with a grace of 0, or wait"
+        )
+    return (WebhookSecret(fresh), WebhookSecret(current.text, now + 1_000 * grace_seconds), *former)
 
 
 def backoff_ms(attempts: int, draw: float) -> int:
@@ -209,4 +244,4 @@ def backoff_ms(attempts: int, draw: float) -> int:
 
     `draw` is a random number from 0 to 1.
     """
-    return int(min(_FIRST_MS * 2 ** min(attempts - 1, 20), _LONGEST_MS) * (1 - draw / 2))
+    return int(min(_FIRST_MS * 2 ** min(attempts - 1, 20), LONGEST_RETRY_MS) * (1 - draw / 2))

@@ -69,7 +69,7 @@ SERVER_SCOPES: Mapping[str, str] = {
     "server:members": "Create, change and look up members by external ids",
     "server:events": "Receive events about public data",
     "server:private": "Receive events about posts that are not public, too",
-    "server:webhooks": "Have events sent to URLs",
+    "server:webhooks": "Manage webhooks",
 }
 """Scopes that only a server key may have, described."""
 KEY_SCOPES = (KNOWN - {"push"}) | SERVER_SCOPES.keys()

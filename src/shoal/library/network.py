@@ -22,6 +22,7 @@ from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
+from shoal.library.webhooks import Webhooks
 from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
 from shoal.streaming.subscriptions import PRESENCE
 
@@ -72,6 +73,7 @@ class Options(TypedDict, total=False):
     oidc_providers: dict[str, configuration.OidcProvider]
     issuers: dict[str, configuration.Issuer]
     outgoing_networks: tuple[str, ...]
+    webhook_networks: tuple[str, ...]
     max_post_characters: int
     max_media_per_post: int
     max_upload_bytes: int
@@ -124,6 +126,7 @@ class Shoal:
         self.moderation = Moderation(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
+        self.webhooks = Webhooks(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""

@@ -30,13 +30,33 @@ class AddWebhookParams(msgspec.Struct, frozen=True, kw_only=True):
     private: bool = False
     """Send everything that the key may receive, instead of public data. Needs the scope `server:private`."""
     format: WebhookFormat = "standard"
-    """`mastodon` for the events of Mastodon's admin webhooks, such as `account.created`. Needs the scope `admin:read`."""
+    """`mastodon` for the events of Mastodon's admin webhooks, such as `account.created`: needs `private` and `admin:read`."""
 
 
 class RotateParams(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     grace: Annotated[int, Meta(ge=0, le=MAX_GRACE_SECONDS)] = USUAL_GRACE_SECONDS
-    """Seconds for which requests are signed with the former secret too."""
+    """Seconds for which requests are signed with the current secret too; 0 ends all former ones."""
+
+
+class WebhookEntity(msgspec.Struct, kw_only=True):
+    """A webhook, without its secret."""
+
+    id: str
+    url: str
+    types: str
+    """Types of events, separated by commas; empty for all."""
+    private: bool
+    """Whether private data is sent too."""
+    format: WebhookFormat
+    paused: str | None
+    """Why no events are sent: `manual`, `key`, `failing`, `gone`, `full`, `expired` or `no_key`; null if events are sent."""
+    failed_attempts: int
+    """Failed deliveries of the next event."""
+    retry_at: str | None
+    """When that event is sent again; null if the last delivery succeeded."""
+    parked: int
+    """Number of events that failed for three days, and can be replayed."""
 
 
 class NewSecretEntity(msgspec.Struct, kw_only=True):
@@ -61,18 +81,18 @@ class DeliveryEntity(msgspec.Struct, kw_only=True):
 
 class ReplayEntity(msgspec.Struct, kw_only=True):
     parked: int
-    """Number of events that will be delivered again."""
+    """Number of parked events."""
 
 
-@router.get(_PATH, answer=list[WebhookView])
+@router.get(_PATH, answer=list[WebhookEntity])
 async def list_webhooks(context: Context, _params: None) -> object:
     """List the webhooks of the key, newest first."""
-    return await endpoints.views(context.app.graph, context.caller.app_id)
+    return [_entity(view) for view in await endpoints.views(context.app.graph, context.caller.app_id)]
 
 
 @router.post(_PATH, answer=NewSecretEntity)
 async def add_webhook(context: Context, params: AddWebhookParams) -> object:
-    """Create a webhook that receives the events from now on. A network has at most 50 webhooks."""
+    """Create a webhook that receives the events from now on. A network has at most 50 webhooks, and a key 10."""
     access = access_for(params.format, private=params.private, most=access_of(context.caller))
     app, key_id = context.app, context.caller.app_id
     return _secret(
@@ -80,7 +100,7 @@ async def add_webhook(context: Context, params: AddWebhookParams) -> object:
     )
 
 
-@router.get(f"{_PATH}/{{id}}", answer=WebhookView)
+@router.get(f"{_PATH}/{{id}}", answer=WebhookEntity)
 async def get_webhook(context: Context, params: One) -> object:
     """Show a webhook of the key."""
     return await _shown(context, params.id)
@@ -99,18 +119,21 @@ async def list_deliveries(context: Context, params: One) -> object:
     return [_delivery(delivery) for delivery in made]
 
 
-@router.post(f"{_PATH}/{{id}}/pause", answer=WebhookView)
+@router.post(f"{_PATH}/{{id}}/pause", answer=WebhookEntity)
 async def pause_webhook(context: Context, params: One) -> object:
     """Pause a webhook. Its events wait in the event log."""
-    await endpoints.pause(context.app.writes, await _found(context, params.id))
+    await endpoints.pause(context.app.writes, await _found(context, params.id), context.caller.app_id)
     return await _shown(context, params.id)
 
 
-@router.post(f"{_PATH}/{{id}}/resume", answer=WebhookView)
+@router.post(f"{_PATH}/{{id}}/resume", answer=WebhookEntity)
 async def resume_webhook(context: Context, params: One) -> object:
-    """Resume a webhook from the event at which it stopped; from now on, if that event was deleted from the event log."""
+    """Resume a webhook from the event at which it stopped; from now on, if that event was deleted from the event log.
+
+    A key cannot resume a webhook that an operator paused.
+    """
     app = context.app
-    await endpoints.resume(app.writes, app.events, await _found(context, params.id))
+    await endpoints.resume(app.writes, app.events, await _found(context, params.id), context.caller.app_id)
     return await _shown(context, params.id)
 
 
@@ -118,19 +141,19 @@ async def resume_webhook(context: Context, params: One) -> object:
 async def test_webhook(context: Context, params: One) -> object:
     """Send an event of the type `webhook.test`, even if the webhook is paused, and show the result."""
     app, webhook = context.app, await _found(context, params.id)
-    allowed = networks_of(app.settings.outgoing_networks, "outgoing_networks")
+    allowed = networks_of(app.settings.webhook_networks, "webhook_networks")
     return _delivery(await endpoints.test(app.writes, allowed, app.at.root, webhook))
 
 
 @router.post(f"{_PATH}/{{id}}/replay", answer=ReplayEntity)
 async def replay_webhook(context: Context, params: One) -> object:
-    """Deliver the parked events again, oldest first, until one fails."""
+    """Deliver the parked events again, oldest first, until one fails. Each shows the current state of its object."""
     return ReplayEntity(parked=await endpoints.replay(context.app.writes, await _found(context, params.id)))
 
 
 @router.post(f"{_PATH}/{{id}}/rotate", answer=NewSecretEntity)
 async def rotate_webhook(context: Context, params: RotateParams) -> object:
-    """Create a new secret of a webhook."""
+    """Create a new secret of a webhook. At most five secrets are valid at a time."""
     webhook = await _found(context, params.id)
     return _secret(await endpoints.rotate(context.app.writes, webhook, params.grace))
 
@@ -139,8 +162,22 @@ async def _found(context: Context, id_: int) -> Webhook:
     return await endpoints.find(context.app.graph, id_, context.caller.app_id)
 
 
-async def _shown(context: Context, id_: int) -> WebhookView:
-    return await endpoints.view(context.app.graph, id_, context.caller.app_id)
+async def _shown(context: Context, id_: int) -> WebhookEntity:
+    return _entity(await endpoints.view(context.app.graph, id_, context.caller.app_id))
+
+
+def _entity(view: WebhookView) -> WebhookEntity:
+    return WebhookEntity(
+        id=str(view.id),
+        url=view.url,
+        types=view.types,
+        private=view.private,
+        format=view.format,
+        paused=view.paused or None,
+        failed_attempts=view.failed_attempts,
+        retry_at=moment(view.retry_at) if view.retry_at else None,
+        parked=view.parked,
+    )
 
 
 def _secret(made: NewSecret) -> NewSecretEntity:

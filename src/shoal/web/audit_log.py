@@ -87,7 +87,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
         AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),
         AuditVerb.WEBHOOK_RESUMED: _("Webhook resumed"),
-        AuditVerb.WEBHOOK_ROTATED: _("Webhook secret renewed"),
+        AuditVerb.WEBHOOK_ROTATED: _("Webhook secret rotated"),
         AuditVerb.WEBHOOK_DELETED: _("Webhook deleted"),
     }
 
@@ -120,6 +120,9 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "issuer": _("issuer"),
         "id_digest": _("digest of the external id"),
         "provider": _("login provider"),
+        "types": _("types of events"),
+        "format": _("format"),
+        "private": _("private data"),
     }.get(name, name)
     return f"{label}: {shown}"
 
@@ -130,6 +133,9 @@ def _values(words: Translated) -> dict[str, str]:
         "": _("none"),
         "moderator": _("moderator"),
         "admin": _("admin"),
+        "all": _("all"),
+        "yes": _("yes"),
+        "no": _("no"),
         "upheld": _("upheld"),
         "dismissed": _("dismissed"),
         "wrong password": _("wrong password"),

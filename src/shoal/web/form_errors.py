@@ -218,7 +218,8 @@ COMPLAINTS = (
     "at most %(most)s characters, all printable ASCII without spaces",
     "%(given)s is not one of %(known)s",
     "there are %(most)s webhooks already, which is the maximum",
-    "the network keeps no event log: set event_log = on",
+    "%(most)s secrets of this webhook are valid, which is the maximum: rotate with a grace of 0, or wait",
+    "the network, or one of its stores, keeps no event log: set event_log = on",
     "reports and moderation actions are private data: allow private data",
 )
 """Error messages without the field name that precedes them in API responses."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
-from shoal.core.webhooks import MAX_URL, Delivery, Pause, WebhookFormat
+from shoal.core.webhooks import MAX_URL, Delivery, Pause
 from shoal.http.params import Id
 from shoal.i18n import When
 from shoal.outgoing import networks_of
@@ -19,19 +19,17 @@ from shoal.web.form_errors import RIGHT, Wrong, wrong_of
 from shoal.web.rendering import page
 from shoal.web.request_context import Form, PageContext
 from shoal.webhooks import endpoints
-from shoal.webhooks.endpoints import NewSecret, WebhookView, access_for
+from shoal.webhooks.endpoints import NewSecret, WebhookView
 
 
 class WebhookForm(Form, frozen=True, kw_only=True):
     url: Annotated[str, Meta(max_length=MAX_URL)] = ""
     types: Annotated[str, Meta(max_length=1_000)] = ""
-    private: bool = False
-    format: WebhookFormat = "standard"
 
 
 class WebhookPath(msgspec.Struct, frozen=True):
     id: Id
-    done: bool = False
+    done: Literal["", "change", "test"] = ""
 
 
 class ActionForm(Form, frozen=True, kw_only=True):
@@ -58,6 +56,7 @@ def _item(ctx: PageContext, view: WebhookView) -> WebhookItem:
     _, words = ctx.words.text, ctx.words
     states = {
         Pause.MANUAL: _("Paused"),
+        Pause.KEY: _("Paused by its server key"),
         Pause.FAILING: _("Paused: deliveries failed for three days"),
         Pause.GONE: _("Paused: the server says that this URL is gone"),
         Pause.FULL: _("Paused: too many events are parked"),
@@ -65,7 +64,7 @@ def _item(ctx: PageContext, view: WebhookView) -> WebhookItem:
         Pause.NO_KEY: _("Paused: its server key was deleted"),
     }
     if view.paused:
-        return WebhookItem(view, states[Pause(view.paused)], wrong=view.paused != Pause.MANUAL)
+        return WebhookItem(view, states[view.paused], wrong=view.paused not in {Pause.MANUAL, Pause.KEY})
     if view.failed_attempts:
         state = words.counted("%(n)s failed attempt", "%(n)s failed attempts", view.failed_attempts)
         return WebhookItem(view, state, wrong=True)
@@ -83,9 +82,9 @@ async def show_all(
 async def add(ctx: PageContext, asked: WebhookForm) -> Response:
     ctx.staff(Role.ADMIN)
     ctx.check_sent(asked)
-    access = access_for(asked.format, private=asked.private)
     try:
-        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types, access, asked.format)
+        # Private data needs more than a browser session: the command line or a server key.
+        made = await endpoints.create(ctx.writes, ctx.app.events, asked.url.strip(), asked.types)
     except InvalidInput as error:
         return await show_all(ctx, None, wrong_of(ctx.words, error), asked)
     return await _shown(ctx, made.id, made)
@@ -96,16 +95,24 @@ async def show_one(ctx: PageContext, asked: WebhookPath) -> Response:
     return await _shown(ctx, asked.id, done=asked.done)
 
 
-async def _shown(ctx: PageContext, id_: int, made: NewSecret | None = None, *, done: bool = False) -> Response:
-    webhook = await endpoints.find(ctx.graph, id_)
+async def _shown(ctx: PageContext, id_: int, made: NewSecret | None = None, *, done: str = "") -> Response:
+    webhook, _ = await endpoints.find(ctx.graph, id_), ctx.words.text
+    deliveries = await endpoints.deliveries(ctx.graph, webhook)
+    confirmation, failure = _("Done.") if done else "", ""
+    if done == "test" and (tested := next((one for one in deliveries if one.type == endpoints.TEST_TYPE), None)):
+        confirmation = _("The server accepted the test event.")
+        if not tested.succeeded:
+            cause = str(tested.status or tested.excerpt)
+            failure = _("The test event was not accepted: %(cause)s") % {"cause": cause}
     return await page(
         ctx,
         "webhook",
         title=ctx.words.text("Webhook"),
         item=_item(ctx, await endpoints.view(ctx.graph, id_)),
         secret=made.secret if made else "",
-        rows=[DeliveryRow(ctx.when(each.at), each) for each in await endpoints.deliveries(ctx.graph, webhook)],
-        confirmation=ctx.words.text("Done.") if done else "",
+        rows=[DeliveryRow(ctx.when(each.at), each) for each in deliveries],
+        confirmation=confirmation,
+        failure=failure,
     )
 
 
@@ -119,7 +126,7 @@ async def act(ctx: PageContext, asked: ActionForm) -> Response:
         case "resume":
             await endpoints.resume(ctx.writes, ctx.app.events, webhook)
         case "test":
-            allowed = networks_of(ctx.settings.outgoing_networks, "outgoing_networks")
+            allowed = networks_of(ctx.settings.webhook_networks, "webhook_networks")
             await endpoints.test(ctx.writes, allowed, ctx.app.at.root, webhook)
         case "replay":
             await endpoints.replay(ctx.writes, webhook)
@@ -128,7 +135,7 @@ async def act(ctx: PageContext, asked: ActionForm) -> Response:
         case "delete":
             await endpoints.delete(ctx.writes, webhook)
             return ctx.go("/ops/webhooks")
-    return ctx.go(f"/ops/webhooks/{webhook.id}", done=1)
+    return ctx.go(f"/ops/webhooks/{webhook.id}", done="test" if asked.do == "test" else "change")
 
 
 ROUTES = (

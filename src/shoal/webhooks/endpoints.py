@@ -6,6 +6,7 @@ because each request is signed with them; they are shown only once.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -19,17 +20,17 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes, add_node
 from shoal.core import webhooks
 from shoal.core.audit import AuditTarget, AuditVerb, TargetKind
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unfit
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooMany, Unfit
 from shoal.core.ids import named, now_ms, shard_of
 from shoal.core.webhooks import (
     MASTODON_TYPES,
     MAX_DELIVERIES,
     MAX_EXCERPT,
     MAX_PARKED,
+    MAX_PER_KEY,
     MAX_WEBHOOKS,
     USUAL_GRACE_SECONDS,
     Delivery,
-    ParkedEvent,
     Pause,
     Webhook,
     WebhookFormat,
@@ -38,20 +39,23 @@ from shoal.core.webhooks import (
 )
 from shoal.graph.access import count_of, get_object, objects_of
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, Cursor, Reader
+from shoal.graph.contract import Assoc, Batch, Cursor, CursorTooOld, LogEntry, Reader
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, WEBHOOKS
 from shoal.outgoing import Network, RequestFailed, open_pool, request
 from shoal.queries.event_data import moment
 from shoal.queries.events import END, FULL, PUBLIC, Access, EventReader
 
-SECONDS = 5.0
+REQUEST_SECONDS = 5.0
 """Timeout of a request to an endpoint."""
 TEST_TYPE = "webhook.test"
 
 _SHARD = shard_of(EVERYBODY)
 _DROPPED_AT_ONCE = 20
+_TESTS_AT_ONCE = 4
+_tested: set[int] = set()
+"""The endpoints that this process is testing."""
 _encoder = msgspec.msgpack.Encoder()
-_parked_decoder = msgspec.msgpack.Decoder(ParkedEvent)
+_entry_decoder = msgspec.msgpack.Decoder(LogEntry)
 
 
 class NewSecret(NamedTuple):
@@ -61,21 +65,22 @@ class NewSecret(NamedTuple):
     secret: str
 
 
-class WebhookView(msgspec.Struct, kw_only=True):
+class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook, without its secret."""
 
-    id: str
+    id: int
     url: str
     types: str
     """Types of events, separated by commas; empty for all."""
     private: bool
     """Whether private data is sent too."""
-    format: str
-    paused: str | None
-    """Why no events are sent: `manual`, `failing`, `gone`, `full`, `expired` or `no_key`; null if events are sent."""
+    format: WebhookFormat
+    paused: Pause
+    """Why no events are sent; empty if they are sent."""
     failed_attempts: int
     """Failed deliveries of the next event."""
-    retry_at: str | None
+    retry_at: int
+    """When that event is sent again, in Unix milliseconds; 0 if the last delivery succeeded."""
     parked: int
     """Number of events that failed for three days, and can be replayed."""
 
@@ -83,15 +88,14 @@ class WebhookView(msgspec.Struct, kw_only=True):
 def access_for(format_: WebhookFormat, *, private: bool, most: Access = FULL) -> Access:
     """Return what an endpoint receives, of the `most` that its creator may see.
 
-    Raises `NotAllowed` if the creator may not see that. Endpoints in Mastodon's format receive accounts and reports as moderators
-    see them.
+    Raises `NotAllowed` if the creator may not see that, and `InvalidInput` for Mastodon's format without private data: it shows
+    accounts, reports and posts as moderators see them.
     """
-    needed = most if private else PUBLIC
-    if format_ == "mastodon":
-        needed = FULL._replace(private=private)
-    if (private and not most.private) or any(part and not most[n] for n, part in enumerate(needed)):
+    if format_ == "mastodon" and not private:
+        raise InvalidInput("private: Mastodon's format contains private data: set private", field="private")
+    if private and (not most.private or (format_ == "mastodon" and most != FULL)):
         raise NotAllowed("private: this needs server:private, and Mastodon's format also needs admin:read")
-    return needed
+    return most if private else PUBLIC
 
 
 def event_types(format_: WebhookFormat, types: str) -> str:
@@ -128,9 +132,12 @@ async def create(
             raise
         text = "types: reports and moderation actions are private data: allow private data"
         raise InvalidInput(text, field="types") from error
-    # Concurrent additions may exceed the limit slightly. The additional endpoints share the connections of the worker.
-    if len(await _ids(writes.graph)) >= MAX_WEBHOOKS:
+    # Concurrent additions may exceed the limits slightly. The additional endpoints share the connections of the worker.
+    present = await all_of(writes.graph)
+    if len(present) >= MAX_WEBHOOKS:
         raise Unfit(f"there are {MAX_WEBHOOKS} webhooks already, which is the maximum")
+    if key_id and sum(webhook.key_id == key_id for webhook in present) >= MAX_PER_KEY:
+        raise Unfit(f"this server key has {MAX_PER_KEY} webhooks already, which is the maximum")
     secret = webhooks.new_secret()
 
     def build(id_: int) -> tuple[Webhook, Batch]:
@@ -152,7 +159,8 @@ async def create(
         batch.obj_add(webhook)
         batch.obj_add(WebhookLog(id=log_id))
         batch.assoc_add(EVERYBODY, WEBHOOKS, id_, id_)
-        note(writes, batch, AuditVerb.WEBHOOK_CREATED, _target(webhook))
+        details = {"types": types or "all", "format": format_, "private": "yes" if access.private else "no"}
+        note(writes, batch, AuditVerb.WEBHOOK_CREATED, _target(webhook), **details)
         return webhook, batch
 
     return NewSecret((await add_node(writes, _SHARD, build)).id, secret)
@@ -182,14 +190,14 @@ async def _views(graph: Reader, found: Sequence[Webhook]) -> list[WebhookView]:
     counts = (await graph.assoc_count(ids, (PARKED_EVENTS,)))[PARKED_EVENTS] if ids else {}
     return [
         WebhookView(
-            id=str(webhook.id),
+            id=webhook.id,
             url=webhook.url,
             types=webhook.types,
             private="private" in webhook.access,
             format=webhook.format,
-            paused=webhook.paused or None,
+            paused=webhook.paused,
             failed_attempts=webhook.attempts,
-            retry_at=moment(webhook.retry_at) if webhook.retry_at else None,
+            retry_at=webhook.retry_at,
             parked=counts.get(webhook.id, 0),
         )
         for webhook in found
@@ -209,25 +217,44 @@ async def deliveries(graph: Reader, webhook: Webhook) -> Sequence[Delivery]:
     return (await get_object(graph, WebhookLog, webhook.log_id)).deliveries
 
 
-async def pause(writes: Writes, webhook: Webhook) -> None:
-    await _change(writes, webhook, AuditVerb.WEBHOOK_PAUSED, lambda before: replace(before, paused=Pause.MANUAL))
+async def pause(writes: Writes, webhook: Webhook, key_id: int = 0) -> None:
+    """Pause deliveries, for an operator or the server key `key_id`. A key does not change an earlier pause. A replay ends."""
+
+    def paused(before: Webhook) -> Webhook:
+        if before.paused is Pause.NO_KEY or (before.paused and key_id):
+            return before
+        return replace(before, paused=Pause.KEY if key_id else Pause.MANUAL, replaying=False)
+
+    await _change(writes, webhook, AuditVerb.WEBHOOK_PAUSED, paused)
 
 
-async def resume(writes: Writes, events: EventReader, webhook: Webhook) -> None:
-    """Continue deliveries. If events after the position of the endpoint are lost, it continues with the events from now on."""
-    end = (await events.read(END, limit=1)).position if webhook.paused is Pause.EXPIRED else ""
+async def resume(writes: Writes, events: EventReader, webhook: Webhook, key_id: int = 0) -> None:
+    """Continue deliveries, for an operator or the server key `key_id`. An endpoint that is not paused is not changed.
+
+    If events after its position are lost, it continues with the events from now on. Raises `Unfit` if its server key was deleted,
+    and `NotAllowed` for a key if an operator paused it.
+    """
+    _check_key(webhook)
+    if key_id and webhook.paused is Pause.MANUAL:
+        raise NotAllowed("an operator paused this webhook")
+    end = ""
+    try:
+        await events.position(webhook.position)
+    except CursorTooOld:
+        end = await events.position(END)
 
     def resumed(before: Webhook) -> Webhook:
-        after = before.resumed()
-        return replace(after, position=end, delivered=()) if end and before.paused is Pause.EXPIRED else after
+        if not before.paused or before.paused is not webhook.paused:
+            return before
+        return replace(before.resumed(), position=end, delivered=()) if end else before.resumed()
 
     await _change(writes, webhook, AuditVerb.WEBHOOK_RESUMED, resumed)
 
 
 async def rotate(writes: Writes, webhook: Webhook, grace_seconds: int = USUAL_GRACE_SECONDS) -> NewSecret:
-    """Create a new secret. For `grace_seconds`, requests are signed with the former secret too.
+    """Create a new secret. For `grace_seconds`, requests are signed with the current secret too; 0 ends all former ones.
 
-    Raises `InvalidInput` for an invalid time.
+    Raises `InvalidInput` for an invalid time, and `Unfit` if too many secrets are valid.
     """
     secret, now = webhooks.new_secret(), writes.new_id.now()
 
@@ -239,7 +266,12 @@ async def rotate(writes: Writes, webhook: Webhook, grace_seconds: int = USUAL_GR
 
 
 async def replay(writes: Writes, webhook: Webhook) -> int:
-    """Have the worker deliver the parked events again, oldest first, until one fails. Return the number of parked events."""
+    """Have the worker deliver the parked events again, oldest first, until one fails. Return the number of parked events.
+
+    Each is made again with the current state of its object; one that may not be seen any more is dropped. Raises `Unfit` if the
+    server key of the endpoint was deleted.
+    """
+    _check_key(webhook)
     number = await count_of(writes.graph, webhook.id, PARKED_EVENTS)
     if number:
         await _change(writes, webhook, None, lambda before: replace(before, replaying=True))
@@ -283,12 +315,22 @@ async def _change(
     await change_object(writes.graph, lambda: get_object(writes.graph, Webhook, webhook.id), change, extra)
 
 
+def _check_key(webhook: Webhook) -> None:
+    if webhook.paused is Pause.NO_KEY:
+        raise Unfit("the server key of this webhook was deleted: delete the webhook")
+
+
 def _target(webhook: Webhook) -> AuditTarget:
-    return AuditTarget(TargetKind.WEBHOOK, webhook.id, webhook.url)
+    return AuditTarget(TargetKind.WEBHOOK, webhook.id, webhooks.host_of(webhook.url))
 
 
 async def test(writes: Writes, allowed: Sequence[Network], source: str, webhook: Webhook) -> Delivery:
-    """Send an event of the type `webhook.test` to an endpoint, even if it is paused. Return and log the result."""
+    """Send an event of the type `webhook.test` to an endpoint, even if it is paused. Return and log the result.
+
+    Raises `TooMany` if this process is already testing this endpoint, or several others.
+    """
+    if webhook.id in _tested or len(_tested) >= _TESTS_AT_ONCE:
+        raise TooMany("a test is running; try again later", retry_after=REQUEST_SECONDS)
     now = now_ms()
     event_id = f"test-{secrets.token_hex(8)}"
     if webhook.format == "mastodon":
@@ -304,11 +346,16 @@ async def test(writes: Writes, allowed: Sequence[Network], source: str, webhook:
             "datacontenttype": "application/json",
             "data": {},
         }
-    pool = open_pool(allowed)
+    _tested.add(webhook.id)
     try:
-        delivery = await send(pool, webhook, event_id, TEST_TYPE, msgspec.json.encode(content))
+        # Reading the certificates of the system takes tens of milliseconds.
+        pool = await asyncio.to_thread(open_pool, allowed)
+        try:
+            delivery = await send(pool, webhook, event_id, TEST_TYPE, msgspec.json.encode(content), now)
+        finally:
+            await pool.aclose()
     finally:
-        await pool.aclose()
+        _tested.discard(webhook.id)
     await change_object(
         writes.graph,
         lambda: get_object(writes.graph, WebhookLog, webhook.log_id),
@@ -323,10 +370,9 @@ def logged(log: WebhookLog, made: Sequence[Delivery]) -> WebhookLog:
 
 
 async def send(
-    pool: httpcore.AsyncConnectionPool, webhook: Webhook, event_id: str, type_: str, body: bytes, now: int = 0
+    pool: httpcore.AsyncConnectionPool, webhook: Webhook, event_id: str, type_: str, body: bytes, now: int
 ) -> Delivery:
     """Send one request to an endpoint."""
-    now = now or now_ms()
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Shoal",
@@ -335,7 +381,7 @@ async def send(
     began = time.monotonic()
     try:
         response = await request(
-            pool, "POST", webhook.url, seconds=SECONDS, headers=headers, content=body, truncate=True
+            pool, "POST", webhook.url, seconds=REQUEST_SECONDS, headers=headers, content=body, truncate=True
         )
         status, text = response.status, response.body[: 4 * MAX_EXCERPT].decode(errors="replace")
     except RequestFailed as error:
@@ -344,15 +390,18 @@ async def send(
     return Delivery(now, event_id, type_, status, round(1_000 * (time.monotonic() - began)), excerpt)
 
 
-async def oldest_parked(graph: Reader, webhook: Webhook) -> tuple[Assoc, ParkedEvent] | None:
+async def oldest_parked(graph: Reader, webhook: Webhook) -> tuple[Assoc, LogEntry] | None:
     rows = await graph.assoc_range(webhook.id, PARKED_EVENTS, Cursor(limit=1, oldest_first=True))
-    return (rows[0], _parked_decoder.decode(rows[0].data)) if rows else None
+    return (rows[0], _entry_decoder.decode(rows[0].data)) if rows else None
 
 
 async def may_park(graph: Reader, webhook: Webhook) -> bool:
     return await count_of(graph, webhook.id, PARKED_EVENTS) < MAX_PARKED
 
 
-def park(batch: Batch, webhook: Webhook, time_id: int, event: ParkedEvent) -> None:
-    """Add a parked event to the commit that continues with the next one. Events that were parked earlier are replayed earlier."""
-    batch.assoc_add(webhook.id, PARKED_EVENTS, named("parked_event", event.event_id), time_id, _encoder.encode(event))
+def park(batch: Batch, webhook: Webhook, time_id: int, entry: LogEntry) -> None:
+    """Add a parked event to the commit that continues with the next one. Events that were parked earlier are replayed earlier.
+
+    Only its entry in the event log is stored, so that a replay shows what may be seen then.
+    """
+    batch.assoc_add(webhook.id, PARKED_EVENTS, named("parked_event", entry.id), time_id, _encoder.encode(entry))
