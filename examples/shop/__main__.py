@@ -36,6 +36,7 @@ _HOST = "127.0.0.1"
 _SETTINGS = """store = "sqlite:///shoal.db"
 event_log = "on"
 outgoing_networks = ["127.0.0.0/8"]
+webhook_networks = ["127.0.0.0/8"]
 """
 _ISSUER = """password_login = false
 
