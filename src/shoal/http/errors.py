@@ -133,6 +133,11 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
     return Reply({"error": INTERNAL}, 500)
 
 
+def http_status(error: errors.ShoalError) -> int:
+    """Return the status with which the HTTP API responds to an error, for an application that embeds the library."""
+    return reply_for(error).status
+
+
 def _row(error: Exception) -> Row | None:
     # Status 413 is for requests and files that are too large. A field that is too long gets the status of invalid input.
     if isinstance(error, errors.TooLarge) and error.field:
