@@ -87,14 +87,44 @@ def opened(page: Page, shop: Shop, path: str) -> None:
     expect(page.get_by_role("banner")).to_be_visible()
 
 
+def logged_in_staff(context: BrowserContext, shop: Shop) -> Page:
+    page = context.new_page()
+    page.goto(f"{shop.url}/login")
+    page.get_by_label("E-mail address").fill("staff@example.org")
+    page.get_by_label("Password").fill(shop.secrets["staff_password"])
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("link", name="Waiting reviews").click()
+    return page
+
+
+def decide(chromium: Browser, shop: Shop, author: str, verb: str, reason: str = "") -> None:
+    """Approve or reject the waiting review of a user, as a member of the staff."""
+    with window(chromium) as context:
+        page = logged_in_staff(context, shop)
+        waiting = page.get_by_role("article").filter(has_text=author)
+        expect(waiting).to_be_visible()
+        assert hindrances(page) == []
+        waiting.get_by_label("Reason").fill(reason)
+        waiting.get_by_role("button", name=verb).click()
+        expect(waiting).to_have_count(0)
+
+
 def test_shop_users_review_follow_like_and_comment_and_shop_gets_webhooks(shop: Shop, chromium: Browser) -> None:
     with window(chromium) as hers, window(chromium) as his:
-        ada = signed_up(hers, shop, "Ada Reef")
+        ada, bo = signed_up(hers, shop, "Ada Reef"), signed_up(his, shop, "Bo Strand")
         opened(ada, shop, "/p/mug")
         ada.get_by_label("4 of 5 stars").check(force=True)
         ada.get_by_label("Review").fill("Keeps the tea warm on deck.")
         ada.get_by_label("Add a photo").set_input_files(EXAMPLES.parent / "src/shoal_demo/photos/sea_sunset.webp")
         ada.get_by_role("button", name="Post review").click()
+        # The moderation hook holds the first review of a user.
+        expect(ada.get_by_role("status")).to_contain_text("before we publish it")
+        opened(ada, shop, "/news")
+        expect(ada.get_by_role("main")).to_contain_text("Waiting for our staff. Keeps the tea warm on deck.")
+        opened(bo, shop, "/p/mug")
+        expect(bo.get_by_role("main")).to_contain_text("No reviews yet.")
+        decide(chromium, shop, "Ada Reef", "Approve")
+        opened(ada, shop, "/p/mug")
         review = ada.get_by_role("article")
         expect(review).to_contain_text("Keeps the tea warm on deck.")
         expect(review.get_by_alt_text("Tidal mug, photo by Ada Reef")).to_have_js_property("complete", True)
@@ -103,7 +133,6 @@ def test_shop_users_review_follow_like_and_comment_and_shop_gets_webhooks(shop: 
         opened(ada, shop, "/feed")
         expect(ada.get_by_role("article")).to_contain_text("Keeps the tea warm on deck.")
 
-        bo = signed_up(his, shop, "Bo Strand")
         opened(bo, shop, "/p/mug")
         review = bo.get_by_role("article")
         review.get_by_role("button", name="Follow").click()
@@ -133,6 +162,21 @@ def test_shop_users_review_follow_like_and_comment_and_shop_gets_webhooks(shop: 
             opened(bo, shop, path)
             expect(bo.locator("main > *").first).to_be_visible()
             assert hindrances(bo) == [], path
+
+
+def test_shop_staff_rejects_first_review_and_author_sees_reason(shop: Shop, chromium: Browser) -> None:
+    with window(chromium) as context:
+        page = signed_up(context, shop, "Dora Slick")
+        opened(page, shop, "/p/flask")
+        page.get_by_label("Review").fill("Buy watches at my shop.")
+        page.get_by_role("button", name="Post review").click()
+        expect(page.get_by_role("status")).to_contain_text("before we publish it")
+        decide(chromium, shop, "Dora Slick", "Reject", "This is advertising.")
+        opened(page, shop, "/news")
+        expect(page.get_by_role("main")).to_contain_text("Not published. This is advertising.")
+        opened(page, shop, "/p/flask")
+        expect(page.get_by_role("main")).to_contain_text("No reviews yet.")
+        assert page.request.get(f"{shop.url}/api/staff/held").status == 403
 
 
 def test_shop_user_logs_out_and_logs_in_with_password_of_shop(shop: Shop, chromium: Browser) -> None:
@@ -175,14 +219,16 @@ def test_shoal_server_of_shop_shows_no_password_form(shop: Shop, chromium: Brows
     assert refused.json()["error"] == "unsupported_grant_type"
 
 
-def sent(shop: Shop, event: dict[str, Any], *, secret: str = "", age: int = 0) -> httpx.Response:
+def sent(
+    shop: Shop, event: dict[str, Any], *, secret: str = "", age: int = 0, path: str = "webhooks/shoal"
+) -> httpx.Response:
     """Send an event to the webhook of the shop, signed with its secret or another one."""
     body = json.dumps(event).encode()
     headers = {"webhook-id": event["id"], "webhook-timestamp": str(int(time.time()) - age)}
     key = base64.b64decode((secret or shop.secrets["webhook_secret"]).removeprefix("whsec_"))
     signed = b".".join((headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), body))
     headers["webhook-signature"] = "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
-    return httpx.post(f"{shop.url}/webhooks/shoal", content=body, headers=headers)
+    return httpx.post(f"{shop.url}/{path}", content=body, headers=headers)
 
 
 def rating(shop: Shop, slug: str) -> dict[str, Any]:
@@ -211,6 +257,23 @@ def test_shop_webhook_applies_signed_event_once_and_refuses_others(shop: Shop) -
         forged = {**post, "id": f"2-{number}", "data": data}
         assert sent(shop, {"id": f"f-{number}", "type": "post.created", "data": forged}).status_code == 200
     assert rating(shop, "knife")["reviews"] == 0
+
+
+def test_shop_moderation_hook_holds_first_review_only_and_refuses_wrong_signature(shop: Shop) -> None:
+    review = {"kind": "post", "member_id": 71, "tags": ["deckknife"]}
+
+    def decision(**changes: object) -> httpx.Response:
+        event = {"id": "check", "data": {**review, **changes}}
+        return sent(shop, event, secret=shop.secrets["hook_secret"], path="hooks/moderation")
+
+    assert decision().json()["action"] == "hold"
+    others: tuple[dict[str, object], ...] = ({"tags": []}, {"kind": "edit"}, {"kind": "media"})
+    for changes in others:
+        assert decision(**changes).json() == {"action": "allow"}
+    assert sent(shop, {"id": "check", "data": review}, path="hooks/moderation").status_code == 401
+    post = {"id": "71", "author_id": "71", "in_reply_to_id": None, "data": {"product": "beanie", "stars": 3}}
+    assert sent(shop, {"id": "e71", "type": "post.created", "data": post}).status_code == 200
+    assert decision().json() == {"action": "allow"}
 
 
 def test_shop_refuses_changes_from_other_sites_and_publishes_only_public_keys(shop: Shop) -> None:

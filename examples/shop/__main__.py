@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -29,8 +31,9 @@ from fastapi import FastAPI
 
 from shop.app import create_app
 from shop.config import Config
-from shop.demo import add_demo
+from shop.demo import STAFF, add_demo
 from shop.shoal_server import AUDIENCE
+from shop.users import Database
 
 _HOST = "127.0.0.1"
 _SETTINGS = """store = "sqlite:///shoal.db"
@@ -39,6 +42,10 @@ outgoing_networks = ["127.0.0.0/8"]
 webhook_networks = ["127.0.0.0/8"]
 """
 _ISSUER = """password_login = false
+moderation_hook = "{https_url}/hooks/moderation"
+moderation_hook_secret = "{hook_secret}"
+moderation_hook_failure = "hold"
+moderation_hook_ms = 2000
 
 [issuers."{url}"]
 audience = "{audience}"
@@ -93,21 +100,23 @@ def _set_up(shoal: _Shoal, folder: Path, url: str, https_url: str) -> dict[str, 
     with shoal.serving() as shoal_url:
         form = {"client_name": "Driftwood", "redirect_uris": "urn:ietf:wg:oauth:2.0:oob", "scopes": "read write"}
         app = httpx.post(f"{shoal_url}/api/v1/apps", data=form).raise_for_status().json()
-        scopes = "server:members server:act read write"
-        secrets = {
+        scopes = "server:members server:act server:moderation read write"
+        made = {
             "server_key": shoal.output("key", "create", "Driftwood", "--scopes", scopes),
             "client_id": app["client_id"],
             "client_secret": app["client_secret"],
             "webhook_secret": shoal.output(
                 "webhooks", "add", f"{https_url}/webhooks/shoal", "--types", "post,like,follow"
             ),
+            "hook_secret": f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}",
+            "staff_password": secrets.token_urlsafe(9),
         }
-    settings.write_text(
-        _SETTINGS + _ISSUER.format(url=url, audience=AUDIENCE, https_url=https_url, client_id=app["client_id"])
-    )
+    settings.touch(mode=0o600)
+    settings.write_text(_SETTINGS + _ISSUER.format(url=url, audience=AUDIENCE, https_url=https_url, **made))
+    Database(folder / "shop.db").sign_up(STAFF, "Staff", made["staff_password"], is_staff=True)
     stored.touch(mode=0o600)
-    stored.write_text(json.dumps(secrets))
-    return secrets
+    stored.write_text(json.dumps(made))
+    return made
 
 
 def _write_certificate(folder: Path) -> None:
@@ -133,7 +142,9 @@ class _Server(uvicorn.Server):
         self.listening.set()
 
 
-async def _serve(app: FastAPI, folder: Path, http: socket.socket, https: socket.socket, *, demo: bool) -> None:
+async def _serve(
+    app: FastAPI, folder: Path, http: socket.socket, https: socket.socket, password: str, *, demo: bool
+) -> None:
     """Serve the shop on both ports until a signal arrives."""
     certificate, key = folder / "cert.pem", str(folder / "key.pem")
     for_shoal = _Server(
@@ -146,8 +157,10 @@ async def _serve(app: FastAPI, folder: Path, http: socket.socket, https: socket.
         tasks.append(asyncio.create_task(server.serve([bound])))
         await server.listening.wait()
     if demo:
-        await add_demo(_url(http))
-    print(f"The shop is at {_url(http)} (Ctrl-C stops it)", flush=True)
+        await add_demo(_url(http), password)
+    print(
+        f"The shop is at {_url(http)} (Ctrl-C stops it)", f"The password of {STAFF} is {password}", sep="\n", flush=True
+    )
     await asyncio.gather(*tasks)
 
 
@@ -167,11 +180,12 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     http, https = (socket.create_server((_HOST, port)) for port in (given.port, given.https_port))
     shoal = _Shoal(folder, given.shoal_port)
-    secrets = _set_up(shoal, folder, _url(http), _url(https, "https"))
+    made = _set_up(shoal, folder, _url(http), _url(https, "https"))
     with shoal.serving() as shoal_url:
-        config = Config(folder=folder, url=_url(http), shoal_url=shoal_url, **secrets)
+        password = made.pop("staff_password")
+        config = Config(folder=folder, url=_url(http), shoal_url=shoal_url, **made)
         with suppress(KeyboardInterrupt):
-            asyncio.run(_serve(create_app(config), folder, http, https, demo=given.demo))
+            asyncio.run(_serve(create_app(config), folder, http, https, password, demo=given.demo))
 
 
 if __name__ == "__main__":

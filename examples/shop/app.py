@@ -13,11 +13,11 @@ from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, Field
 
-from shop import webhooks
+from shop import moderation, webhooks
 from shop.config import Config, from_environment
 from shop.products import PRODUCTS
 from shop.shoal_server import ShoalServer
-from shop.users import Database, EmailTaken, User
+from shop.users import SESSION_COOKIE, Database, EmailTaken, User
 
 _HERE = Path(__file__).resolve().parent
 _LIBRARIES = {
@@ -26,7 +26,6 @@ _LIBRARIES = {
     "htm.js": "htm/dist/htm.umd.js",
 }
 """Files of npm packages, which `npm ci` installs."""
-_COOKIE = "shop_session"
 _MAX_PHOTO = 8_000_000
 
 
@@ -41,7 +40,7 @@ class NewUser(Credentials):
 
 def current_user(request: Request) -> User:
     """Return the logged-in user of the shop."""
-    user = _database(request).user_of(request.cookies.get(_COOKIE, ""))
+    user = _database(request).user_of(request.cookies.get(SESSION_COOKIE, ""))
     if user is None:
         raise HTTPException(401, "Log in first.")
     return user
@@ -62,6 +61,7 @@ def create_app(config: Config | None = None) -> FastAPI:
     app = FastAPI(title="Driftwood", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.config, app.state.database, app.state.shoal = config, database, ShoalServer(config, database)
     app.include_router(webhooks.router)
+    app.include_router(moderation.router)
     app.middleware("http")(_secured)
     app.get("/.well-known/jwks.json")(public_keys)
     app.get("/api/shop")(shop)
@@ -110,11 +110,12 @@ def shop(request: Request) -> dict[str, Any]:
     database = _database(request)
     ratings = database.rows("SELECT product, count(*), avg(stars) FROM reviews GROUP BY product")
     by_product = {product: {"reviews": count, "stars": round(stars, 1)} for product, count, stars in ratings}
-    user = database.user_of(request.cookies.get(_COOKIE, ""))
+    user = database.user_of(request.cookies.get(SESSION_COOKIE, ""))
     return {
         "shoal": request.app.state.config.shoal_url,
         "products": [product._asdict() | by_product.get(product.slug, {"reviews": 0}) for product in PRODUCTS.values()],
-        "user": user and {"name": user.name, "member_id": user.member_id, **_news(database, user)},
+        "user": user
+        and {"name": user.name, "member_id": user.member_id, "is_staff": bool(user.is_staff), **_news(database, user)},
     }
 
 
@@ -143,13 +144,13 @@ def log_in(request: Request, response: Response, given: Credentials) -> dict[str
 def _logged_in(request: Request, response: Response, user: User) -> dict[str, bool]:
     session = _database(request).start_session(user)
     secure = request.app.state.config.url.startswith("https:")
-    response.set_cookie(_COOKIE, session, max_age=30 * 86_400, httponly=True, samesite="lax", secure=secure)
+    response.set_cookie(SESSION_COOKIE, session, max_age=30 * 86_400, httponly=True, samesite="lax", secure=secure)
     return {"ok": True}
 
 
 def log_out(request: Request, response: Response) -> dict[str, bool]:
-    _database(request).end_session(request.cookies.get(_COOKIE, ""))
-    response.delete_cookie(_COOKIE)
+    _database(request).end_session(request.cookies.get(SESSION_COOKIE, ""))
+    response.delete_cookie(SESSION_COOKIE)
     return {"ok": True}
 
 

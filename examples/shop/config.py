@@ -15,11 +15,13 @@ class Config(NamedTuple):
     shoal_url: str
     """The public URL of the Shoal server."""
     server_key: str
-    """Secret of a server key with the scopes server:members, server:act, read and write."""
+    """Secret of a server key with the scopes server:members, server:act, server:moderation, read and write."""
     client_id: str
     client_secret: str
     """The app that exchanges the shop's JWTs."""
     webhook_secret: str
+    hook_secret: str
+    """Signs the requests of the moderation hook."""
 
 
 def from_environment() -> Config:
@@ -31,4 +33,5 @@ def from_environment() -> Config:
         os.environ["SHOAL_CLIENT_ID"],
         os.environ["SHOAL_CLIENT_SECRET"],
         os.environ["SHOAL_WEBHOOK_SECRET"],
+        os.environ["SHOAL_HOOK_SECRET"],
     )

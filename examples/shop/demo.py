@@ -10,6 +10,7 @@ import httpx
 import shoal_demo.photos
 
 PASSWORD = "driftwood"  # noqa: S105
+STAFF = "staff@example.org"
 _PHOTOS = Path(shoal_demo.photos.__file__).parent
 _REVIEWS = (
     (
@@ -40,7 +41,7 @@ _REVIEWS = (
 )
 
 
-async def add_demo(url: str) -> None:
+async def add_demo(url: str, staff_password: str) -> None:
     """Add the users, unless they exist. Each follows the one before, and likes the reviews of the others."""
     browsers: dict[str, httpx.AsyncClient] = {}
     try:
@@ -50,29 +51,40 @@ async def add_demo(url: str) -> None:
             new = {"name": name, "email": email, "password": PASSWORD}
             if (await browsers[name].post("/api/signup", json=new)).is_error:
                 return
-        posted = [await _post(browsers[review[0]], *review[1:]) for review in _REVIEWS]
-        shoal = (await browsers["Mara Lind"].get("/api/shop")).json()["shoal"]
-        await asyncio.gather(*(_react(browser, shoal, posted) for browser in browsers.values()))
+        for review in _REVIEWS:
+            await _post(browsers[review[0]], *review[1:])
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as staff:
+            await staff.post("/api/login", json={"email": STAFF, "password": staff_password})
+            posted = [
+                await _approved(staff, held["id"]) for held in reversed((await staff.get("/api/staff/held")).json())
+            ]
+        await asyncio.gather(*(_react(browser, posted) for browser in browsers.values()))
     finally:
         for browser in browsers.values():
             await browser.aclose()
 
 
-async def _post(browser: httpx.AsyncClient, product: str, stars: int, text: str, photo: str) -> dict[str, str]:
-    """Post a review, and return its id and that of its author."""
+async def _post(browser: httpx.AsyncClient, product: str, stars: int, text: str, photo: str) -> None:
+    """Post a review. It is held, because the user is new."""
     files = {"photo": (f"{photo}.webp", (_PHOTOS / f"{photo}.webp").read_bytes(), "image/webp")}
     form = {"text": text, "stars": stars}
-    response = await browser.post(f"/api/products/{product}/reviews", data=form, files=files)
-    status = response.raise_for_status().json()
+    (await browser.post(f"/api/products/{product}/reviews", data=form, files=files)).raise_for_status()
+
+
+async def _approved(staff: httpx.AsyncClient, held_id: str) -> dict[str, str]:
+    """Approve a review, and return its id and that of its author."""
+    decided = (await staff.post(f"/api/staff/held/{held_id}", json={"action": "approve"})).raise_for_status().json()
+    shoal = (await staff.get("/api/shop")).json()["shoal"]
+    status = (await staff.get(f"{shoal}/api/v1/statuses/{decided['published_id']}")).raise_for_status().json()
     return {"id": status["id"], "author": status["account"]["id"]}
 
 
-async def _react(browser: httpx.AsyncClient, shoal: str, posted: list[dict[str, str]]) -> None:
-    own_id = (await browser.get("/api/shop")).json()["user"]["member_id"]
+async def _react(browser: httpx.AsyncClient, posted: list[dict[str, str]]) -> None:
+    shop = (await browser.get("/api/shop")).json()
     token = (await browser.post("/api/token", json={})).raise_for_status().json()["token"]
-    authors = list(dict.fromkeys(review["author"] for review in posted))
+    own_id, authors = shop["user"]["member_id"], list(dict.fromkeys(review["author"] for review in posted))
     paths = [f"statuses/{review['id']}/favourite" for review in posted if review["author"] != own_id]
     paths.append(f"accounts/{authors[authors.index(own_id) - 1]}/follow")
     for path in paths:
         headers = {"Authorization": f"Bearer {token}"}
-        (await browser.post(f"{shoal}/api/v1/{path}", headers=headers)).raise_for_status()
+        (await browser.post(f"{shop['shoal']}/api/v1/{path}", headers=headers)).raise_for_status()

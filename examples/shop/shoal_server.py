@@ -46,11 +46,18 @@ class ShoalServer:
         await self._http.aclose()
 
     async def as_user(self, user: User, method: str, path: str, **more: Any) -> Any:
-        """Send a request for a user with the server key, and return the response."""
+        """Send a request for a user with the server key, and return the response.
+
+        If moderation holds what the user writes, the response has a `held_id` instead.
+        """
         await self._ensure_member(user)
         member = f"external:{quote(self._config.url, safe='')}:{user.id}"
         headers = {"Shoal-Member": member, **more.pop("headers", {})}
         return await self._send(method, path, headers=headers, **more)
+
+    async def as_shop(self, method: str, path: str, **more: Any) -> Any:
+        """Send a request with the server key that is for no user, and return the response."""
+        return await self._send(method, path, **more)
 
     async def token_for(self, user: User) -> dict[str, Any]:
         """Return a token with which the user's browser can call Shoal for some minutes, and the seconds until it expires."""
@@ -93,6 +100,7 @@ class ShoalServer:
             response = await self._http.request(method, path, headers=headers, **more)
         except httpx.TransportError as error:
             raise HTTPException(502, "Reviews are unavailable at the moment.") from error
-        if response.is_error:
-            raise HTTPException(response.status_code, response.json()["error"])
-        return response.json()
+        body = response.json()
+        if response.is_error and "held_id" not in body:
+            raise HTTPException(response.status_code, body["error"])
+        return body

@@ -15,7 +15,7 @@ from argon2.exceptions import VerificationError
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS users (
     id INTEGER PRIMARY KEY, email TEXT NOT NULL UNIQUE COLLATE NOCASE, name TEXT NOT NULL, password TEXT NOT NULL,
-    member_id TEXT UNIQUE);
+    member_id TEXT UNIQUE, is_staff INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS sessions (hash BLOB PRIMARY KEY, user_id INTEGER NOT NULL REFERENCES users);
 CREATE TABLE IF NOT EXISTS seen_events (id TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS reviews (
@@ -27,12 +27,16 @@ CREATE TABLE IF NOT EXISTS news (
 _hasher = PasswordHasher()
 
 
+SESSION_COOKIE = "shop_session"
+
+
 class User(NamedTuple):
     id: int
     email: str
     name: str
     member_id: str | None
     """The id of the member on Shoal; None until the user needs one."""
+    is_staff: bool
 
 
 class EmailTaken(Exception):
@@ -53,26 +57,30 @@ class Database:
         with self.lock:
             return self._connection.execute(sql, values).fetchall()
 
-    def sign_up(self, email: str, name: str, password: str) -> User:
+    def sign_up(self, email: str, name: str, password: str, *, is_staff: bool = False) -> User:
         """Create a user. Raises `EmailTaken`."""
         hashed = _hasher.hash(password)
         try:
             ((id_,),) = self.rows(
-                "INSERT INTO users (email, name, password) VALUES (?, ?, ?) RETURNING id", email, name, hashed
+                "INSERT INTO users (email, name, password, is_staff) VALUES (?, ?, ?, ?) RETURNING id",
+                email,
+                name,
+                hashed,
+                is_staff,
             )
         except sqlite3.IntegrityError:
             raise EmailTaken from None
-        return User(id_, email, name, None)
+        return User(id_, email, name, None, is_staff)
 
     def log_in(self, email: str, password: str) -> User | None:
         """Return the user with this address and password."""
-        found = self.rows("SELECT id, email, name, member_id, password FROM users WHERE email = ?", email)
+        found = self.rows("SELECT id, email, name, member_id, is_staff, password FROM users WHERE email = ?", email)
         try:
             # An unknown address takes as long as a wrong password.
-            _hasher.verify(found[0][4] if found else _NO_PASSWORD, password)
+            _hasher.verify(found[0][5] if found else _NO_PASSWORD, password)
         except VerificationError:
             return None
-        return User(*found[0][:4])
+        return User(*found[0][:5])
 
     def start_session(self, user: User) -> str:
         """Return the secret of a new session. Only its hash is stored."""
@@ -82,12 +90,17 @@ class Database:
 
     def user_of(self, session: str) -> User | None:
         found = self.rows(
-            "SELECT id, email, name, member_id FROM users JOIN sessions ON user_id = id WHERE hash = ?", _hash(session)
+            "SELECT id, email, name, member_id, is_staff FROM users JOIN sessions ON user_id = id WHERE hash = ?",
+            _hash(session),
         )
         return User(*found[0]) if found else None
 
     def end_session(self, session: str) -> None:
         self.rows("DELETE FROM sessions WHERE hash = ?", _hash(session))
+
+    def name_of(self, member_id: str) -> str:
+        found = self.rows("SELECT name FROM users WHERE member_id = ?", member_id)
+        return str(found[0][0]) if found else "Somebody"
 
     def store_member(self, user: User, member_id: str) -> None:
         self.rows("UPDATE users SET member_id = ? WHERE id = ?", member_id, user.id)

@@ -77,17 +77,12 @@ def _deleted(database: Database, post: Mapping[str, Any]) -> None:
 def _liked(database: Database, like: Mapping[str, Any]) -> None:
     for author, product in database.rows("SELECT author_id, product FROM reviews WHERE post_id = ?", like["post_id"]):
         if author != like["member_id"]:
-            name = _name(database, like["member_id"])
+            name = database.name_of(like["member_id"])
             _report(database, author, f"{name} likes your review of the {PRODUCTS[product].name}", 5)
 
 
 def _followed(database: Database, follow: Mapping[str, Any]) -> None:
-    _report(database, follow["followee_id"], f"{_name(database, follow['follower_id'])} follows you", 0)
-
-
-def _name(database: Database, member_id: str) -> str:
-    found = database.rows("SELECT name FROM users WHERE member_id = ?", member_id)
-    return found[0][0] if found else "Somebody"
+    _report(database, follow["followee_id"], f"{database.name_of(follow['follower_id'])} follows you", 0)
 
 
 def _report(database: Database, member_id: str, text: str, points: int) -> None:

@@ -29,7 +29,7 @@ function shoalOf(shop) {
   return async (path, json) => {
     const headers = json ? { "Content-Type": "application/json" } : {};
     if (shop.user) headers.Authorization = `Bearer ${await memberToken()}`;
-    return answer(await fetch(`${shop.shoal}/api/v1/${path}`, json ? { method: "POST", headers, body: JSON.stringify(json) } : { headers }));
+    return answer(await fetch(`${shop.shoal}/api/${path}`, json ? { method: "POST", headers, body: JSON.stringify(json) } : { headers }));
   };
 }
 
@@ -89,6 +89,7 @@ function Header() {
       <${Link} to="/">Shop<//>
       ${shop.user
         ? html`<${Link} to="/feed">Following<//><${Link} to="/news" className="points">${shop.user.points} points<//>
+            ${shop.user.is_staff && html`<${Link} to="/staff">Waiting reviews<//>`}
             <span className="who">${shop.user.name}</span><button className="plain" onClick=${leave}>Log out</button>`
         : html`<${Link} to="/login">Log in<//><${Link} to="/signup" className="button">Sign up<//>`}
     </nav>
@@ -108,7 +109,7 @@ function Front() {
   return html`<section className="hero"><h1>Made for the weather<br />between the tides</h1>
       <p>Six things that we use every day at the coast, and what people who own them think.</p></section>
     <section className="grid">${shop.products.map((product) => html`<${Tile} key=${product.slug} product=${product} />`)}</section>
-    <h2>Latest reviews</h2><${Reviews} load=${(shoal) => shoal("timelines/public?limit=6&with_data=true")} />`;
+    <h2>Latest reviews</h2><${Reviews} load=${(shoal) => shoal("v1/timelines/public?limit=6&with_data=true")} />`;
 }
 
 function Review({ status, followed, onFollow }) {
@@ -124,7 +125,7 @@ function Review({ status, followed, onFollow }) {
     setProblem("");
     return action().catch((error) => setProblem(error.message));
   };
-  const like = need(async () => setShown(await shoal(`statuses/${shown.id}/${shown.favourited ? "un" : ""}favourite`, {})));
+  const like = need(async () => setShown(await shoal(`v1/statuses/${shown.id}/${shown.favourited ? "un" : ""}favourite`, {})));
   const isOwn = account.id === shop.user?.member_id;
   return html`<article className="review">
     <header><${Avatar} name=${account.display_name} /><div><strong>${account.display_name}</strong><small>${ago(shown.created_at)}</small></div>
@@ -145,16 +146,16 @@ function Comments({ status, onChange }) {
   const { shop, shoal } = useContext(Shop);
   const [comments, setComments] = useState([]);
   const [problem, setProblem] = useState("");
-  const load = useCallback(async () => setComments((await shoal(`statuses/${status.id}/context`)).descendants), [shoal, status.id]);
+  const load = useCallback(async () => setComments((await shoal(`v1/statuses/${status.id}/context`)).descendants), [shoal, status.id]);
   useEffect(() => void load().catch((error) => setProblem(error.message)), [load]);
   const send = async (event) => {
     event.preventDefault();
     const form = event.target;
     try {
-      await shoal("statuses", { status: form.elements.comment.value, in_reply_to_id: status.id });
+      await shoal("v1/statuses", { status: form.elements.comment.value, in_reply_to_id: status.id });
       form.reset();
       await load();
-      onChange(await shoal(`statuses/${status.id}`));
+      onChange(await shoal(`v1/statuses/${status.id}`));
     } catch (error) {
       setProblem(error.message);
     }
@@ -178,10 +179,10 @@ function Reviews({ load, added = [], empty = "No reviews yet." }) {
   useEffect(() => {
     if (!shop.user || !authors) return;
     const ids = authors.split(",").map((id) => `id[]=${id}`).join("&");
-    shoal(`accounts/relationships?${ids}`).then((all) => setFollowed(Object.fromEntries(all.map((one) => [one.id, one.following]))), () => {});
+    shoal(`v1/accounts/relationships?${ids}`).then((all) => setFollowed(Object.fromEntries(all.map((one) => [one.id, one.following]))), () => {});
   }, [shoal, authors]);
   const follow = async (id, wanted) => {
-    const { following } = await shoal(`accounts/${id}/${wanted ? "follow" : "unfollow"}`, {});
+    const { following } = await shoal(`v1/accounts/${id}/${wanted ? "follow" : "unfollow"}`, {});
     setFollowed((current) => ({ ...current, [id]: following }));
   };
   if (problem) return html`<${Problem} text=${problem} />`;
@@ -197,17 +198,21 @@ function Composer({ product, onPosted }) {
   const [stars, setStars] = useState(5);
   const [photo, setPhoto] = useState(null);
   const [busy, setBusy] = useState(false);
+  const [notice, setNotice] = useState("");
   const [problem, setProblem] = useState("");
   if (!shop.user) return html`<p className="quiet"><${Link} to="/login">Log in<//> to review the ${product.name}.</p>`;
   const send = async (event) => {
     event.preventDefault();
     const form = event.target;
     setBusy(true);
+    setNotice("");
     setProblem("");
     try {
       const headers = { "Idempotency-Key": crypto.randomUUID() };
       const response = await fetch(`/api/products/${product.slug}/reviews`, { method: "POST", headers, body: new FormData(form) });
-      onPosted(await answer(response));
+      const posted = await answer(response);
+      if (posted.held_id) setNotice("Thank you! We read the first review of each customer before we publish it.");
+      else onPosted(posted);
       form.reset();
       setPhoto(null);
       setStars(5);
@@ -225,6 +230,7 @@ function Composer({ product, onPosted }) {
     ${photo && html`<img className="photo" src=${photo} alt="Your photo" />`}
     <div className="row"><label className="file">Add a photo<input type="file" name="photo" accept="image/*" onChange=${choose} /></label>
       <button className="button" disabled=${busy}>${busy ? "Posting…" : "Post review"}</button></div>
+    ${notice && html`<p className="notice" role="status">${notice}</p>`}
     <${Problem} text=${problem} />
   </form>`;
 }
@@ -246,7 +252,7 @@ function ProductPage({ slug }) {
     </section>
     <${Composer} product=${product} onPosted=${posted} />
     <h2>Reviews</h2>
-    <${Reviews} added=${added} load=${(shoal) => shoal(`timelines/tag/${product.tag}?limit=20&with_data=true`)} />`;
+    <${Reviews} added=${added} load=${(shoal) => shoal(`v1/timelines/tag/${product.tag}?limit=20&with_data=true`)} />`;
 }
 
 function Feed() {
@@ -263,7 +269,7 @@ function Feed() {
         const { event, payload } = JSON.parse(data);
         if (event !== "update") return;
         // Unlike the stream, the status has the data of the shop.
-        const status = await shoal(`statuses/${JSON.parse(payload).id}`);
+        const status = await shoal(`v1/statuses/${JSON.parse(payload).id}`);
         setAdded((current) => [status, ...current]);
       };
     });
@@ -278,11 +284,34 @@ function Feed() {
 }
 
 function News() {
-  const { shop } = useContext(Shop);
+  const { shop, shoal } = useContext(Shop);
+  const [held, setHeld] = useState([]);
+  useEffect(() => void (shop.user && shoal("shoal/v1/held").then(setHeld, () => {})), [shoal]);
   if (!shop.user) return html`<h1>News</h1>`;
   return html`<h1>${shop.user.points} points</h1><p className="quiet">Each like of one of your reviews is worth 5 points. 100 points are a free mug.</p>
+    ${held.map((one) => html`<p key=${one.id} className="notice">${one.rejected_at ? `Not published. ${one.refusal}` : "Waiting for our staff."} <q>${one.text}</q></p>`)}
     <ul className="news">${shop.user.news.map((one, at) => html`<li key=${at}><span>${one.text}</span>${one.points > 0 && html`<strong>+${one.points}</strong>`}</li>`)}</ul>
     ${!shop.user.news.length && html`<p className="quiet">Nothing has happened yet.</p>`}`;
+}
+
+function Staff() {
+  const [held, setHeld] = useState(null);
+  const [problem, setProblem] = useState("");
+  const failed = (error) => setProblem(error.message);
+  const load = useCallback(() => own("staff/held").then(setHeld, failed), []);
+  useEffect(() => void load(), [load]);
+  const decide = (id, action) => async (event) => {
+    const reason = event.target.closest("article").querySelector("input").value;
+    await own(`staff/held/${id}`, { action, reason }).then(load, failed);
+  };
+  return html`<h1>Waiting reviews</h1><${Problem} text=${problem} />
+    ${held?.map((one) => html`<article key=${one.id} className="review">
+      <header><${Avatar} name=${one.author} /><strong>${one.author}</strong></header><p className="text">${one.text}</p>
+      <div className="row"><button onClick=${decide(one.id, "approve")}>Approve</button>
+        <input aria-label=${`Reason for ${one.author}`} placeholder="Reason, for the author" maxLength="500" />
+        <button className="chip" onClick=${decide(one.id, "reject")}>Reject</button></div>
+    </article>`)}
+    ${held?.length === 0 && html`<p className="quiet">No review is waiting.</p>`}`;
 }
 
 function Account({ isNew }) {
@@ -310,7 +339,7 @@ function Account({ isNew }) {
   </form>`;
 }
 
-const PAGES = { "/": Front, "/feed": Feed, "/news": News, "/login": Account, "/signup": () => html`<${Account} isNew />` };
+const PAGES = { "/": Front, "/feed": Feed, "/news": News, "/staff": Staff, "/login": Account, "/signup": () => html`<${Account} isNew />` };
 
 function App() {
   const [shop, setShop] = useState(null);
