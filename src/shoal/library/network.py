@@ -27,6 +27,8 @@ from shoal.library.webhooks import Webhooks
 from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
 from shoal.streaming.subscriptions import PRESENCE
 
+SHARED_MODERATION = "moderation: a shared network needs the setting moderation_hook instead"
+
 
 class Options(TypedDict, total=False):
     """The fields of `shoal.settings.Settings`, which documents them, except `store`, the URL. A test compares the two."""
@@ -156,9 +158,7 @@ class Shoal:
         """
         chosen = configuration.build(store=url, **settings)
         if shared and moderation:
-            raise InvalidInput(
-                "moderation: a shared network needs the setting moderation_hook instead", field="moderation"
-            )
+            raise InvalidInput(SHARED_MODERATION, field="moderation")
         if shared:
             async with SharedNetwork(chosen, Shoal).opened() as shoal:
                 yield shoal
