@@ -2,13 +2,14 @@
 
 The author waits for the decision, so it has a time budget. If the hook fails, the configured decision applies: to allow, or to
 hold. After several failures in a row, the hook is skipped for a while, so that an outage does not delay every author.
+Afterwards, a single check probes it before it is used again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
+import inspect
 import logging
 import secrets
 import time
@@ -23,6 +24,7 @@ from shoal.backoff import Backoff
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import now_ms
 from shoal.core.publishing import MAX_REASON, Action, Candidate, Check, Decision
+from shoal.core.text import as_text
 from shoal.core.webhooks import check_url, signature
 from shoal.outgoing import Network, RequestFailed, networks_of, open_pool, request
 from shoal.settings import Settings
@@ -32,11 +34,14 @@ _log = logging.getLogger("shoal.moderation")
 TYPE = "moderation.check"
 FAILURES = 5
 """Failures in a row after which the hook is skipped."""
+CONCURRENT = 32
+"""Maximum number of concurrent checks of a process. A URL gets one connection for each, so no check waits for a connection."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
+_PREFIX = "whsec_"
 _LEAST_SECRET = 24
 """Minimum bytes of the secret, as Standard Webhooks specifies."""
 
-Outcome = Literal["allow", "hold", "reject", "failed", "skipped"]
+Outcome = Literal["allow", "hold", "reject", "failed", "busy", "skipped"]
 _HOOK = "hook"
 
 
@@ -68,7 +73,7 @@ class ModerationHook:
     Args:
         check: The callable or the request. Any exception is a failure.
         seconds: The time budget.
-        on_failure: The decision after a failure, and while the hook is skipped.
+        on_failure: The decision after a failure, while the hook is skipped, and above `CONCURRENT` checks.
         clock: The clock of the circuit breaker, in seconds.
     """
 
@@ -82,30 +87,45 @@ class ModerationHook:
         self._budget = seconds
         self._failure = Decision(on_failure, "the moderation hook gave no decision" if on_failure == "hold" else "")
         self._failures = 0
+        self._running = 0
+        self._is_probing = False
         self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1, clock=clock)
 
     async def __call__(self, candidate: Candidate) -> Decision:
-        if self._backoff.is_active(_HOOK):
+        probes = self._failures >= FAILURES
+        if probes and (self._is_probing or self._backoff.is_active(_HOOK)):
             self.outcomes["skipped"] += 1
             return self._failure
+        if self._running >= CONCURRENT:
+            self.outcomes["busy"] += 1
+            return self._failure
         began = time.monotonic()
+        self._running += 1
+        self._is_probing |= probes
         try:
             async with asyncio.timeout(self._budget):
                 decision = _checked(await self._check(candidate))
-        except Exception as error:  # noqa: BLE001  # a callable may raise anything, and the author must get an answer
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            # A callable raises CancelledError too if it awaits a task that was cancelled. Then the author still gets a decision.
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
             self._failed(error)
             return self._failure
         finally:
             self.seconds += time.monotonic() - began
+            self._running -= 1
+            if probes:
+                self._is_probing = False
         self._failures = 0
         self._backoff.reset(_HOOK)
         self.outcomes[decision.action] += 1
         return decision
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         self.outcomes["failed"] += 1
         self._failures += 1
-        cause = f"no decision within {self._budget:g} seconds" if isinstance(error, TimeoutError) else repr(error)
+        cause = _cause_of(error, self._budget)
         if self._failures < FAILURES:
             _log.warning("the moderation hook failed: %s", cause)
             return
@@ -113,10 +133,22 @@ class ModerationHook:
         _log.error("the moderation hook failed, and is skipped for %.0f seconds: %s", skipped, cause)
 
 
+def _cause_of(error: BaseException, seconds: float) -> str:
+    """Return the cause of a failure. The message of a callable's error is left out, because it may contain a private text."""
+    if isinstance(error, TimeoutError):
+        return f"no decision within {seconds:g} seconds"
+    return str(error) if isinstance(error, HookFailed | RequestFailed) else type(error).__name__
+
+
 def _checked(decision: object) -> Decision:
     if not isinstance(decision, Decision) or decision.action not in {"allow", "hold", "reject"}:
         raise HookFailed("expected a Decision")
-    return Decision(decision.action, decision.reason[:MAX_REASON], decision.rule[:MAX_REASON])
+    return Decision(decision.action, _short_text(decision.reason), _short_text(decision.rule))
+
+
+def _short_text(text: str) -> str:
+    # The normal form may be longer than the text.
+    return as_text(text[:MAX_REASON])[:MAX_REASON]
 
 
 class UrlCheck:
@@ -126,7 +158,7 @@ class UrlCheck:
         self._url = url
         self._secret = secret
         self._seconds = seconds
-        self._pool = open_pool(allowed)
+        self._pool = open_pool(allowed, CONCURRENT)
 
     async def __call__(self, candidate: Candidate) -> Decision:
         now, id_ = now_ms(), f"msg_{secrets.token_urlsafe(18)}"
@@ -159,12 +191,12 @@ def url_check(settings: Settings) -> UrlCheck | None:
     except InvalidInput as error:
         raise InvalidInput(str(error).replace("url:", "moderation_hook:"), field="moderation_hook") from None
     try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except ValueError:
         key = b""
-    if len(key) < _LEAST_SECRET:
+    if len(key) < _LEAST_SECRET or not secret.startswith(_PREFIX):
         raise InvalidInput(
-            f"moderation_hook_secret: expected whsec_ and at least {_LEAST_SECRET} bytes in Base64",
+            f"moderation_hook_secret: expected {_PREFIX} and at least {_LEAST_SECRET} bytes in Base64",
             field="moderation_hook_secret",
         )
     allowed = networks_of(settings.outgoing_networks, "outgoing_networks")
@@ -172,5 +204,14 @@ def url_check(settings: Settings) -> UrlCheck | None:
 
 
 def guarded(check: Check, settings: Settings) -> ModerationHook:
-    """Return a check with the time budget and the decision after a failure in the settings."""
+    """Return a check with the time budget and the decision after a failure in the settings.
+
+    Raises `InvalidInput` for a callable that is not asynchronous, because each of its checks would fail.
+    """
+    method = getattr(type(check), "__call__", None)  # noqa: B004  # the method, to see whether it is asynchronous
+    if not (inspect.iscoroutinefunction(check) or inspect.iscoroutinefunction(method)):
+        raise InvalidInput(
+            f"moderation: expected an async function, or an object with an async __call__ (got {type(check).__name__})",
+            field="moderation",
+        )
     return ModerationHook(check, settings.moderation_hook_ms / 1_000, settings.moderation_hook_failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
 from collections.abc import Iterator
@@ -16,9 +17,10 @@ from shoal import settings as configuration
 from shoal.core.errors import Held, InvalidInput, Rejected
 from shoal.core.publishing import ALLOW, Candidate, Check, Decision
 from shoal.core.webhooks import signature
-from shoal.moderation_hook import FAILURES, ModerationHook, UrlCheck, url_check
+from shoal.moderation_hook import CONCURRENT, FAILURES, ModerationHook, UrlCheck, guarded, url_check
 from shoal.outgoing import RequestFailed
 from tests.async_runner import in_loop, run
+from tests.moderation.checks import WordCheck
 from tests.push.service import PushService, push_service
 
 SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
@@ -139,6 +141,8 @@ def test_hook_at_private_address_is_refused_unless_the_setting_allows_it(service
         ({"moderation_hook_secret": ""}, "moderation_hook_secret: expected whsec_"),
         ({"moderation_hook_secret": "whsec_c2hvcnQ="}, "moderation_hook_secret: expected whsec_"),
         ({"moderation_hook_secret": "whsec_!"}, "moderation_hook_secret: expected whsec_"),
+        ({"moderation_hook_secret": "whsec_é" + SECRET}, "moderation_hook_secret: expected whsec_"),
+        ({"moderation_hook_secret": SECRET.removeprefix("whsec_")}, "moderation_hook_secret: expected whsec_"),
     ],
 )
 def test_invalid_hook_setting_names_the_setting(changes: dict[str, str], message: str) -> None:
@@ -147,7 +151,7 @@ def test_invalid_hook_setting_names_the_setting(changes: dict[str, str], message
         url_check(configuration.build(**given))
 
 
-def failing(error: Exception) -> Check:
+def failing(error: BaseException) -> Check:
     async def check(_candidate: Candidate) -> Decision:
         raise error
 
@@ -163,7 +167,16 @@ async def no_decision(_candidate: Candidate) -> Decision:
     return cast("Decision", "allow")
 
 
-@pytest.mark.parametrize("check", [failing(ValueError("broken")), failing(TimeoutError()), slow, no_decision])
+@pytest.mark.parametrize(
+    "check",
+    [
+        failing(ValueError("broken")),
+        failing(TimeoutError()),
+        failing(asyncio.CancelledError()),
+        slow,
+        no_decision,
+    ],
+)
 @pytest.mark.parametrize("on_failure", ["allow", "hold"])
 @in_loop
 async def test_failing_callable_leads_to_the_configured_decision(check: Check, on_failure: Any) -> None:
@@ -199,6 +212,86 @@ async def test_hook_is_skipped_after_failures_and_tried_again_later() -> None:
     assert (await hook(CANDIDATE)).action == "reject"
     assert (await hook(CANDIDATE)).action == "reject"
     assert calls == FAILURES + 3
+
+
+class _Blocked:
+    """A check that fails `FAILURES` times, and then waits for `release`."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.release = asyncio.Event()
+
+    async def __call__(self, _candidate: Candidate) -> Decision:
+        self.calls += 1
+        if self.calls <= FAILURES:
+            raise ValueError
+        await self.release.wait()
+        return Decision("reject", "no")
+
+
+@in_loop
+async def test_hook_after_a_pause_is_probed_by_one_check_until_it_has_an_outcome() -> None:
+    now, check = 0.0, _Blocked()
+    hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
+    for _ in range(FAILURES):
+        await hook(CANDIDATE)
+    now += 2.5
+    probe = asyncio.create_task(hook(CANDIDATE))
+    await asyncio.sleep(0)
+    assert check.calls == FAILURES + 1
+    assert [(await hook(CANDIDATE)).action for _ in range(3)] == ["hold"] * 3
+    assert (check.calls, hook.outcomes["skipped"]) == (FAILURES + 1, 3)
+    check.release.set()
+    assert (await probe).action == "reject"
+    assert (await hook(CANDIDATE)).action == "reject"
+
+
+@in_loop
+async def test_cancelled_probe_of_the_hook_is_followed_by_another_probe() -> None:
+    now, check = 0.0, _Blocked()
+    hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
+    for _ in range(FAILURES):
+        await hook(CANDIDATE)
+    now += 2.5
+    probe = asyncio.create_task(hook(CANDIDATE))
+    await asyncio.sleep(0)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    check.release.set()
+    assert (await hook(CANDIDATE)).action == "reject"
+
+
+@in_loop
+async def test_excess_of_concurrent_checks_gets_the_failure_decision_without_opening_the_breaker() -> None:
+    check = _Blocked()
+    check.calls = FAILURES
+    hook = ModerationHook(check, 5.0, "hold")
+    running = [asyncio.create_task(hook(CANDIDATE)) for _ in range(CONCURRENT)]
+    await asyncio.sleep(0)
+    excess = [(await hook(CANDIDATE)).action for _ in range(FAILURES + 1)]
+    assert excess == ["hold"] * (FAILURES + 1)
+    check.release.set()
+    assert {decision.action for decision in await asyncio.gather(*running)} == {"reject"}
+    assert (await hook(CANDIDATE)).action == "reject"
+    assert hook.outcomes == {"busy": FAILURES + 1, "reject": CONCURRENT + 1}
+
+
+@in_loop
+async def test_reason_of_callable_is_stored_without_invalid_characters() -> None:
+    async def check(_candidate: Candidate) -> Decision:
+        return Decision("hold", "a\ud800b\0c" + "x" * 600, "rule\x07")
+
+    assert await ModerationHook(check, 5.0, "allow")(CANDIDATE) == Decision("hold", "abc" + "x" * 495, "rule")
+
+
+@in_loop
+async def test_log_of_failed_callable_has_no_message_of_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    hook = ModerationHook(failing(ValueError("private words")), 5.0, "allow")
+    for _ in range(FAILURES):
+        await hook(CANDIDATE)
+    assert caplog.text.count("ValueError") == FAILURES
+    assert "private words" not in caplog.text
 
 
 @in_loop
@@ -245,6 +338,24 @@ async def test_callable_and_hook_url_exclude_each_other() -> None:
             "memory://", moderation=slow, moderation_hook="https://h.example", moderation_hook_secret=SECRET
         ):
             pass
+
+
+class _OrdinaryCheck:
+    def __call__(self, _candidate: Candidate) -> Decision:
+        return ALLOW
+
+
+@pytest.mark.parametrize("check", [lambda _: ALLOW, _OrdinaryCheck(), "check"])
+@in_loop
+async def test_callable_that_is_not_asynchronous_is_refused_when_the_network_opens(check: Any) -> None:
+    with pytest.raises(InvalidInput, match="moderation: expected an async function"):
+        async with Shoal.open("memory://", moderation=check):
+            pass
+
+
+@pytest.mark.parametrize("check", [slow, WordCheck(), WordCheck().__call__, functools.partial(slow)])
+def test_asynchronous_callable_of_any_type_is_accepted(check: Check) -> None:
+    assert isinstance(guarded(check, configuration.build()), ModerationHook)
 
 
 @in_loop

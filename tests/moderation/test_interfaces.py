@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from shoal.cli.group import main
-from shoal.commands import moderation, server_keys
+from shoal.commands import moderation, posts, server_keys
+from shoal.commands.posts import Draft
 from shoal.core.model import Role
 from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 from tests.async_runner import run
@@ -164,6 +165,33 @@ def test_held_post_leads_its_author_to_the_page_of_pending_posts(here: NetworkFi
     page = visitor(here, "ann").open("/compose").press("Post", text="hold this")
     assert page.path == "/pending"
     assert "hold this" in page.text
+
+
+def test_scheduled_post_that_is_sent_now_and_held_is_not_scheduled_any_more(here: NetworkFixture) -> None:
+    member(here, "ann")
+    browser = visitor(here, "ann")
+    page = browser.open("/compose").press("Post", text="hold this", at="2030-05-01T18:30", zone="UTC")
+    assert page.path == "/scheduled"
+    page = page.follow("Edit and post again").press("Post", at="")
+    assert page.path == "/pending"
+    assert "hold this" in page.text
+    assert "No scheduled posts" in browser.open("/scheduled").text
+
+
+def test_redraft_that_is_held_leaves_the_public_post(here: NetworkFixture) -> None:
+    ann = member(here, "ann")
+    made = here.run(posts.create(here.writes, ann.id, Draft(text="a boat")))
+    page = visitor(here, "ann").open(f"/compose?again={made.id}").press("Post", text="hold this")
+    assert page.path == "/pending"
+    assert here.json("GET", f"/api/v1/statuses/{made.id}")["content"] == "<p>a boat</p>"
+
+
+def test_tabs_of_moderation_distinguish_held_content_from_reported_posts(here: NetworkFixture) -> None:
+    chief = member(here, "chief")
+    here.run(moderation.set_role(here.writes, chief.id, Role.MODERATOR))
+    page = visitor(here, "chief").open("/moderation")
+    assert page.links("Posts held for review")
+    assert page.follow("Approval queue").path == "/moderation/held"
 
 
 def test_held_profile_leads_its_author_to_the_page_of_pending_changes(here: NetworkFixture) -> None:

@@ -111,6 +111,19 @@ def test_held_content_is_in_no_event(scene: Scene) -> None:
     assert not [event for event in page.events if PHRASE in str(event)]
 
 
+def test_held_upload_is_in_no_event() -> None:
+    checks = WordCheck()
+    with network_fixture(moderation=checks, event_log="on") as here:
+        ann = here.join("ann")
+        allowed = here.json("POST", "/api/v1/media", ann, files={"file": ("a.png", picture())})
+        checks.holds_uploads = True
+        held = here.json("POST", "/api/v1/media", ann, files={"file": ("a.png", picture())})
+        page = here.run(EventReader(here.network.store, BASE).read("start", access=FULL, limit=200))
+    subjects = {event.subject for event in page.events}
+    assert f"media/{allowed['id']}" in subjects
+    assert f"media/{held['id']}" not in subjects
+
+
 def test_held_content_changes_no_count_and_notifies_nobody(scene: Scene) -> None:
     here, ids = scene.here, scene.ids
     assert here.json("GET", f"/api/v1/accounts/{ids['ann']}")["statuses_count"] == 2

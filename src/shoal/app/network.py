@@ -362,7 +362,7 @@ async def _assemble(
 def _moderation_hook(settings: Settings, stack: AsyncExitStack, check: Check | None) -> ModerationHook | None:
     by_url = url_check(settings)
     if by_url is None:
-        return guarded(check, settings) if check else None
+        return guarded(check, settings) if check is not None else None
     if check is not None:
         raise InvalidInput("moderation: use either a callable or the setting moderation_hook", field="moderation")
     stack.push_async_callback(by_url.close)

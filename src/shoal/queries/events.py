@@ -386,7 +386,7 @@ class _State(NamedTuple):
         if isinstance(node, Share):
             return self._share(node)
         if isinstance(node, Media):
-            return media_data(source, node) if self.access.private else None
+            return media_data(source, node) if self.access.private and not node.held else None
         return report_data(node) if isinstance(node, Report) and self.access.reports else None
 
     def _association(self, entry: LogEntry, noun: str, change: str) -> EventData | None:

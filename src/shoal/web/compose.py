@@ -435,7 +435,13 @@ async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
         await scheduled_posts.schedule(writes, member.id, draft, at, request=form.request)
         path = "/scheduled"
     else:
-        made = await posts.create(writes, member.id, draft, request=form.request)
+        try:
+            made = await posts.create(writes, member.id, draft, request=form.request)
+        except Held:
+            # A scheduled post would be published in addition. A public post stays, like the public version of a held edit.
+            with contextlib.suppress(NotFound):
+                await scheduled_posts.cancel(writes, member.id, form.instead_of)
+            raise
         path = f"/@{member.name}/{made.id}"
     if form.instead_of:
         await _drop(ctx, member, form.instead_of)
