@@ -176,7 +176,8 @@ CACHE_METRICS = (
         "shoal_moderation_checks_total",
         "counter",
         ("outcome",),
-        "Checks by the moderation hook: `allow`, `hold` and `reject`, its decisions; `failed`, no decision; `busy` and `skipped`, not called",
+        "Checks by the moderation hook: `allow`, `hold` and `reject`, its decisions; `failed`, no decision; `busy` and `skipped`, "
+        "not called",
     ),
     DescribedMetric(
         "shoal_moderation_seconds_total", "counter", (), "Time that authors waited for the moderation hook"
