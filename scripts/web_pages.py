@@ -31,7 +31,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post, Role, Treatment, Visibility
 from shoal.core.ranking.recipes import BALANCED, recipe_link
-from shoal.core.webhooks import Delivery, Pause, Webhook, WebhookLog
+from shoal.core.webhooks import Delivery, Pause, Webhook, WebhookLog, WebhookSecret, new_secret
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, POSTED, WEBHOOKS
 
@@ -247,7 +247,12 @@ async def _webhook(writes: Writes) -> Webhook:
 
     def build(id_: int) -> tuple[Webhook, Batch]:
         webhook = Webhook(
-            id=id_, url="https://shop.example/hook", log_id=writes.new_id(shard), position="", paused=Pause.MANUAL
+            id=id_,
+            url="https://shop.example/hook",
+            log_id=writes.new_id(shard),
+            position="",
+            secrets=(WebhookSecret(new_secret()),),
+            paused=Pause.MANUAL,
         )
         delivery = Delivery(now_ms(), "1e4b7f0c2a9d-1-19c0e2", "post.created", 500, 31, "Internal Server Error")
         batch = Batch(shard)
