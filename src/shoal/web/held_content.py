@@ -85,7 +85,7 @@ async def queue(ctx: PageContext, query: QueueQuery) -> Response:
     return await page(
         ctx,
         "held",
-        title=_("Waiting for approval"),
+        title=_("Approval queue"),
         admin=me.role is Role.ADMIN,
         show="held",
         cards=await _cards(ctx, found, staff=True),
