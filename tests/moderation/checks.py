@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,17 +14,27 @@ STORES = ("memory", "sqlite", "postgres", "dynamodb")
 
 
 class WordCheck:
-    """Holds texts with "hold", rejects texts with "reject", and allows all others."""
+    """Holds texts and data with "hold", rejects texts with "reject", and allows all others."""
 
     def __init__(self) -> None:
         self.seen: list[Candidate] = []
         self.holds_uploads = False
+        self.held_files: set[str] = set()
+        """SHA-256 of the files that are held."""
+        self.during: Callable[[], Awaitable[object]] | None = None
+        """Called during the next check."""
 
     async def __call__(self, candidate: Candidate) -> Decision:
         self.seen.append(candidate)
+        during, self.during = self.during, None
+        if during is not None:
+            await during()
         if "reject" in candidate.text:
             return Decision("reject", "no such words here")
-        if "hold" in candidate.text or (self.holds_uploads and candidate.kind == "media"):
+        files = {facts.sha256 for facts in candidate.media}
+        if "hold" in candidate.text + candidate.data or files & self.held_files:
+            return Decision("hold", "a word")
+        if self.holds_uploads and candidate.kind == "media":
             return Decision("hold", "a word")
         return ALLOW
 

@@ -169,7 +169,7 @@ async def test_held_edit_cannot_replace_a_later_edit(tmp_path: Path) -> None:
         with pytest.raises(Held) as raised:
             await ann.update(post, "hold new")
         await ann.update(post, "newest")
-        with pytest.raises(Unfit, match="edited since"):
+        with pytest.raises(Unfit, match="has been edited since"):
             await shoal.moderation.approve_held(raised.value.held_id)
         assert await texts(shoal, ann) == ["newest"]
 
@@ -305,7 +305,7 @@ async def test_approval_of_a_comment_on_a_deleted_post_says_why_it_fails(tmp_pat
         with pytest.raises(Held) as raised:
             await ann.comment(post, "hold answer")
         await ben.delete(post)
-        with pytest.raises(Unfit, match="no longer exists"):
+        with pytest.raises(Unfit, match="this needs no longer exists: reject it"):
             await shoal.moderation.approve_held(raised.value.held_id)
         await shoal.moderation.reject_held(raised.value.held_id)
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from shoal.cli.group import main
 from shoal.commands import moderation, posts, server_keys
 from shoal.commands.posts import Draft
+from shoal.core.errors import Held
 from shoal.core.model import Role
 from tests.api.in_memory_network import NetworkFixture, Someone, network_fixture, picture
 from tests.async_runner import run
@@ -130,6 +131,48 @@ def test_held_upload_is_served_to_nobody_until_its_post_is_approved(here: Networ
     assert here.ask("GET", path).status_code == 404
     here.json("POST", f"{PATH}/{id_}/decision", secret, json={"action": "approve"})
     assert here.ask("GET", path).status_code == 200
+
+
+@pytest.mark.parametrize("held", ["post", "edit"])
+def test_file_of_held_post_is_not_served_until_approval_nor_after_rejection(here: NetworkFixture, held: str) -> None:
+    ann, secret = here.join("ann"), key(here, "server:moderation")
+    shown = here.json("POST", "/api/v1/statuses", ann, json={"status": "a boat"})
+    path = {"post": ("POST", "/api/v1/statuses"), "edit": ("PUT", f"/api/v1/statuses/{shown['id']}")}[held]
+    for action, status in (("reject", 404), ("approve", 200)):
+        file = here.json("POST", "/api/v1/media", ann, files={"file": ("a.png", picture())})
+        url = file["url"].removeprefix("http://shoal.test")
+        answer = here.ask(*path, ann, json={"status": "hold a boat", "media_ids": [file["id"]]})
+        id_ = answer.json()["held_id"]
+        assert here.ask("GET", url).status_code == 404
+        here.json("POST", f"{PATH}/{id_}/decision", secret, json={"action": action})
+        assert here.ask("GET", url).status_code == status
+
+
+def test_held_edit_leaves_the_files_of_its_post_public(here: NetworkFixture) -> None:
+    ann = here.join("ann")
+    file = here.json("POST", "/api/v1/media", ann, files={"file": ("a.png", picture())})
+    post = here.json("POST", "/api/v1/statuses", ann, json={"status": "a boat", "media_ids": [file["id"]]})
+    body = {"status": "hold a boat", "media_ids": [file["id"]]}
+    assert "held_id" in here.ask("PUT", f"/api/v1/statuses/{post['id']}", ann, json=body).json()
+    assert here.ask("GET", file["url"].removeprefix("http://shoal.test")).status_code == 200
+
+
+def test_moderators_see_descriptions_and_data_of_held_post(here: NetworkFixture) -> None:
+    author = member(here, "ann")
+    ann = Someone(author, here.token(here.join("other").app_id, author.id), 0)
+    chief = member(here, "chief")
+    here.run(moderation.set_role(here.writes, chief.id, Role.MODERATOR))
+    file = here.json(
+        "POST", "/api/v1/media", ann, files={"file": ("a.png", picture())}, data={"description": "two pelicans"}
+    )
+    post = Draft(text="hold a boat", media=(int(file["id"]),), data={"place": "the quay"})
+    with pytest.raises(Held):
+        here.run(posts.create(here.writes, author.id, post))
+    (item,) = here.json("GET", PATH, key(here, "server:moderation"))
+    assert (item["descriptions"], item["data"]) == (["two pelicans"], '{"place":"the quay"}')
+    page = visitor(here, "chief").open("/moderation/held").text
+    assert "two pelicans" in page
+    assert "the quay" in page
 
 
 def test_moderators_page_approves_and_rejects_held_posts(here: NetworkFixture, checks: WordCheck) -> None:

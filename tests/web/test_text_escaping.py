@@ -34,7 +34,7 @@ from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.core.publishing import HeldContent
+from shoal.core.publishing import CheckedMedia, HeldContent
 from shoal.graph.contract import Batch
 from shoal.mastodon_api.routes import table
 from tests.api.in_memory_network import SCOPES, NetworkFixture, network_fixture
@@ -57,7 +57,7 @@ TEXT = {
     "IpBlock": ("comment",),
     "App": ("name",),
     "WebhookLog": ("deliveries",),
-    "HeldContent": ("text", "reason", "rule", "refusal"),
+    "HeldContent": ("text", "data", "checked", "reason", "rule", "refusal"),
 }
 """The fields of stored objects with free text of users."""
 NOT_TEXT = {
@@ -172,7 +172,8 @@ def subjects(here: NetworkFixture) -> Subjects:
             writes, hal.id, Draft(text=hostile("", "scheduled")), at=(time.time_ns() // 1_000_000) + 3_600_000
         )
     )
-    held = HeldContent(id=0, owner_id=hal.id, kind="post", text="held")
+    described = CheckedMedia(id=1, description="a boat", preview_key="")
+    held = HeldContent(id=0, owner_id=hal.id, kind="post", text="held", data="{}", checked=(described,))
     run(publishing.hold(writes, held))
     run(held_content.reject(writes, run(publishing.hold(writes, held)).held_id))
     here.settle()

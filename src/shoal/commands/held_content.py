@@ -15,11 +15,10 @@ from shoal.commands.audit import note
 from shoal.commands.context import Writes
 from shoal.commands.posts import decode_draft, plan_key, take_keys
 from shoal.commands.publishing import files_kept, leave_queue, release_files, remove
-from shoal.commands.scheduled_posts import reason_of
 from shoal.core.audit import AuditTarget, AuditVerb, member_target
 from shoal.core.errors import Gone, NotFound, Unfit
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member, Post
+from shoal.core.model import Member
 from shoal.core.publishing import MAX_REASON, HeldContent
 from shoal.core.text import check_text
 from shoal.graph.access import get_object, own_object
@@ -34,7 +33,7 @@ async def approve(writes: Writes, id_: int) -> int:
     """Publish held content. Return the id of the post, or of the changed post, member or media.
 
     Raises `NotFound` for content that is unknown or was withdrawn, and `Unfit` if it was rejected or cannot be published, for
-    example because the post was edited since, or a post that it answers was deleted.
+    example because the post or its files have been changed since, or a post that it answers was deleted.
     """
 
     async def attempt() -> int:
@@ -54,8 +53,10 @@ async def approve(writes: Writes, id_: int) -> int:
 
         try:
             return await _PUBLISH[held.kind](writes, held, end)
-        except (NotFound, Gone) as error:
-            raise Unfit(reason_of(error)) from error
+        except Gone as error:
+            raise Unfit("The account of the author was suspended") from error
+        except NotFound as error:
+            raise Unfit("A post or file that this needs no longer exists: reject it") from error
 
     return await retry_on_conflict(attempt)
 
@@ -73,16 +74,14 @@ _End = Callable[[Batch, int, int], None]
 
 async def _publish_post(writes: Writes, held: HeldContent, end: _End) -> int:
     draft = decode_draft(held.content)
-    made = await posts.create(writes, held.owner_id, draft, app_id=held.app_id, together_with=end, approved=True)
+    made = await posts.create(writes, held.owner_id, draft, app_id=held.app_id, together_with=end, approved=held)
     return made.id
 
 
 async def _publish_edit(writes: Writes, held: HeldContent, end: _End) -> int:
-    post = await get_object(writes.graph, Post, held.target_id)
-    if post.edited_at != held.edited_at:
-        raise Unfit("The post was edited since: reject this edit")
-    await posts.update(writes, held.owner_id, post.id, decode_draft(held.content), approved=end)
-    return post.id
+    draft = decode_draft(held.content)
+    await posts.update(writes, held.owner_id, held.target_id, draft, together_with=end, approved=held)
+    return held.target_id
 
 
 async def _publish_profile(writes: Writes, held: HeldContent, end: _End) -> int:
@@ -96,7 +95,7 @@ async def _publish_profile(writes: Writes, held: HeldContent, end: _End) -> int:
 
 
 async def _publish_description(writes: Writes, held: HeldContent, end: _End) -> int:
-    await media.describe(writes, held.owner_id, held.target_id, description=held.text, approved=end)
+    await media.describe(writes, held.owner_id, held.target_id, description=held.text, together_with=end, approved=held)
     return held.target_id
 
 

@@ -11,6 +11,7 @@ import contextlib
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -131,6 +132,8 @@ class HeldProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     fields: tuple[ProfileField, ...] | None = None
     avatar: str | None = None
     header: str | None = None
+    before: HeldProfile | None = None
+    """The values that these replace. Approval fails if they have been changed since."""
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -404,10 +407,12 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             stored_keys.append(await writes.media.store_header(member.name, profile.header))
             changes["header"] = stored_keys[-1]
         if decision.action == "hold":
-            content = {name: changes.pop(name) for name in HeldProfile.__struct_fields__ if name in changes}
+            content = {name: changes.pop(name) for name in _HELD if name in changes}
             if changes:
                 await _change(writes, member_id, changes)
-            raise await publishing.hold(writes, await _held(writes, member, content, decision))
+            before = {name: getattr(member, name) for name in content}
+            held = _held(member, content, before, decision)
+            raise await publishing.hold(writes, held, merge=partial(_merged, writes))
         values = (field.value for field in changes.get("fields", ()))
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
         return await _change(writes, member_id, changes, named)
@@ -436,36 +441,53 @@ def _lines(changes: Mapping[str, Any]) -> list[str]:
     return [changes.get("display_name", ""), changes.get("note", ""), *rows]
 
 
-async def _held(writes: Writes, member: Member, content: dict[str, Any], decision: Decision) -> HeldContent:
-    """Return the profile change to be held, which includes the changes that are held already."""
-    for earlier in await publishing.of_member(writes.graph, member.id):
-        if earlier.kind == "profile" and not earlier.rejected_at:
-            content = {**_held_values(earlier), **content}
+_HELD = ("display_name", "note", "fields", "avatar", "header")
+_decode_held = msgspec.msgpack.Decoder(HeldProfile).decode
+
+
+def _held(member: Member, content: dict[str, Any], before: dict[str, Any], decision: Decision) -> HeldContent:
     return HeldContent(
         id=0,
         owner_id=member.id,
         kind="profile",
         text="\n".join(filter(None, _lines(content))),
-        content=publishing.encode(HeldProfile(**content)),
-        files=tuple(content[name] for name in ("avatar", "header") if name in content),
+        content=publishing.encode(HeldProfile(**content, before=HeldProfile(**before))),
+        files=tuple(content[name] for name in ("avatar", "header") if content.get(name)),
         reason=decision.reason,
         rule=decision.rule,
     )
 
 
-_decode_held = msgspec.msgpack.Decoder(HeldProfile).decode
+def _values(profile: HeldProfile | None) -> dict[str, Any]:
+    return {name: value for name in _HELD if (value := getattr(profile, name, None)) is not None}
 
 
-def _held_values(held: HeldContent) -> dict[str, Any]:
-    return {name: value for name, value in structs.asdict(_decode_held(held.content)).items() if value is not None}
+async def _merged(writes: Writes, held: HeldContent, earlier: Sequence[HeldContent]) -> HeldContent:
+    """Return a held change with the values of earlier ones that neither it nor the profile has replaced since."""
+    member = await access_member(writes.graph, held.owner_id)
+    values: dict[str, Any] = {}
+    before: dict[str, Any] = {}
+    for each in (*earlier, held):
+        change = _decode_held(each.content)
+        for name, replaced in _values(change.before).items():
+            if each is held or replaced == getattr(member, name):
+                values[name], before[name] = getattr(change, name), replaced
+    changed = [name for name, value in values.items() if value != before[name]]
+    return _held(
+        member,
+        {name: values[name] for name in changed},
+        {name: before[name] for name in changed},
+        Decision("hold", held.reason, held.rule),
+    )
 
 
 async def apply_held(writes: Writes, held: HeldContent, together_with: With) -> Member:
-    """Apply an approved profile change."""
-    changes = _held_values(held)
+    """Apply an approved profile change. Raises `Unfit` if the profile has been changed since."""
+    change = _decode_held(held.content)
+    changes, before = _values(change), _values(change.before)
     values = (field.value for field in changes.get("fields", ()))
     named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
-    return await _change(writes, held.owner_id, changes, named, together_with)
+    return await _change(writes, held.owner_id, changes, named, together_with, before)
 
 
 async def _email_hash(writes: Writes, member: Member) -> str:
@@ -485,8 +507,18 @@ async def _change(
     changes: dict[str, Any],
     named: tuple[Mention, ...] = (),
     together_with: With = lambda _batch, _id, _now: None,
+    expected: Mapping[str, Any] | None = None,
 ) -> Member:
-    """Apply profile changes to the member's current state, so that concurrent changes of other fields are kept."""
+    """Apply profile changes to the member's current state, so that concurrent changes of other fields are kept.
+
+    Raises `Unfit` if a value is neither the `expected` one nor the new one.
+    """
+
+    def changed(member: Member) -> Member:
+        for name, value in (expected or {}).items():
+            if getattr(member, name) not in (value, changes[name]):
+                raise Unfit("The profile has been changed since: reject this change")
+        return _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain)
 
     def extra(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
@@ -499,7 +531,7 @@ async def _change(
     return await change_object(
         writes.graph,
         lambda: access_member(writes.graph, member_id),
-        lambda member: _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
+        changed,
         extra,
     )
 

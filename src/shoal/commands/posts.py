@@ -6,7 +6,7 @@ to the object that the first commit created.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -17,8 +17,8 @@ from shoal.commands.context import Writes, add_node
 from shoal.commands.media import check_attachable, descriptions_of, with_media
 from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
-from shoal.commands.publishing import With, facts_of
-from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions
+from shoal.commands.publishing import With, check_unchanged, checked_media, facts_of
+from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions, Unfit
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
@@ -160,16 +160,16 @@ async def create(
     created_at: int = 0,
     record: str = "",
     together_with: With | None = None,
-    approved: bool = False,
+    approved: HeldContent | None = None,
 ) -> Post:
     """Create a post, or a comment if the draft has a parent.
 
     If the author repeats a `request` (an idempotency key) within an hour, the first post is returned. An import may pass its
     own `id_` and `created_at`, and the unique name of its `record`: a later call with this name returns the same post, without
-    a time limit. An `approved` post is not checked before it is public. Raises `InvalidInput` (`TooLarge`) for values that exceed
+    a time limit. A post that was `approved` is not checked again. Raises `InvalidInput` (`TooLarge`) for values that exceed
     the limits, `UnexpectedMentions`, `Rejected` or `Held` by a check (an import record is rejected instead of held), `NotFound`
-    for a parent or media that the author may not use, `Gone` for a suspended author or if the post of the request was deleted,
-    and `Conflict` if `together_with` conflicts.
+    for a parent or media that the author may not use, `Unfit` if the media of an approved post have been changed since, `Gone`
+    for a suspended author or if the post of the request was deleted, and `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -182,7 +182,7 @@ async def create(
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
     known = {**content, "mentions": mentions, "tags": tags}
-    decision = ALLOW if approved else await _decision(writes, author, "post", draft, known)
+    decide = publishing.once(lambda media: _decision(writes, author, "post", draft, known, media))
 
     def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
         now, post_id = milliseconds_of(new_id), id_ or new_id
@@ -214,10 +214,13 @@ async def create(
             together_with(batch, held_id, new_id)
 
     async def attempt(media: Sequence[Media]) -> Post:
-        if decision.action == "hold" or (not approved and any(each.held for each in media)):
+        # Decide for the media that the commit attaches: it conflicts if they have been changed during the check.
+        if approved:
+            check_unchanged(approved, media)
+        elif (decision := await decide(media)).action == "hold" or any(each.held for each in media):
             if record:
                 raise Rejected("Imports do not wait for the approval that this post needs")
-            held = _held(author, "post", draft, known, decision, app_id=app_id)
+            held = _held(author, "post", draft, known, decision, media, app_id=app_id)
             raise await publishing.hold(writes, held, keep)
         return await add_node(writes, shard, lambda new_id: build(new_id, media))
 
@@ -229,19 +232,24 @@ async def create(
 
 
 async def _decision(
-    writes: Writes, author: Member, kind: Literal["post", "edit"], draft: Draft, content: dict[str, Any]
+    writes: Writes,
+    author: Member,
+    kind: Literal["post", "edit"],
+    draft: Draft,
+    content: dict[str, Any],
+    media: Sequence[Media],
 ) -> Decision:
     """Return the decision of the checks about a post or edit with this content. Raises `Rejected`."""
     visibility = content["visibility"]
     if not writes.checks or (visibility is Visibility.DIRECT and not writes.checks.direct):
         return ALLOW
-    media = await check_attachable(writes, author.id, content["media"])
     options = draft.poll.options if draft.poll else ()
     return await publishing.check(
         writes,
         author,
         kind,
         (content["spoiler"], content["text"], *options, *(each.description for each in media)),
+        data=content["json"],
         tags=content["tags"],
         mentions=content["mentions"],
         visibility=visibility,
@@ -255,6 +263,7 @@ def _held(
     draft: Draft,
     content: dict[str, Any],
     decision: Decision,
+    media: Sequence[Media],
     **values: Any,
 ) -> HeldContent:
     options = draft.poll.options if draft.poll else ()
@@ -265,7 +274,9 @@ def _held(
         kind=kind,
         text="\n".join(filter(None, (content["spoiler"], content["text"], *options))),
         content=encode_draft(msgspec.structs.replace(draft, **checked_values)),
+        data=content["json"],
         media=content["media"],
+        checked=checked_media(media),
         visibility=content["visibility"].value,
         reason=decision.reason,
         rule=decision.rule,
@@ -366,17 +377,19 @@ async def update(
     draft: Draft,
     *,
     visibility: Visibility | None = None,
-    approved: With | None = None,
+    together_with: With | None = None,
+    approved: HeldContent | None = None,
 ) -> Post:
     """Replace the content of the author's post, and keep the former content as a revision. The parent does not change.
 
     The visibility changes only if a narrower `visibility` is given, which alone creates no revision. A new location is rounded to
     the author's current precision. A draft equal to the post stores nothing. An edit that changes the content is checked before
-    it is public; if it is held, only the visibility changes. An `approved` edit is not checked, and the callback adds writes to
-    its commit. Raises the errors of `create`, and `Conflict` for a concurrent edit.
+    it is public; if it is held, only the visibility changes. An edit that was `approved` is not checked again. Raises the errors
+    of `create`, `Unfit` if the post of an approved edit has been edited since, and `Conflict` for a concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
+    _check_not_edited(post, approved)
     content["visibility"] = narrowed(post, visibility)
     content |= _terms(draft, post)
     if draft.sensitive is None:
@@ -389,11 +402,14 @@ async def update(
     content |= await _named(writes, content["text"], post)
     shard = shard_of(author_id)
     old = await polls.poll_of(writes.graph, post)
-    decision = ALLOW if approved else await _edit_decision(writes, post, draft, content)
+    check = _edit_check(writes, post, draft, content)
 
     async def attempt(media: Sequence[Media]) -> Post:
-        if decision.action == "hold" or (approved is None and any(each.held for each in media)):
-            raise await _held_edit(writes, post, draft, content, decision)
+        added = [each for each in media if each.id not in post.media]
+        if approved:
+            check_unchanged(approved, added)
+        else:
+            await check(media)
         now = writes.new_id(shard)
         new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
         edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
@@ -405,13 +421,13 @@ async def update(
         batch = Batch(shard)
         if changed:
             change(batch, post, edited, now)
-            attach(batch, post.id, [each for each in media if each.id not in post.media], now)
+            attach(batch, post.id, added, now)
         if reworded:
             _keep_wording(batch, post, now, polls.titles(old), described)
             _tell_of_edit(batch, post, edited, now)
         polls.exchange(batch, old, new, now)
-        if approved is not None:
-            approved(batch, post.id, now)
+        if together_with is not None:
+            together_with(batch, post.id, now)
         if batch.objects:
             await writes.commit(batch)
         return edited
@@ -422,6 +438,11 @@ async def update(
     return await with_media(writes, author_id, content["media"], fresh)
 
 
+def _check_not_edited(post: Post, approved: HeldContent | None) -> None:
+    if approved and post.edited_at != approved.edited_at:
+        raise Unfit("The post has been edited since: reject this edit")
+
+
 async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:
     """Return the mentions and tags of an edit with this text."""
     if text == post.text:
@@ -430,21 +451,38 @@ async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:
     return {"mentions": await members_named(writes, text), "tags": tags_named(text)}
 
 
-async def _held_edit(writes: Writes, post: Post, draft: Draft, content: dict[str, Any], decision: Decision) -> Held:
+async def _held_edit(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any], decision: Decision, media: Sequence[Media]
+) -> Held:
     """Hold an edit, but change the visibility, which can only become narrower."""
     if content["visibility"] is not post.visibility:
         await update(writes, post.author_id, post.id, _draft_of(post), visibility=content["visibility"])
     author = await access_member(writes.graph, post.author_id)
     return await publishing.hold(
-        writes, _held(author, "edit", draft, content, decision, target_id=post.id, edited_at=post.edited_at)
+        writes, _held(author, "edit", draft, content, decision, media, target_id=post.id, edited_at=post.edited_at)
     )
 
 
-async def _edit_decision(writes: Writes, post: Post, draft: Draft, content: dict[str, Any]) -> Decision:
+def _edit_check(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any]
+) -> Callable[[Sequence[Media]], Awaitable[None]]:
+    """Return a check of an edit, which raises `Rejected`, or `Held` after it has stored the edit for the moderators."""
+    decide = publishing.once(lambda media: _edit_decision(writes, post, draft, content, media))
+
+    async def check(media: Sequence[Media]) -> None:
+        if (decision := await decide(media)).action == "hold" or any(each.held for each in media):
+            raise await _held_edit(writes, post, draft, content, decision, media)
+
+    return check
+
+
+async def _edit_decision(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any], media: Sequence[Media]
+) -> Decision:
     changed = draft.poll or any(content[name] != getattr(post, name) for name in ("text", "spoiler", "media", "json"))
     if not writes.checks or not changed:
         return ALLOW
-    return await _decision(writes, await access_member(writes.graph, post.author_id), "edit", draft, content)
+    return await _decision(writes, await access_member(writes.graph, post.author_id), "edit", draft, content, media)
 
 
 def _draft_of(post: Post) -> Draft:

@@ -6,30 +6,33 @@ moderator approves it (`commands/held_content.py`); a held edit or profile chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 
 import msgspec
 from msgspec.structs import replace
 
 from shoal.commands.context import Claim, Writes, add_node, serialized
-from shoal.core.errors import Held, Rejected, Unfit
+from shoal.core.errors import Held, NotFound, Rejected, Unfit
 from shoal.core.events import FilesReleased
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.media_files import files_of_member, with_copies
 from shoal.core.model import Media, Member, Mention, Visibility
-from shoal.core.publishing import RECENT_SECONDS, Candidate, Decision, HeldContent, Kind, MediaFacts
+from shoal.core.publishing import RECENT_SECONDS, Candidate, CheckedMedia, Decision, HeldContent, Kind, MediaFacts
 from shoal.core.text import parse
-from shoal.graph import media as life
 from shoal.graph.access import count_of, objects_of
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.schema import EVERYBODY, HOLDS, POSTED, QUEUED
 
 _MOST_RECENT = 1_000
-_REFUSED = "The moderation of this server does not allow this"
+REFUSED = "The moderation of this server does not allow this"
 
 With = Callable[[Batch, int, int], None]
 """A callback that adds writes to a commit. Its arguments are the batch, the id of the published or held object, and a new id."""
+
+
+Decide = Callable[[Sequence[Media]], Awaitable[Decision]]
+"""Decides about content with these media."""
 
 
 def facts_of(media: Sequence[Media]) -> tuple[MediaFacts, ...]:
@@ -40,12 +43,37 @@ def facts_of_file(id_: int, kind: str, data: bytes) -> MediaFacts:
     return MediaFacts(id=id_, kind=kind, sha256=sha256(data).hexdigest())
 
 
+def checked_media(media: Sequence[Media]) -> tuple[CheckedMedia, ...]:
+    return tuple(CheckedMedia(each.id, each.description, each.preview_key) for each in media)
+
+
+def once(decide: Decide) -> Decide:
+    """Return `decide` with its decisions kept, so that it is called again only if the media have changed."""
+    decided: dict[tuple[CheckedMedia, ...], Decision] = {}
+
+    async def decision(media: Sequence[Media]) -> Decision:
+        seen = checked_media(media)
+        if seen not in decided:
+            decided[seen] = await decide(media)
+        return decided[seen]
+
+    return decision
+
+
+def check_unchanged(held: HeldContent, media: Sequence[Media]) -> None:
+    """Raise `Unfit` if these media of held content are not as they were when the content was held."""
+    known = {each.id: each for each in held.checked}
+    if any(known.get(each.id) != each for each in checked_media(media)):
+        raise Unfit("The files have been changed since")
+
+
 async def check(
     writes: Writes,
     member: Member,
     kind: Kind,
     texts: Sequence[str],
     *,
+    data: str = "",
     tags: tuple[str, ...] = (),
     mentions: Sequence[Mention] = (),
     visibility: Visibility = Visibility.PUBLIC,
@@ -65,6 +93,7 @@ async def check(
             member_created_at=member.created_at / 1_000,
             member_posts=await count_of(writes.graph, member.id, POSTED),
             text=text,
+            data=data,
             links=tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "link")),
             tags=tags,
             mentions=tuple(mention.name for mention in mentions),
@@ -74,15 +103,26 @@ async def check(
         )
     )
     if decision.action == "reject":
-        raise Rejected(decision.reason or _REFUSED)
+        raise Rejected(decision.reason or REFUSED)
     return decision
 
 
-async def hold(writes: Writes, content: HeldContent, together_with: With = lambda _batch, _id, _now: None) -> Held:
+Merge = Callable[[HeldContent, Sequence[HeldContent]], Awaitable[HeldContent]]
+"""Returns held content with the changes of the earlier content that it replaces."""
+
+
+async def hold(
+    writes: Writes,
+    content: HeldContent,
+    together_with: With = lambda _batch, _id, _now: None,
+    *,
+    merge: Merge | None = None,
+) -> Held:
     """Store content for the moderators, and return the error for its author. The id of `content` is ignored.
 
-    A held edit, profile change or description replaces an earlier one of the same object. Beyond the limit, the oldest rejected
-    content is deleted. Raises `Unfit` if the limit is reached by content that waits, and `KeyTaken` if `together_with` adds a key
+    A held edit, profile change or description replaces an earlier one of the same object, after `merge`. Media that no post uses
+    are held with the content, so they are not served. Beyond the limit, the oldest rejected content is deleted. Raises `Unfit` if
+    the limit is reached by content that waits, `NotFound` if media were deleted, and `KeyTaken` if `together_with` adds a key
     that is taken.
     """
     shard = shard_of(content.owner_id)
@@ -90,25 +130,30 @@ async def hold(writes: Writes, content: HeldContent, together_with: With = lambd
     async def attempt(claim: Claim) -> HeldContent | KeyTaken:
         stored = await of_member(writes.graph, content.owner_id)
         ended = [] if content.kind == "post" else [each for each in stored if _is_replaced(each, content)]
+        merged = await merge(content, ended) if merge else content
         if len(stored) - len(ended) >= writes.limits.held:
             rejected = [each for each in stored if each.rejected_at and each not in ended]
             if not rejected:
                 raise Unfit(f"You have {writes.limits.held} posts and changes that are waiting for approval")
             ended.append(rejected[-1])
         media = await objects_of(writes.graph, Media, content.media)
+        if len(media) < len(content.media):
+            raise NotFound("Record not found")
         retained = await _files_kept(writes.graph, content.owner_id, stored, ended)
 
         def build(new_id: int) -> tuple[HeldContent, Batch]:
-            made = replace(content, id=new_id)
+            made = replace(merged, id=new_id)
             batch = Batch(shard)
             claim(batch)
             batch.obj_add(made)
             batch.assoc_add(made.owner_id, HOLDS, made.id, made.id)
             batch.assoc_add(made.id, QUEUED, EVERYBODY, made.id)
-            life.hold(batch, media)
-            for each in ended:
-                remove(batch, each, writes.new_id(shard))
-                release_files(batch, each, {*retained, *with_copies(*made.files)})
+            for each in media:
+                # The new version also makes a concurrent deletion of the media fail.
+                batch.obj_set(replace(each, held=each.held or bool(each.unused_since), version=each.version + 1))
+            for item in ended:
+                remove(batch, item, writes.new_id(shard))
+                release_files(batch, item, {*retained, *with_copies(*made.files)})
             together_with(batch, made.id, new_id)
             return made, batch
 
@@ -151,7 +196,7 @@ def leave_queue(batch: Batch, content: HeldContent, now: int) -> None:
 
 
 def release_files(batch: Batch, content: HeldContent, retained: set[str]) -> None:
-    """Delete the pictures of a held profile, except the `retained` ones: the names of files depend on their content only."""
+    """Delete the pictures of a held profile, except the `retained` ones, which a newer held or an approved change uses."""
     if gone := tuple(key for key in with_copies(*content.files) if key not in retained):
         batch.emit(FilesReleased(keys=gone))
 

@@ -46,8 +46,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     member_posts: int
     """Number of the member's posts, without the candidate."""
     text: str
-    """All texts of the candidate, one after the other: those of a post, with its poll and the descriptions of its media, or of a
-    profile."""
+    """All texts of the candidate, one after the other: those of a post, with its poll and the descriptions of its media, of a
+    profile, or the description, camera and lens of an upload."""
+    data: str = ""
+    """`data` of a post, as JSON; empty without."""
     links: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     """Canonical forms (lower-case NFKC) of the tags."""
@@ -103,6 +105,14 @@ class Checks(NamedTuple):
 NO_CHECKS = Checks()
 
 
+class CheckedMedia(NamedTuple):
+    """The values of a post's media that a check saw, and that their owner can change."""
+
+    id: int
+    description: str
+    preview_key: str
+
+
 class HeldContent(Node, frozen=True, tag="held_content"):
     """Content that waits for the decision of a moderator, or that a moderator has rejected."""
 
@@ -110,15 +120,19 @@ class HeldContent(Node, frozen=True, tag="held_content"):
     kind: Kind
     """For `media`, the content is a new description. An upload is held by its own flag, until a post with it is approved."""
     text: str
-    """`text` of the candidate, for the moderators."""
+    """The texts for the moderators: those of the candidate, without the descriptions of its media."""
+    data: str = ""
+    """`data` of a post or edit, as JSON; empty without."""
     content: bytes = b""
     """The draft of a post or edit, or the changes of a profile, as encoded by the commands that apply them."""
     target_id: int = 0
     """The post of an edit, or the media of a description."""
     edited_at: int = 0
-    """When the post of an edit was edited last. Approval fails if it was edited since."""
+    """When the post of an edit was edited last. Approval fails if it has been edited since."""
     media: tuple[int, ...] = ()
     """Media of a post or edit. They are kept while the content exists."""
+    checked: tuple[CheckedMedia, ...] = ()
+    """The media as the check saw them. Approval fails if they have been changed since."""
     files: tuple[str, ...] = ()
     """Keys of the pictures of a profile."""
     visibility: str = "public"
@@ -130,3 +144,8 @@ class HeldContent(Node, frozen=True, tag="held_content"):
     """When a moderator rejected it, in Unix milliseconds; 0 while it waits."""
     refusal: str = ""
     """Why it was rejected, for the author."""
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """The descriptions of the media of a post or edit, in their order."""
+        return () if self.kind == "media" else tuple(media.description for media in self.checked)

@@ -34,8 +34,12 @@ class OwnHeldEntity(msgspec.Struct, kw_only=True):
     kind: Literal["post", "edit", "profile", "media"]
     """For `media`, a new description of the file."""
     text: str
+    data: str
+    """`data` of a status, as JSON; empty without."""
     visibility: str
     media_ids: list[str]
+    descriptions: list[str]
+    """Descriptions of the files of a status, in the order of `media_ids`. The approval fails if they have been changed since."""
     target_id: str | None
     """The status of an edit, or the file of a description."""
     created_at: str
@@ -76,8 +80,10 @@ def _own(held: HeldContent) -> OwnHeldEntity:
         id=str(held.id),
         kind=held.kind,
         text=held.text,
+        data=held.data,
         visibility=WIRE_VISIBILITY[Visibility(held.visibility)],
         media_ids=list(map(str, held.media)),
+        descriptions=list(held.descriptions),
         target_id=str(held.target_id) if held.target_id else None,
         created_at=moment(milliseconds_of(held.id)),
         rejected_at=moment(held.rejected_at) if held.rejected_at else None,

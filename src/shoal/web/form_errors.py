@@ -146,7 +146,12 @@ COMPLAINTS = (
     "You have %(most)s posts and changes that are waiting for approval",
     "This was approved already",
     "This was rejected already",
-    "The post was edited since: reject this edit",
+    "The account of the author was suspended",
+    "A post or file that this needs no longer exists: reject it",
+    "The files have been changed since",
+    "The post has been edited since: reject this edit",
+    "The profile has been changed since: reject this change",
+    "The description has been changed since: reject this one",
     # Messages about reactions, pins and follows.
     "must be a single emoji",
     "You can react to a post with at most %(most)s emoji",

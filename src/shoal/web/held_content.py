@@ -37,6 +37,8 @@ class HeldCard(msgspec.Struct, frozen=True):
     author: Face | None
     when: When
     text: str
+    data: str
+    descriptions: tuple[str, ...]
     visible_to: str
     pictures: tuple[str, ...]
     """URLs of pictures, for the author and for moderators only."""
@@ -141,6 +143,8 @@ def _card(ctx: PageContext, held: HeldContent, author: Member | None, keys: Sequ
         author=face_of(ctx, author) if author else None,
         when=ctx.when(milliseconds_of(held.id)),
         text=held.text,
+        data=held.data,
+        descriptions=tuple(filter(None, held.descriptions)),
         visible_to=visibility_words(ctx.words)[Visibility(held.visibility)][0] if held.kind in {"post", "edit"} else "",
         pictures=tuple(ctx.url(f"/held/{held.id}/pictures/{number}") for number, _key in enumerate(keys)),
         reason=" · ".join(filter(None, (held.rule, held.reason))) if staff else "",
