@@ -207,9 +207,11 @@ def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
 # The browser loads a picture only when it is near the window.
 _SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
 # A loaded picture is drawn once it is decoded, which takes longer on a busy machine.
-_DECODED = (
-    "Promise.all([...document.images].filter((one) => one.naturalWidth).map((one) => one.decode().catch(() => {})))"
-)
+_DECODED = """Promise.all([...document.images]
+  .filter((one) => one.complete && one.naturalWidth && one.getBoundingClientRect().top < innerHeight)
+  .map((one) => one.decode().catch(() => {})))"""
+# A picture that waits for another of its files is decoded when it is near the window only. Without scripts, no timer fires.
+_DECODED_SOON = f"Promise.race([{_DECODED}, new Promise((done) => setTimeout(done, 2000))])"
 _STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
   && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
   && !document.querySelector(".htmx-request")"""
@@ -235,7 +237,7 @@ def _shown(page: Page, look: Look, address: str) -> None:
         if page.evaluate(_SEEN) and (not look.scripts or page.evaluate(_STARTED)):
             break
         page.wait_for_timeout(50)
-    page.evaluate(_DECODED)
+    page.evaluate(_DECODED_SOON if look.scripts else _DECODED)
     page.wait_for_timeout(100)
 
 
