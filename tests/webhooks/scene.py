@@ -78,7 +78,7 @@ class Scene:
         ).id
 
     def deliver(self, seconds: float = 0.0) -> None:
-        """Let time pass, and deliver what is due then."""
+        """Advance the clock, and deliver the events that are due."""
         self.now += round(1_000 * seconds)
         self.here.run(self.worker.settle())
 

@@ -172,7 +172,7 @@ def test_webhook_worker_killed_at_any_step_loses_no_event_and_keeps_order(
     operator = Operator(scene, id_, events)
 
     def settle(fate: Fate | None) -> None:
-        """Deliver what is due in a new process."""
+        """Deliver all due events in a new process."""
         receiver.fate = fate
         readers: tuple[Any, Any] = (Doomed(graph, fate), Doomed(events, fate)) if fate else (graph, events)
         made = WebhookWorker(readers[0], IdMaker(), readers[1], scene.worker.render, clock=lambda: scene.now)

@@ -98,7 +98,7 @@ class _LeaseLost(Exception):
 
 
 class WebhookWorker(BackgroundWorker):
-    """A background worker that delivers events between `start` and `stop`. `once` starts what is due now.
+    """A background worker that delivers events between `start` and `stop`. `once` starts the deliveries that are due now.
 
     Any number of processes may run it. `graph` must not be stale. `every` and `clock` are for tests.
     """
@@ -239,7 +239,7 @@ class _Run:
         """Time of the last commit on the monotonic clock, in seconds."""
 
     async def run(self) -> None:
-        """Deliver what is due. Raises `_LeaseLost`, and the errors of stores."""
+        """Deliver all due events. Raises `_LeaseLost`, and the errors of stores."""
         if not await self._has_work():
             return
         await self._save()
@@ -422,7 +422,7 @@ class _Run:
         await self._save(mail, paused=reason, replaying=False, **NO_FAILURE, **_RELEASED)
 
     async def _release(self) -> None:
-        """End the lease, so that another process need not wait for it, and store what was delivered."""
+        """End the lease, so that another process need not wait for it, and store the delivered ids."""
         if self._webhook.lease:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_RELEASE_SECONDS):
