@@ -7,13 +7,14 @@ from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
-from shoal.library.moderation import Moderation, NetworkBlocklists
+from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
 from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
+from shoal.library.webhooks import Webhooks
 
 SURFACES: dict[str, type] = {
     "shoal": Shoal,
@@ -28,10 +29,12 @@ SURFACES: dict[str, type] = {
     "tags": Tags,
     "moderation": Moderation,
     "blocklists": NetworkBlocklists,
+    "held": OwnHeld,
     "server_keys": ServerKeys,
     "external_ids": ExternalIds,
     "moderation_rules": ModerationRules,
     "bulk_moderation": BulkModeration,
+    "webhooks": Webhooks,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -72,6 +75,27 @@ METHODS: dict[str, str] = {
     f"POST {_BULK}": "bulk_moderation.preview",
     f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
     f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
+    "GET /api/shoal/v1/webhooks": "webhooks.all",
+    "POST /api/shoal/v1/webhooks": "webhooks.create",
+    "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",
+    "DELETE /api/shoal/v1/webhooks/{id}": "webhooks.delete",
+    "GET /api/shoal/v1/webhooks/{id}/deliveries": "webhooks.deliveries",
+    "POST /api/shoal/v1/webhooks/{id}/pause": "webhooks.pause",
+    "POST /api/shoal/v1/webhooks/{id}/resume": "webhooks.resume",
+    "POST /api/shoal/v1/webhooks/{id}/test": "webhooks.test",
+    "POST /api/shoal/v1/webhooks/{id}/replay": "webhooks.replay",
+    "POST /api/shoal/v1/webhooks/{id}/rotate": "webhooks.rotate",
+    "GET /api/shoal/v1/held": "held.page",
+    "DELETE /api/shoal/v1/held/{id}": "held.withdraw",
+    **{
+        f"{method} {root}/held{path}": f"moderation.{name}"
+        for root in ("/api/shoal/v1/moderation", "/api/shoal/v1/admin")
+        for method, path, name in (
+            ("GET", "", "held"),
+            ("GET", "/{id}", "held_item"),
+            ("POST", "/{id}/decision", "approve_held"),
+        )
+    },
     "GET /api/shoal/v1/events": "shoal.events",
     "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",

@@ -13,7 +13,7 @@ from shoal.commands import moderation_rules
 from shoal.commands.context import Writes
 from shoal.core.errors import ShoalError
 from shoal.core.moderation_rules import CompiledRules, Rule, RuleDraft, RuleState, decision
-from shoal.core.publishing import Candidate, Decision
+from shoal.core.publishing import Candidate, Check, Decision
 from shoal.graph.cache.coherence import another_request
 from shoal.graph.contract import Reader, Store
 from shoal.graph.payloads.moderation import removed_pictures
@@ -29,10 +29,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 class RuleBook(BackgroundWorker):
-    """The compiled moderation rules of this process, which reads them again every five seconds.
-
-    Without rules, and with rules that are all off, `active` is false, and content does not have to be checked.
-    """
+    """The compiled moderation rules of this process, which reads them again every five seconds."""
 
     task_name = "shoal-moderation-rules"
 
@@ -40,15 +37,13 @@ class RuleBook(BackgroundWorker):
         self._graph = graph
         self._clock = clock
         self._rules = CompiledRules(())
+        self.checks: list[Check] = []
+        """`check` while a rule is in force; empty without rules, and with rules that are all off."""
         self._version = (0, 0)
         self._pictures_at = float("-inf")
         self._outage = ThrottledLog(_log)
         self.matches = dict.fromkeys((RuleState.DRY_RUN, RuleState.ARMED), 0)
         """Number of matches in this process, by the state of the rule."""
-
-    @property
-    def active(self) -> bool:
-        return bool(self._rules.rules)
 
     async def check(self, candidate: Candidate) -> Decision:
         """Return what the armed rules decide. Matches of rules in a dry run are logged and counted only."""
@@ -79,6 +74,7 @@ class RuleBook(BackgroundWorker):
         pictures = await removed_pictures(self._graph) if pictured else ()
         # In a thread, because compiling many words takes a tenth of a second.
         self._rules = await asyncio.to_thread(CompiledRules, stored.rules, pictures)
+        self.checks[:] = [self.check] if self._rules.rules else []
         self._version, self._pictures_at = version, now
 
     async def _run(self) -> None:

@@ -38,8 +38,10 @@ from shoal.core.model import (
 )
 from shoal.core.moderation_rules import StoredRules
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
+from shoal.core.publishing import HeldContent
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook, WebhookLog
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):
@@ -171,6 +173,11 @@ BULK_CHANGED = AssocType(141, "bulk_changed")  # post -> bulk action that change
 REMOVED_PICTURES = AssocType(
     142, "removed_pictures", counted=False
 )  # public list -> post hidden by moderators; data: blurhashes
+WEBHOOKS = AssocType(120, "webhooks")  # `EVERYBODY` -> webhook
+PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an id made of its id); data: the event
+HOLDS = AssocType(130, "holds")  # member -> own held content
+QUEUED = AssocType(131, "queued", inverse=132, counted=False)  # held content that waits for a decision -> `EVERYBODY`
+QUEUE = AssocType(132, "queue", inverse=131)
 AUDITED = AssocType(103, "audited", counted=False)  # public list or member -> audit entry; data: entry or IP address
 
 LEADING_TO_LOGINS = (LOGGED_IN, EXPIRING, PUSHES)
@@ -448,6 +455,9 @@ AnyNode = (
     | EmailToken
     | StoredRules
     | BulkAction
+    | Webhook
+    | WebhookLog
+    | HeldContent
 )
 
 _encoder = msgspec.msgpack.Encoder()
