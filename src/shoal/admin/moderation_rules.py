@@ -58,12 +58,16 @@ class RuleBook(BackgroundWorker):
         """Read the rules. Changes that were committed before this call are in force when it returns."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                with another_request():
-                    await self._read()
+                await self.read()
         except (ShoalError, TimeoutError) as error:
             self._outage.warning(
                 "reading moderation rules failed, the previous ones stay in force: %s", str(error) or "timeout"
             )
+
+    async def read(self) -> None:
+        """Read the rules, as `look`. Raises `Unavailable`."""
+        with another_request():
+            await self._read()
 
     async def _read(self) -> None:
         stored = await moderation_rules.stored(self._graph)

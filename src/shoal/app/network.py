@@ -243,7 +243,9 @@ async def open_network(
             histories.on_change(store.forget_all, network.timelines.forget_all)
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
-            await network.rules.look()
+            await network.rules.read()
+            network.rules.start()
+            stack.push_async_callback(network.rules.stop)
         if background and not read_only:
             _start(network, broker, stack, working=working)
         yield network
@@ -400,8 +402,6 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         settings.audit_days,
         settings.event_log_days,
     )
-    network.rules.start()
-    stack.push_async_callback(network.rules.stop)
     upkeep.start()
     stack.push_async_callback(upkeep.stop)
     if broker is not None:

@@ -255,7 +255,9 @@ def _verb(text: str) -> Verb:
 
 def _print_preview(shown: BulkPreview) -> None:
     action = shown.action
-    covered = f"all posts since {_minute(action.reached)}" if action.reached else "all posts"
+    # Round up, so that a further query with `--until` continues without a gap.
+    since = datetime.fromtimestamp(-(-action.reached // 1_000), UTC)
+    covered = f"all posts since {since:%Y-%m-%d %H:%M:%S}" if action.reached else "all posts"
     click.echo(
         f"{len(action.post_ids)} posts; {action.read} posts were read, which are {covered} that the query may match"
     )

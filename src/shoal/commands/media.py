@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.photo_details import PhotoDetails, cleaned
-from shoal.core.publishing import ALLOW, Decision, HeldContent
+from shoal.core.publishing import ALLOW, Decision, HeldContent, texts_of
 from shoal.core.text import check_text
 from shoal.graph import media as life
 from shoal.graph.access import access_member, own_object
@@ -81,8 +81,7 @@ async def upload(
             facts = [publishing.facts_of_file(media_id, media.kind, data, media.blurhash)]
             if thumbnail:
                 facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
-            camera = (media.details.camera, media.details.lens) if media.details else ()
-            decision = await publishing.check(writes, owner, "media", (description, *camera), media=tuple(facts))
+            decision = await publishing.check(writes, owner, "media", texts_of(media), media=tuple(facts))
             media = msgspec.structs.replace(media, held=decision.action == "hold")
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
@@ -196,6 +195,8 @@ async def describe(
     held: HeldContent | None = None
     decide = publishing.once(lambda asked: _decision(writes, asked[0]))
     poster: dict[str, Any] = {}
+    holds_thumbnail: dict[bool, bool] = {}
+    """Decisions of the checks, by whether a post has the media."""
     if thumbnail:
         check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
@@ -206,23 +207,23 @@ async def describe(
         # Check for the version that the commit replaces: it conflicts if a post has attached the media during the check.
         stored = await own_object(writes.graph, Media, owner_id, media_id)
         asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
-        held = None
+        held, in_post = None, not stored.unused_since
+        if thumbnail and in_post not in holds_thumbnail:
+            holds_thumbnail[in_post] = await _is_held(writes, stored, thumbnail, poster["blurhash"])
         if approved:
             _check_not_described(stored, approved)
-        elif not stored.unused_since:
-            if "held" in poster:
+        elif in_post:
+            if holds_thumbnail.get(in_post):
                 raise Rejected(publishing.REFUSED)
             if asked.description != stored.description and (decision := await decide((asked,))).action == "hold":
                 held = _held(stored, asked.description, decision)
                 asked = msgspec.structs.replace(asked, description=stored.description)
-        changed = msgspec.structs.replace(asked, **poster)
+        changed = msgspec.structs.replace(asked, **poster, held=stored.held or holds_thumbnail.get(in_post, False))
         if changed != stored or together_with:
             changed = await _replace(writes, stored, changed, together_with)
         return changed
 
     try:
-        if thumbnail and await _is_held(writes, owner_id, media_id, thumbnail, poster["blurhash"]):
-            poster["held"] = True
         changed = await retry_on_conflict(attempt)
     except ShoalError as error:
         if is_refusal(error):
@@ -233,13 +234,14 @@ async def describe(
     return changed
 
 
-async def _is_held(writes: Writes, owner_id: int, media_id: int, thumbnail: bytes, blurhash: str) -> bool:
+async def _is_held(writes: Writes, media: Media, thumbnail: bytes, blurhash: str) -> bool:
     """Return whether the checks hold a thumbnail. Raises `Rejected`."""
     if not writes.checks:
         return False
-    owner = await access_member(writes.graph, owner_id)
-    facts = publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail, blurhash)
-    return (await publishing.check(writes, owner, "media", (), media=(facts,))).action == "hold"
+    owner = await access_member(writes.graph, media.owner_id)
+    facts = publishing.facts_of_file(media.id, MediaKind.IMAGE, thumbnail, blurhash)
+    in_post = not media.unused_since
+    return (await publishing.check(writes, owner, "media", (), media=(facts,), in_post=in_post)).action == "hold"
 
 
 async def _decision(writes: Writes, media: Media) -> Decision:
@@ -247,7 +249,8 @@ async def _decision(writes: Writes, media: Media) -> Decision:
     if not writes.checks:
         return ALLOW
     owner = await access_member(writes.graph, media.owner_id)
-    return await publishing.check(writes, owner, "media", (media.description,), media=publishing.facts_of((media,)))
+    facts = publishing.facts_of((media,))
+    return await publishing.check(writes, owner, "media", (media.description,), media=facts, in_post=True)
 
 
 def _check_not_described(media: Media, approved: HeldContent) -> None:

@@ -78,6 +78,7 @@ async def check(
     mentions: Sequence[Mention] = (),
     visibility: Visibility = Visibility.PUBLIC,
     media: tuple[MediaFacts, ...] = (),
+    in_post: bool = False,
 ) -> Decision:
     """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`."""
     text = "\n".join(filter(None, texts))
@@ -99,6 +100,7 @@ async def check(
             mentions=tuple(mention.name for mention in mentions),
             visibility=visibility.value,
             media=media,
+            in_post=in_post,
             recent_posts=len(newest),
         )
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,7 +22,7 @@ from shoal.core.blurhash import components, detail
 from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.model import Node
 from shoal.core.publishing import ALLOW, MAX_REASON, Candidate, Decision, Kind, strictest
-from shoal.core.text import check_text
+from shoal.core.text import check_text, parse
 from shoal.core.tokenizer import clause_of, tokens_of
 
 MAX_RULES = 100
@@ -72,7 +72,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The member joined fewer days ago or, if `fewer_posts_than` is given too, has fewer posts."""
     fewer_posts_than: int = 0
     more_posts_than: int = 0
-    """With this post, the member has posted more than this number of times in ten minutes."""
+    """The member has posted more than this number of times in ten minutes, with this post."""
     like_removed: PictureMatch = ""
     """A picture looks like one of a post that moderators hid."""
 
@@ -356,12 +356,13 @@ class CompiledRules:
         """Return the rules that match, armed or not, in order. `now` is in Unix seconds."""
         if not self.rules:
             return []
+        candidate = _with_data(candidate)
         with_words = self._phrases.owners(candidate.text)
         with_domains = self._domains.owners(candidate.links)
         return [
             rule
             for number, rule in enumerate(self.rules)
-            if candidate.kind in rule.kinds
+            if (candidate.kind in rule.kinds or (candidate.in_post and "edit" in rule.kinds))
             and (not rule.conditions.words or number in with_words)
             and (not rule.conditions.domains or number in with_domains)
             and _fits(rule.conditions, candidate, now)
@@ -372,11 +373,30 @@ class CompiledRules:
         return not how or any(self._removed.has(media.blurhash, how) for media in candidate.media)
 
 
+def _with_data(candidate: Candidate) -> Candidate:
+    """Return a candidate whose texts and links include those of its data: apps may show them."""
+    if not candidate.data:
+        return candidate
+    texts: list[str] = []
+    pending: list[Any] = [msgspec.json.decode(candidate.data)]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict):
+            pending += [*value, *value.values()]
+        elif isinstance(value, list):
+            pending += value
+    text = "\n".join(texts)
+    links = [span.value for span in parse(text) if span.kind == "link"]
+    return replace(candidate, text=f"{candidate.text}\n{text}", links=tuple(dict.fromkeys((*candidate.links, *links))))
+
+
 def _fits(conditions: Conditions, candidate: Candidate, now: float) -> bool:
     """Return whether a candidate meets the conditions on numbers."""
     if conditions.more_links_than is not None and len(candidate.links) <= conditions.more_links_than:
         return False
-    if conditions.more_posts_than and candidate.recent_posts + 1 <= conditions.more_posts_than:
+    if conditions.more_posts_than and candidate.recent_posts + (candidate.kind == "post") <= conditions.more_posts_than:
         return False
     days, posts = conditions.younger_than_days, conditions.fewer_posts_than
     if not days and not posts:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from shoal.core.model import Node
+from shoal.core.model import Media, Node
 
 Kind = Literal["post", "edit", "profile", "media"]
 Action = Literal["allow", "hold", "reject"]
@@ -38,6 +38,11 @@ class MediaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """BlurHash of the picture, or of a frame of the video; empty where it is not known."""
 
 
+def texts_of(media: Media) -> tuple[str, ...]:
+    """Return the texts that are shown with a picture, video or sound."""
+    return (media.description, *((media.details.camera, media.details.lens) if media.details else ()))
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Content that is about to become public. Times are Unix seconds."""
 
@@ -48,8 +53,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     member_posts: int
     """Number of the member's posts, without the candidate."""
     text: str
-    """All texts of the candidate, one after the other: those of a post, with its poll and the descriptions of its media, of a
-    profile, or the description, camera and lens of an upload."""
+    """All texts of the candidate, one after the other: those of a post, with its poll and its media, of a profile, or the
+    description, camera and lens of an upload."""
     data: str = ""
     """`data` of a post, as JSON; empty without."""
     links: tuple[str, ...] = ()
@@ -60,6 +65,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     visibility: str = "public"
     """Visibility of a post; `public` for a profile and for media."""
     media: tuple[MediaFacts, ...] = ()
+    in_post: bool = False
+    """Of `media`: whether a post has the file already, so the new description or thumbnail is like an edit of the post."""
     recent_posts: int = 0
     """Number of the member's posts in the last ten minutes, without the candidate."""
 

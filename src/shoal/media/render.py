@@ -288,7 +288,11 @@ def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
-        return Crop(picture=encoded(cut, style, limits.quality, edges=edges), content_type=style.content_type)
+        return Crop(
+            picture=encoded(cut, style, limits.quality, edges=edges),
+            content_type=style.content_type,
+            blurhash=_blurhash(cut),
+        )
 
 
 def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
@@ -321,6 +325,7 @@ def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int
     return Crop(
         picture=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
         content_type=_ANIMATED.content_type,
+        blurhash=_blurhash(frames[0]),
         still=encoded(frames[0], _ANIMATED, limits.quality, edges=edges),
     )
 

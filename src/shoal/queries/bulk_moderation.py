@@ -29,7 +29,8 @@ class Selection(NamedTuple):
     read: int
     """Number of posts that were read."""
     reached: int
-    """The selection covers posts from this time on, in Unix milliseconds; 0 if it covers all posts of the query."""
+    """The selection covers posts from this time on, in Unix milliseconds; 0 if it covers all posts of the query. Posts of the
+    millisecond before may be selected, too: a query `until` this time selects the others."""
 
 
 async def select(store: Store, query: BulkQuery, verb: Verb) -> Selection:
@@ -52,14 +53,14 @@ async def select(store: Store, query: BulkQuery, verb: Verb) -> Selection:
         matching = await _matching(store, matcher, posts)
         if len(found) + len(matching) > MAX_POSTS:
             matching = matching[: MAX_POSTS - len(found)]
-            return Selection(query, [*found, *matching], read, milliseconds_of(matching[-1] if matching else found[-1]))
+            return Selection(query, [*found, *matching], read, milliseconds_of([*found, *matching][-1]) + 1)
         found += matching
         await asyncio.sleep(0)
     return Selection(query, found, read, reached)
 
 
 async def _posts(store: Store, query: BulkQuery) -> AsyncGenerator[tuple[int, list[Post]], None]:
-    """Yield the posts to check, newest first, each page with the time (Unix ms) that it reaches; 0 for the last page of all."""
+    """Yield the posts to check, newest first, each page with the time (Unix ms) from which on all are read; 0 for all."""
     after = floor_at(query.since) - 1 if query.since else 0
     before = floor_at(query.until) if query.until else MAX_TIME
     if query.member_id or query.tag:
@@ -67,11 +68,11 @@ async def _posts(store: Store, query: BulkQuery) -> AsyncGenerator[tuple[int, li
         pages = 0
         async for page in pages_of(store, source, atype, _PAGE, before=before, after=after):
             pages += 1
-            more = len(page) == _PAGE and pages < _MOST_PAGES
             posts = await objects_of(store, Post, [entry.id2 for entry in page])
-            yield milliseconds_of(page[-1].time) if more or len(page) == _PAGE else 0, posts
-            if not more:
+            yield milliseconds_of(page[-1].time) + 1, posts
+            if pages == _MOST_PAGES:
                 return
+        yield 0, []
         return
     async for low, here in newest_objects(store, before, after, SEARCH_SCANS):
         posts = [node for node in reversed(here) if isinstance(node, Post)]

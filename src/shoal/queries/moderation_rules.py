@@ -27,7 +27,7 @@ from shoal.core.moderation_rules import (
     Rule,
     RuleState,
 )
-from shoal.core.publishing import Candidate, Kind, MediaFacts
+from shoal.core.publishing import Candidate, Kind, MediaFacts, texts_of
 from shoal.core.text import parse, plain_excerpt
 from shoal.graph.contract import MAX_TIME, Store
 from shoal.graph.payloads.moderation import removed_pictures
@@ -159,7 +159,7 @@ class _Run:
         newest = hit.id if hit.kind == "post" else floor_at(hit.at)
         first = bisect_left(ids, -newest, key=lambda id_: -id_)
         since = floor_at(hit.at - 1_000 * BURST_SECONDS)
-        return bisect_left(ids, -since, key=lambda id_: -id_) - first > more_than - (hit.kind != "post")
+        return bisect_left(ids, -since, key=lambda id_: -id_) - first > more_than
 
 
 async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> DryRunReport:
@@ -226,26 +226,27 @@ def _candidate(
         member_created_at=member.created_at / 1_000,
         member_posts=posts,
         text=text,
+        data=node.json if isinstance(node, Post) else "",
         links=tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "link")),
         tags=node.tags if isinstance(node, Post) else (),
         visibility=node.visibility.value if isinstance(node, Post) else "public",
         media=tuple(MediaFacts(id=each.id, kind=each.kind.value, blurhash=each.blurhash) for each in media),
         # Whether it was a burst is known once the older posts are read.
-        recent_posts=MAX_BURST,
+        recent_posts=MAX_BURST + 1,
     )
 
 
 def _content(node: Post | Member | Media, found: Mapping[int, AnyNode]) -> tuple[str, list[Media]]:
     """Return the texts of content, one per line, and its media."""
     if isinstance(node, Media):
-        return node.description, [node]
+        return _lines(texts_of(node)), [node]
     if isinstance(node, Member):
         fields = (f"{each.name} {each.value}" for each in node.fields)
         return _lines((node.display_name, node.note, *fields)), []
     media = [each for id_ in node.media if isinstance(each := found.get(id_), Media)]
     poll = found.get(node.poll_id)
     titles = [option.title for option in poll.options] if isinstance(poll, Poll) else []
-    return _lines((node.spoiler, node.text, *titles, *(each.description for each in media))), media
+    return _lines((node.spoiler, node.text, *titles, *(text for each in media for text in texts_of(each)))), media
 
 
 def _lines(texts: Iterable[str]) -> str:
