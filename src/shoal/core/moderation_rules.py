@@ -320,7 +320,7 @@ class PictureIndex:
 
     def has(self, blurhash: str, how: PictureMatch) -> bool:
         """Return whether a picture with this blurhash looks like one of the pictures."""
-        return self.nearest(blurhash) <= _DISTANCES.get(how, -1.0)
+        return is_alike(self.nearest(blurhash), how)
 
     def nearest(self, blurhash: str) -> float:
         """Return the distance to the nearest picture; infinite if there is none, and for a picture without detail."""
@@ -331,6 +331,10 @@ class PictureIndex:
         apart = np.linalg.norm(rows[:, 1:] - np.array(found[1:]), axis=1)
         apart[rows[:, 0] != found[0]] = np.inf
         return float(apart.min())
+
+
+def is_alike(distance: float, how: PictureMatch) -> bool:
+    return distance <= _DISTANCES.get(how, -1.0)
 
 
 class CompiledRules:
@@ -359,6 +363,7 @@ class CompiledRules:
         candidate = _with_data(candidate)
         with_words = self._phrases.owners(candidate.text)
         with_domains = self._domains.owners(candidate.links)
+        nearest = min((self._removed.nearest(media.blurhash) for media in candidate.media), default=math.inf)
         return [
             rule
             for number, rule in enumerate(self.rules)
@@ -366,11 +371,8 @@ class CompiledRules:
             and (not rule.conditions.words or number in with_words)
             and (not rule.conditions.domains or number in with_domains)
             and _fits(rule.conditions, candidate, now)
-            and self._looks_removed(rule.conditions.like_removed, candidate)
+            and (not rule.conditions.like_removed or is_alike(nearest, rule.conditions.like_removed))
         ]
-
-    def _looks_removed(self, how: PictureMatch, candidate: Candidate) -> bool:
-        return not how or any(self._removed.has(media.blurhash, how) for media in candidate.media)
 
 
 def _with_data(candidate: Candidate) -> Candidate:
