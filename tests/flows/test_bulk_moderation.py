@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 from PIL import Image
 
 from shoal import Handle, Shoal
+from shoal.admin.bulk_moderation import preview
 from shoal.admin.consistency.check import check
-from shoal.app.network import open_network
+from shoal.app.network import Network, open_network
 from shoal.commands import bulk_moderation, posts
 from shoal.consumers import bulk_moderation as consumer
 from shoal.core.audit import AuditVerb
@@ -28,13 +29,23 @@ from shoal.graph.schema import BULK_CHANGED
 from shoal.settings import build
 from tests.async_runner import in_loop
 from tests.flows.members import register, texts
+from tests.flows.shared_network import SharedDatabases
+
+STORES = ("memory", "sqlite", "two sqlite", "two postgres")
 
 
-@pytest.fixture(params=["one store", "two stores"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
-    if request.param == "one store":
-        return "memory://"
-    return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+@asynccontextmanager
+async def opened(store: str, folder: Path, *, background: bool = True) -> AsyncIterator[Shoal]:
+    """Open an empty network in one store, or in two shards."""
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{folder}/shoal.db",
+        "two sqlite": {"0-31": f"sqlite:///{folder}/one.db", "32-63": f"sqlite:///{folder}/two.db"},
+    }
+    databases = SharedDatabases()
+    settings = await databases.settings() if store == "two postgres" else build(store=urls[store], media="memory://")
+    async with open_network(settings, background=background) as network:
+        yield Shoal(network)
 
 
 async def posted(who: Handle, *all_: str, **options: Any) -> list[Post]:
@@ -60,9 +71,10 @@ async def assert_consistent(shoal: Shoal) -> None:
     assert report.clean, report
 
 
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_bulk_hide_changes_only_matching_posts_and_undo_restores_them(url: str | dict[str, str]) -> None:
-    async with Shoal.open(url) as shoal:
+async def test_bulk_hide_changes_only_matching_posts_and_undo_restores_them(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         spam = [*await posted(ann, "Buy SPAM #now", "spam!"), *await posted(ben, "more spam", visibility="unlisted")]
         others = [*await posted(ann, "spammer", "ham"), *await posted(ben, "spam for friends", visibility="followers")]
@@ -88,9 +100,10 @@ async def test_bulk_hide_changes_only_matching_posts_and_undo_restores_them(url:
         await assert_consistent(shoal)
 
 
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_bulk_action_has_one_audit_entry_and_undo_another() -> None:
-    async with Shoal.open("memory://") as shoal:
+async def test_bulk_action_has_one_audit_entry_and_undo_another(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path) as shoal:
         (ann,) = await register(shoal, "ann")
         await posted(ann, "spam 1", "spam 2")
         action = await applied(shoal, BulkQuery(words=("spam",)))
@@ -107,9 +120,10 @@ async def test_bulk_action_has_one_audit_entry_and_undo_another() -> None:
         ]
 
 
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise() -> None:
-    async with Shoal.open("memory://") as shoal:
+async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path) as shoal:
         (ann,) = await register(shoal, "ann")
         before, revealed, edited, deleted, plain = await posted(ann, *(f"spam {n}" for n in range(5)))
         await shoal.hide(before)
@@ -126,9 +140,12 @@ async def test_undo_leaves_posts_that_were_hidden_or_changed_otherwise() -> None
 
 
 @pytest.mark.parametrize(("verb", "field"), [("mark_sensitive", "sensitive"), ("keep_from_trends", "untrendable")])
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_bulk_action_on_a_field_sets_it_and_undo_resets_it(verb: Verb, field: str) -> None:
-    async with Shoal.open("memory://") as shoal:
+async def test_bulk_action_on_a_field_sets_it_and_undo_resets_it(
+    verb: Verb, field: str, store: str, tmp_path: Path
+) -> None:
+    async with opened(store, tmp_path) as shoal:
         (ann,) = await register(shoal, "ann")
         first, second = await posted(ann, "a #spam", "another #spam")
         (own,) = await posted(ann, "a #spam too", sensitive=True)
@@ -142,9 +159,10 @@ async def test_bulk_action_on_a_field_sets_it_and_undo_resets_it(verb: Verb, fie
         await assert_consistent(shoal)
 
 
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_bulk_query_selects_by_member_tag_domain_and_time() -> None:
-    async with Shoal.open("memory://") as shoal:
+async def test_bulk_query_selects_by_member_tag_domain_and_time(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         tagged, linked = await posted(ann, "the #reef", "see https://a.evil.example/x")
         (other,) = await posted(ben, "the #reef")
@@ -194,67 +212,57 @@ class Dying:
         await self._graph.commit(batch)
 
 
-@asynccontextmanager
-async def without_background() -> AsyncIterator[tuple[Any, Any]]:
-    settings = build(store="memory://")
-    async with open_network(settings, background=False) as network:
-        from shoal.commands import members  # noqa: PLC0415
-
-        yield network, await members.register(network.writes, "ann", password=None)
-
-
-async def carry_out(network: Any, action_id: int, deaths: Sequence[int]) -> None:
+async def carry_out(network: Network, action_id: int, deaths: Sequence[int]) -> None:
     """Run the consumer to its end; it dies after each of these numbers of commits, and is then repeated from its last mark."""
     mark: int | None = 0
     pending = list(deaths)
     event = BulkActionDue(action_id=action_id)
     while mark is not None:
-        graph = Dying(network.effects.graph, pending.pop(0)) if pending else network.effects.graph
-        effects = replace_graph(network.effects, graph)
+        graph = network.effects.graph
+        effects = replace(network.effects, graph=cast("Graph", Dying(graph, pending.pop(0))) if pending else graph)
         try:
             mark = await consumer.carry_out(effects, event, mark)
         except (Unavailable, ExceptionGroup):
             continue
 
 
-def replace_graph(effects: Any, graph: Any) -> Any:
-    from dataclasses import replace as replaced  # noqa: PLC0415
-
-    return replaced(effects, graph=graph)
-
-
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("deaths", [[0], [1], [30, 7, 0, 25], [49, 1, 49, 1], [50, 50, 20]])
 @in_loop
-async def test_bulk_action_and_undo_killed_anywhere_change_each_post_once(deaths: list[int]) -> None:
-    async with without_background() as (network, ann):
+async def test_bulk_action_and_undo_killed_anywhere_change_each_post_once(
+    deaths: list[int], store: str, tmp_path: Path
+) -> None:
+    async with opened(store, tmp_path, background=False) as shoal:
+        network, authors = shoal.network, await register(shoal, *(f"member{n}" for n in range(6)))
         made = [
-            await posts.create(network.writes, ann.id, posts.Draft(text=f"spam {n}", sensitive=n % 10 == 0))
+            await posts.create(network.writes, authors[n % 6].id, posts.Draft(text=f"spam {n}", sensitive=n % 10 == 0))
             for n in range(120)
         ]
-        from shoal.admin.bulk_moderation import preview  # noqa: PLC0415
-
         action = (await preview(network.store, network.writes, BulkQuery(words=("spam",)), "mark_sensitive")).action
         assert len(action.post_ids) == 108
         await bulk_moderation.apply(network.writes, action.id)
         await carry_out(network, action.id, deaths)
         after = await network.store.obj_get([post.id for post in made])
-        assert all(node.sensitive for node in after.values())
-        assert {node.version - post.version for post in made for node in (after[post.id],)} == {0, 1}
+        changed = [node for post in made if isinstance(node := after[post.id], Post)]
+        assert all(node.sensitive for node in changed)
+        assert {node.version - post.version for node, post in zip(changed, made, strict=True)} == {0, 1}
         (stored,) = await bulk_moderation.stored(network.store)
         assert (stored.state, stored.changed) == (BulkState.APPLIED, 108)
         await bulk_moderation.undo(network.writes, action.id)
         await carry_out(network, action.id, deaths)
         restored = await network.store.obj_get([post.id for post in made])
-        assert [restored[post.id].sensitive for post in made] == [post.sensitive for post in made]
+        assert [(node.id, node.sensitive) for node in restored.values() if isinstance(node, Post)] == [
+            (id_, post.sensitive) for id_ in restored for post in made if post.id == id_
+        ]
         assert not await network.store.assoc_range(made[1].id, BULK_CHANGED, Cursor())
         (stored,) = await bulk_moderation.stored(network.store)
         assert (stored.state, stored.changed) == (BulkState.UNDONE, 0)
 
 
 @in_loop
-async def test_bulk_action_refuses_steps_in_the_wrong_state() -> None:
-    async with without_background() as (network, ann):
-        await posts.create(network.writes, ann.id, posts.Draft(text="spam"))
+async def test_bulk_action_refuses_steps_in_the_wrong_state(tmp_path: Path) -> None:
+    async with opened("memory", tmp_path, background=False) as shoal:
+        network = shoal.network
         action = await bulk_moderation.create(network.writes, BulkQuery(words=("spam",)).checked(), "hide", [1])
         with pytest.raises(Unfit, match="apply it first"):
             await bulk_moderation.undo(network.writes, action.id)
@@ -285,9 +293,12 @@ async def test_old_preview_cannot_be_applied_and_is_deleted(monkeypatch: pytest.
         assert MAX_ACTIONS == 100
 
 
+@pytest.mark.parametrize("store", STORES)
 @in_loop
-async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_revealed() -> None:
-    async with Shoal.open("memory://") as shoal:
+async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_revealed(
+    store: str, tmp_path: Path
+) -> None:
+    async with opened(store, tmp_path) as shoal:
         ann, ben = await register(shoal, "ann", "ben")
         one = await ann.upload(chart(1))
         post = await ann.create("look", media=[one])
@@ -310,5 +321,5 @@ async def test_pictures_of_hidden_posts_are_listed_as_removed_until_the_post_is_
 
 
 def test_bulk_action_is_a_stored_object_with_its_query() -> None:
-    query = replace(BulkQuery(words=(" Spam  now ",), tag="#Reef"), member_id=3).checked()
+    query = BulkQuery(words=(" Spam  now ",), tag="#Reef", member_id=3).checked()
     assert (query.words, query.tag) == (("Spam now",), "reef")
