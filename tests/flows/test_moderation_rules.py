@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from typing import Any
 
 import pytest
 
 from shoal import Shoal
 from shoal.admin.moderation_rules import RuleBook
-from shoal.commands import moderation_rules
+from shoal.commands import moderation_rules, posts
 from shoal.commands.polls import PollDraft
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, NotFound, Unavailable, Unfit
+from shoal.core.ids import compose, shard_of
 from shoal.core.moderation_rules import DAY_MS, Conditions, Rule, RuleDraft, RuleState
 from shoal.core.publishing import Candidate, MediaFacts
 from shoal.graph.contract import Store
@@ -135,6 +138,26 @@ async def test_dry_run_finds_bursts_new_members_and_other_kinds() -> None:
         assert {hit.id for hit in hits[few.id].newest} == {made[0].id, made[1].id, *ids_of(hits[few.id], "ben")}
         assert hits[few.id].hits == 3
         assert [(hit.kind, hit.id) for hit in hits[profile.id].newest] == [("profile", ben.id)]
+
+
+@pytest.mark.parametrize("scanned", [8, 2_000])
+@in_loop
+async def test_dry_run_finds_bursts_across_pages(scanned: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.queries.moderation.SCANNED", scanned)
+    monkeypatch.setattr("shoal.queries.moderation_rules.SEARCH_SCANS", 10_000)
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        chance, now = random.Random(5), time.time_ns() // 1_000_000
+        times = sorted(now - 1_000 - chance.randrange(5 * 3_600_000) for _ in range(120))
+        for moment in times:
+            id_ = compose(moment, shard_of(ann.id))
+            await posts.create(shoal.network.writes, ann.id, posts.Draft(text="hello"), id_=id_)
+        rule = await shoal.moderation_rules.create(draft(more_posts_than=4))
+        (found,) = (await shoal.moderation_rules.dry_run([rule.id], days=1)).rules
+        bursts = [at for at in times if sum(at - 600_000 <= other <= at for other in times) > 4]
+        assert found.hits == len(bursts)
+        assert 0 < found.hits < 120
+        assert [hit.at for hit in found.newest] == bursts[: -1 - len(found.newest) : -1]
 
 
 def ids_of(found: Any, name: str) -> set[int]:

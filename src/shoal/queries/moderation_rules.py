@@ -7,7 +7,8 @@ now, with the age and the number of posts that its member had then. Posts that w
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -118,7 +119,11 @@ class _Run:
     posted: dict[int, list[int]] = field(default_factory=dict)
     """Ids of the posts read so far, by author, newest first."""
     checked: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(("post", "profile", "media"), 0))
-    found: list[tuple[RuleHit, list[Rule]]] = field(default_factory=list)
+    pending: list[tuple[RuleHit, list[Rule]]] = field(default_factory=list)
+    """The hits that are not counted yet, newest first."""
+    counts: defaultdict[int, _RuleCounts] = field(default_factory=lambda: defaultdict(_RuleCounts))
+    """The hits by rule."""
+    hits: int = 0
 
     async def check(self, store: Store, nodes: Sequence[Post | Member | Media]) -> None:
         members = {_member_of(node) for node in nodes}
@@ -136,20 +141,19 @@ class _Run:
             candidate = _candidate(kind, node, member, found, before)
             at = milliseconds_of(node.id)
             if matching := self.rules.matching(candidate, at / 1_000):
-                self.found.append((_hit(kind, node, member, candidate, at), matching))
+                self.pending.append((_hit(kind, node, member, candidate, at), matching))
             if kind == "post":
                 newer.append(node.id)
 
-    def counts_by_rule(self) -> tuple[int, dict[int, _RuleCounts]]:
-        """Return the number of hits by any rule, and the hits by rule."""
-        counts_by_rule = {rule.id: _RuleCounts() for rule in self.rules.rules}
-        hits = 0
-        for hit, matching in self.found:
+    def count(self, since: int) -> None:
+        """Count the hits from the time `since` on (Unix ms). The posts of ten minutes before each of them were read."""
+        ready = bisect_right(self.pending, -since, key=lambda found: -found[0].at)
+        for hit, matching in self.pending[:ready]:
             kept = [rule for rule in matching if self._is_burst(hit, rule.conditions.more_posts_than)]
-            hits += bool(kept)
+            self.hits += bool(kept)
             for rule in kept:
-                counts_by_rule[rule.id].add(hit)
-        return hits, counts_by_rule
+                self.counts[rule.id].add(hit)
+        del self.pending[:ready]
 
     def _is_burst(self, hit: RuleHit, more_than: int) -> bool:
         if not more_than:
@@ -178,7 +182,8 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
             await run.check(store, nodes[at : at + _CHUNK])
             await asyncio.sleep(0)
         reached = low
-    hits, counts_by_rule = run.counts_by_rule()
+        run.count(milliseconds_of(low) + 1_000 * BURST_SECONDS + 1)
+    run.count(0)
     return DryRunReport(
         at=now,
         since=milliseconds_of(reached),
@@ -186,8 +191,8 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
         posts=run.checked["post"],
         profiles=run.checked["profile"],
         uploads=run.checked["media"],
-        hits=hits,
-        rules=[_report(rule, counts_by_rule[rule.id]) for rule in rules],
+        hits=run.hits,
+        rules=[_report(rule, run.counts[rule.id]) for rule in rules],
     )
 
 
