@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from PIL import Image
 
@@ -22,10 +23,12 @@ from shoal.core.audit import AuditVerb
 from shoal.core.bulk_moderation import MAX_ACTIONS, PREVIEW_MS, BulkAction, BulkQuery, BulkState, Verb
 from shoal.core.errors import Gone, InvalidInput, NotFound, Unavailable, Unfit
 from shoal.core.events import BulkActionDue
+from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Post
 from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.payloads.moderation import removed_pictures
 from shoal.graph.schema import BULK_CHANGED
+from shoal.queries import bulk_moderation as queries
 from shoal.settings import build
 from tests.async_runner import in_loop
 from tests.flows.members import register, texts
@@ -185,6 +188,35 @@ async def test_bulk_query_selects_by_member_tag_domain_and_time(store: str, tmp_
             await select(tag="reef", since=2, until=2)
         with pytest.raises(NotFound):
             await select(media_id=12345)
+
+
+@pytest.mark.parametrize("by", ["all", "member", "limit of pages"])
+@in_loop
+async def test_bulk_queries_until_the_time_that_the_last_one_reached_select_all_posts(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        monkeypatch.setattr(queries, "MAX_POSTS", 100 if by == "limit of pages" else 3)
+        monkeypatch.setattr(queries, "_PAGE", 4)
+        monkeypatch.setattr(queries, "_MOST_PAGES", 2 if by == "limit of pages" else 40)
+        # Several posts are of one millisecond, and the number of posts is a multiple of the size of a page.
+        ids = [compose(EPOCH_MS + 1_000 + n // 4, shard_of(ann.id), n % 4) for n in range(16)]
+        for id_ in ids:
+            await posts.create(shoal.network.writes, ann.id, posts.Draft(text="spam"), id_=id_)
+        query, found, rounds = BulkQuery(words=("spam",), member_id=0 if by == "all" else ann.id), set[int](), 0
+        while True:
+            action = (await shoal.bulk_moderation.preview(query, "hide")).action
+            assert not found.intersection(action.post_ids)
+            found.update(action.post_ids)
+            await shoal.bulk_moderation.apply(action.id)
+            await shoal.settle()
+            if not action.reached:
+                break
+            query = msgspec.structs.replace(query, until=action.reached)
+            rounds += 1
+            assert rounds < 10
+        assert found == set(ids)
 
 
 def chart(seed: int) -> bytes:
