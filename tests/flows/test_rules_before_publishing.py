@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -158,6 +159,26 @@ async def test_armed_rule_on_posts_and_edits_sees_new_descriptions_of_published_
         with pytest.raises(Held):
             await ann.describe(file, description="buy my boat")
         assert (await get_object(shoal.network.store, Media, file.id)).description == "a picture"
+
+
+@pytest.mark.parametrize(("direct", "public"), [(False, False), (True, False), (False, True)])
+@in_loop
+async def test_armed_rule_sees_descriptions_of_files_in_direct_posts_only_if_a_setting_or_another_post_says_so(
+    direct: bool, public: bool
+) -> None:
+    async with Shoal.open("memory://", moderation_direct=direct) as shoal:
+        ann, _ = await register(shoal, "ann", "ben")
+        await shoal.hide(await ann.create("look", media=[await ann.upload(chart(1))]))
+        await arm(shoal, words=("my boat",), reason="no")
+        await arm(shoal, like_removed="same", reason="no")
+        sound = await ann.upload(chart(3))
+        await as_sound(shoal, sound.id)
+        if public:
+            await ann.create("hello", media=[sound])
+        await ann.create("@ben hello", media=[sound], visibility="direct")
+        for change in ({"description": "my boat"}, {"thumbnail": chart(1)}):
+            with pytest.raises(Rejected) if direct or public else nullcontext():
+                await ann.describe(sound, **change)
 
 
 @in_loop

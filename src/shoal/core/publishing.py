@@ -66,7 +66,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Visibility of a post; `public` for a profile and for media."""
     media: tuple[MediaFacts, ...] = ()
     in_post: bool = False
-    """Of `media`: whether a post has the file already, so the new description or thumbnail is like an edit of the post."""
+    """Of `media`: whether a post that is checked has the file already, so a new description or thumbnail is like an edit of it."""
     recent_posts: int = 0
     """Number of the member's posts in the last ten minutes, without the candidate."""
 
