@@ -385,7 +385,7 @@ def _hit(ctx: PageContext, hit: RuleHit) -> HitRow:
     paths = {"profile": f"/moderation/members/{hit.member_id}", "media": ""}
     path = paths.get(hit.kind, f"/@{hit.member_name}/{hit.id}")
     return HitRow(
-        what=_kinds(ctx.words)[hit.kind],
+        what=ctx.words.text("View post") if hit.kind == "post" else _kinds(ctx.words)[hit.kind],
         path=ctx.url(path) if path else "",
         name=hit.member_name,
         text=hit.text,
@@ -477,7 +477,7 @@ async def bulk_action(ctx: PageContext, path: IdPath, *, wrong: str = "") -> Res
         reached=ctx.when(action.reached) if action.reached else None,
         examples=[
             HitRow(
-                what="",
+                what=ctx.words.text("View post"),
                 path=ctx.url(f"/@{each.author_name}/{each.post_id}"),
                 name=each.author_name,
                 text=each.text,
