@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -289,6 +289,47 @@ async def test_bulk_action_and_undo_killed_anywhere_change_each_post_once(
             (id_, post.sensitive) for id_ in restored for post in made if post.id == id_
         ]
         assert not await network.store.assoc_range(made[1].id, BULK_CHANGED, Cursor())
+        (stored,) = await bulk_moderation.stored(network.store)
+        assert (stored.state, stored.changed) == (BulkState.UNDONE, 0)
+
+
+class Late:
+    """A graph whose first commit waits for `before`, as that of a worker that lost its lease."""
+
+    def __init__(self, graph: Graph, before: Callable[[], Awaitable[object]]) -> None:
+        self._graph, self._before = graph, [before]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        if self._before:
+            await self._before.pop()()
+        await self._graph.commit(batch)
+
+
+@pytest.mark.parametrize("store", STORES[:-1])
+@in_loop
+async def test_late_worker_does_not_apply_an_action_that_was_undone_since(store: str, tmp_path: Path) -> None:
+    async with opened(store, tmp_path, background=False) as shoal:
+        network, (ann,) = shoal.network, await register(shoal, "ann")
+        (post,) = await posted(ann, "spam")
+        action = (await shoal.bulk_moderation.preview(BulkQuery(words=("spam",)), "hide")).action
+
+        async def undone_by_other_worker() -> None:
+            await carry_out(network, action.id, ())
+            await bulk_moderation.undo(network.writes, action.id)
+            await carry_out(network, action.id, ())
+
+        await bulk_moderation.apply(network.writes, action.id)
+        late = cast("Graph", Late(network.effects.graph, undone_by_other_worker))
+        assert (
+            await consumer.carry_out(replace(network.effects, graph=late), BulkActionDue(action_id=action.id), 0)
+            is None
+        )
+        after = await network.store.obj_get([post.id])
+        assert [node.hidden for node in after.values() if isinstance(node, Post)] == [0]
+        assert not await network.store.assoc_range(post.id, BULK_CHANGED, Cursor())
         (stored,) = await bulk_moderation.stored(network.store)
         assert (stored.state, stored.changed) == (BulkState.UNDONE, 0)
 

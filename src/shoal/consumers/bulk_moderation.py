@@ -26,26 +26,32 @@ _PAGE = 50
 _MOST_MARKS = 200
 """Upper bound of the bulk actions that change one post: no more actions are stored."""
 _FINISHED = {BulkState.APPLYING: BulkState.APPLIED, BulkState.UNDOING: BulkState.UNDONE}
+_WORKING = {*_FINISHED, BulkState.DELETING}
 
 
 async def carry_out(effects: Effects, event: events.BulkActionDue, at: int) -> int | None:
     """Process the page of posts that begins at the position `at`, and return the position of the next one."""
     action = await find_object(effects.graph, BulkAction, event.action_id)
-    if action is None or action.state not in {*_FINISHED, BulkState.DELETING}:
+    if action is None or action.state not in _WORKING:
         return None
     page = action.post_ids[at : at + _PAGE]
-    await asyncio.gather(*(retry_on_conflict(partial(_step, effects, action, post_id)) for post_id in page))
+    await asyncio.gather(*(retry_on_conflict(partial(_step, effects, action.id, post_id)) for post_id in page))
     if at + _PAGE < len(action.post_ids):
         return at + _PAGE
     await _finish(effects, action)
     return None
 
 
-async def _step(effects: Effects, action: BulkAction, post_id: int) -> None:
+async def _step(effects: Effects, action_id: int, post_id: int) -> None:
     graph = effects.graph
-    marked = await association(graph, post_id, BULK_CHANGED, action.id)
-    applying = action.state is BulkState.APPLYING
+    # Read the post before the state: if a worker that lost its lease is late, and the action was undone since, it finds the new
+    # state, or its commit conflicts with that of the undo.
     post = await find_object(graph, Post, post_id)
+    marked = await association(graph, post_id, BULK_CHANGED, action_id)
+    action = await find_object(graph, BulkAction, action_id)
+    if action is None or action.state not in _WORKING:
+        return
+    applying = action.state is BulkState.APPLYING
     if applying is bool(marked) or (applying and (post is None or not needs(post, action.verb))):
         return
     now = effects.new_id(shard_of(post_id))
