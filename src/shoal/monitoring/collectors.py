@@ -329,7 +329,7 @@ async def request_metrics(running: RunningApp) -> Iterable[Metric]:
     refused = {
         "behind": app_context.writes.pressure.refused,
         "blocked": app_context.ip_guard.refused,
-        "busy": gate.refused if gate else 0,
+        "busy": connections.pace.refused + (gate.refused if gate else 0),
         "connections": connections.refused,
     }
     for reason, number in refused.items():
