@@ -33,8 +33,11 @@ export function enter(path, address) {
   history.pushState({ viewer: path }, "", address);
 }
 
+let hears = false;
 // Takes over from the handler of htmx, which would load the page again.
 export function onReturn(isOpen, shut, open) {
+  if (hears) return;
+  hears = true;
   const others = window.onpopstate;
   window.onpopstate = (event) => {
     const asked = event.state?.viewer;

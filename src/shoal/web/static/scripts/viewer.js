@@ -6,7 +6,7 @@ import { ALONE, enter, loadMore, onReturn, pathIn, photosOf, postsIn } from "./s
 import { carry, fill, preview, sharpen, yieldIds } from "./stage.js";
 import { look } from "./zoom.js";
 
-let dialog, shown, root, opened, leaving, hears;
+let dialog, shown, root, opened, leaving;
 // The post in the viewer; empty while it is closed.
 let path = "", ready = Promise.resolve();
 const part = (selector) => dialog.querySelector(selector);
@@ -36,6 +36,7 @@ function step(by) {
   const at = all.findIndex(([one]) => one === path);
   if (at < 0 || !all[at + by]) return;
   carry(shown);
+  look(shown, 0);
   const [next, link] = all[at + by];
   path = next;
   history.replaceState({ viewer: path }, "", isAlone() ? location.href : path);
@@ -44,8 +45,7 @@ function step(by) {
 }
 
 function open(link, push) {
-  if (!hears) onReturn(() => path, shut, open);
-  hears = true;
+  onReturn(() => path, shut, open);
   leaving = false;
   root = (!link.closest(".photo-rows") && link.closest(`${ALONE}, .feed`)) || document.getElementById("main");
   path = pathIn(root, link);
