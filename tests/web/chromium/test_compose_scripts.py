@@ -149,7 +149,7 @@ def test_compose_script_suggests_towns_and_map_click_names_the_town(at: LiveServ
         latitude, longitude = map(float, coordinates.input_value().split(","))
         assert (round(latitude), round(longitude)) == (38, 13)
         expect(page.locator("[data-world] .here")).to_be_visible()
-        assert page.locator("[data-world] svg").evaluate("(map) => map.viewBox.baseVal.width") == 1_200
+        assert page.locator("[data-world] > svg").evaluate("(map) => map.viewBox.baseVal.width") == 1_200
         town.fill("Vienna")
         expect(coordinates).to_have_value("")
         for _ in range(5):

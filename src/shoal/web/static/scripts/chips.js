@@ -18,7 +18,10 @@ export default function chips(row) {
     }
   };
   // On a phone, an opened option may be behind the button below.
-  row.addEventListener("toggle", ({ target }) => target.open && target.matches(".option") && target.scrollIntoView({ block: "nearest" }), true);
+  row.addEventListener("click", ({ target }) => {
+    const option = target.closest(".option > summary")?.parentElement;
+    requestAnimationFrame(() => option?.open && option.scrollIntoView({ block: "nearest" }));
+  });
   for (const name of ["input", "change"]) form.addEventListener(name, show);
   show();
 }

@@ -73,12 +73,10 @@ export default async function drafts(form) {
     if (!empty) localStorage.removeItem(thrown), (gone = null);
     discard.hidden = empty && !gone;
     discard.textContent = discard.dataset[gone ? "restore" : "discard"];
-    if (empty) localStorage.removeItem(key);
-    else {
-      localStorage.setItem(key, JSON.stringify(now));
-      // The form loaded again is the draft.
-      if (prefilled) history.replaceState(history.state, "", new URL(form.action).pathname);
-    }
+    if (empty) return localStorage.removeItem(key);
+    localStorage.setItem(key, JSON.stringify(now));
+    // The form loaded again is the draft.
+    if (prefilled) history.replaceState(history.state, "", new URL(form.action).pathname);
   };
   if (refused) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
@@ -87,7 +85,7 @@ export default async function drafts(form) {
     keep();
     end();
     const [from, to] = gone ? [thrown, key] : [key, thrown];
-    localStorage.setItem(to, localStorage.getItem(from));
+    localStorage.setItem(to, localStorage.getItem(from) ?? "");
     localStorage.removeItem(from);
     location.assign(location.href);
   });
