@@ -16,7 +16,7 @@ import pytest
 from shoal import Shoal, errors
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.graph.payloads.notifications import Group, Kind
-from shoal.library.network import Options
+from shoal.library._generated import Options
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings, SettingsError
 from tests.async_runner import in_loop
