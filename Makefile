@@ -48,7 +48,7 @@ $(VENV)/.bare: scripts/bare pyproject.toml | $(VENV)/.dev
 	@sh scripts/bare $(VENV)
 	@touch $@
 
-$(SYNC): scripts/sync_library.py src/shoal/library $(wildcard src/shoal/library/*.py) src/shoal/admin/blocklists.py | $(VENV)/.ready
+$(SYNC): scripts/sync_library.py src/shoal/library $(wildcard src/shoal/library/*.py) src/shoal/admin/blocklists.py src/shoal/settings.py | $(VENV)/.ready
 	@$(BIN)/python -m scripts.sync_library
 
 demo: ready  ## run a demo network with people and posts
@@ -107,4 +107,4 @@ docs: $(VENV)/.docs $(SYNC)  ## build the documentation as a site, in ./site
 	@echo "docs: site/index.html"
 
 clean:  ## remove the environment, the demo and generated files
-	rm -rf $(VENV) demo site build/shots $(SYNC)
+	rm -rf $(VENV) demo site build/shots $(SYNC) src/shoal/library/_generated.py
