@@ -57,6 +57,7 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
     "GET /api/shoal/v1/events": "shoal.events",
+    "GET /api/shoal/v1/events/state": "shoal.events_state",
     "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",
     "GET /api/v1/accounts/lookup": "visitor.profile_of",
