@@ -24,7 +24,7 @@ from shoal.streaming import dynamodb as streaming
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
 from shoal.timelines import dynamodb as timelines
-from tests import api_page, doc_snippets, events_page, ranking_page
+from tests import api_page, doc_snippets, events_page, projection_page, ranking_page
 from tests.planner import planning_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +72,11 @@ def test_api_page_routes_equal_server_routes() -> None:
 
 def test_events_page_equals_types_of_events() -> None:
     assert events_page.PAGE.read_text() == events_page.text() + "\n", "python -m tests.events_page writes it"
+
+
+def test_projection_page_equals_tables_of_projection() -> None:
+    page = projection_page.PAGE.read_text()
+    assert page == projection_page.text() + "\n", "python -m tests.projection_page writes it"
 
 
 def test_ranking_page_terms_equal_ranking_code() -> None:
