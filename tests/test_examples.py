@@ -166,7 +166,7 @@ def test_reading_club_example_refuses_anonymous_and_cross_site_forms(club: str) 
         assert "no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
 
 
-_KERNEL = """
+KERNEL = """
 import asyncio, json, sys
 
 async def main(cells):
@@ -183,7 +183,7 @@ asyncio.run(main(json.load(open(sys.argv[1]))["cells"]))
 def test_notebook_example_counts_posts_by_weekday_and_tag(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
-    command = [installed.python, "-c", _KERNEL, str(EXAMPLES / "numbers.ipynb")]
+    command = [installed.python, "-c", KERNEL, str(EXAMPLES / "numbers.ipynb")]
     told = subprocess.run(
         command, env={**os.environ, "NETWORK": f"sqlite:///{store}"}, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -198,8 +198,9 @@ def test_notebook_example_counts_posts_by_weekday_and_tag(tmp_path: Path, instal
     ]
 
 
-def test_notebook_example_is_stored_without_outputs() -> None:
-    notebook = json.loads((EXAMPLES / "numbers.ipynb").read_text())
+@pytest.mark.parametrize("name", ["numbers.ipynb", "sql.ipynb"])
+def test_notebook_example_is_stored_without_outputs(name: str) -> None:
+    notebook = json.loads((EXAMPLES / name).read_text())
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     assert {cell["cell_type"] for cell in notebook["cells"]} == {"markdown", "code"}
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
