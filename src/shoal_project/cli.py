@@ -86,8 +86,9 @@ async def _project(
 async def _follow(projection: Projection, target: Target, source: ServerSource | StoreSource, *, once: bool) -> None:
     """Store pages until interrupted, or until the end of the log if no more events can come."""
     published = float("-inf")
+    more = True
     while True:
-        more = await projection.step(0 if once else _WAIT_SECONDS)
+        more = await projection.step(0 if once or more else _WAIT_SECONDS)
         is_end = not more and (once or (isinstance(source, StoreSource) and source.is_complete))
         if is_end or (not more and time.monotonic() - published > PUBLISH_SECONDS):
             await target.publish()

@@ -145,6 +145,8 @@ class Projection:
         reading = await self._target.read("SELECT member_id, place FROM shoal_reading ORDER BY member_id LIMIT 1")
         changes = Changes(self._includes, is_state=bool(reading))
         if not reading:
+            if wait:
+                await self._target.release()
             page = await self._source.events(progress.cursor, wait)
             if page.position == progress.cursor:
                 return page.more
@@ -207,16 +209,9 @@ class _Plan:
         self._members = {id_: new for id_, new in touched.items() if new.data is not None}
         self._gone = (touched.keys() - self._members.keys()) & members.keys() | orphans
         appeared = self._members.keys() - members.keys()
-        shown = {
-            id_
-            for id_ in self._members.keys() & members.keys()
-            if (data := self._members[id_].data) and members[id_][1] and not data["hides_connections"]
-        }
-        hidden = {
-            id_
-            for id_ in self._members.keys() & members.keys()
-            if (data := self._members[id_].data) and data["hides_connections"] and not members[id_][1]
-        }
+        hides = {id_: new.data["hides_connections"] for id_, new in self._members.items() if new.data}
+        shown = {id_ for id_, (_, hid) in members.items() if hid and not hides.get(id_, True)}
+        hidden = {id_ for id_, (_, hid) in members.items() if not hid and hides.get(id_, False)}
         self.returning = set() if is_state else shown | changes.returned | (appeared - changes.created)
         authors = (members.keys() | self._members.keys()) - self._gone
         self._posts = {

@@ -12,15 +12,18 @@ import os
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable, missing_package
 from shoal.graph.shard_map import shown_url
 from shoal_project.tables import TABLES, Table, sql_type
+
+T = TypeVar("T")
 
 _IDS = re.compile(r"\bids\(\$(\d)\)")
 _WAIT_SECONDS = 60.0
@@ -58,6 +61,9 @@ class Target(Protocol):
 
     async def has(self, table: str) -> bool: ...
 
+    async def release(self) -> None:
+        """Let other programs open the database until the next call, while this one waits."""
+
     def leftovers(self) -> list[tuple[str, str]]:
         """Return the tables and months of files that `publish` wrote; none for a database."""
 
@@ -71,23 +77,29 @@ def _check(step: Step, found: Sequence[object]) -> None:
 
 
 class _Embedded(ABC):
-    """A database in a file, used from one thread at a time."""
+    """A database in a file, used by one thread at a time, and open from the first call until `release`."""
 
     engine: str
     partitioned = False
+    _begin: ClassVar[str]
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = asyncio.Lock()
+        self._database: Any = None
 
     async def read(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        async with self._lock:
-            return await asyncio.to_thread(self._read, Statement(sql, args))
+        return await self._call(lambda database: self._run(database, Statement(sql, args)))
 
     async def write(self, steps: Sequence[Step]) -> None:
+        await self._call(lambda database: self._write(database, steps))
+
+    async def release(self) -> None:
         async with self._lock:
-            await asyncio.to_thread(self._write, steps)
+            if self._database is not None:
+                await asyncio.to_thread(self._database.close)
+                self._database = None
 
     def leftovers(self) -> list[tuple[str, str]]:
         return []
@@ -104,23 +116,31 @@ class _Embedded(ABC):
     @abstractmethod
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]: ...
 
-    def _read(self, statement: Statement) -> list[tuple[Any, ...]]:
-        with closing(self._open()) as database:
-            return self._run(database, statement)
-
-    def _write(self, steps: Sequence[Step]) -> None:
-        with closing(self._open()) as database:
-            database.execute(self._begin)
+    async def _call(self, work: Callable[[Any], T]) -> T:
+        async with self._lock:
+            called = asyncio.ensure_future(asyncio.to_thread(self._use, work))
             try:
-                for step in steps:
-                    _check(step, self._run(database, step))
-                database.execute("COMMIT")
-            except BaseException:
-                with suppress(Exception):
-                    database.execute("ROLLBACK")
+                return await asyncio.shield(called)
+            except asyncio.CancelledError:
+                # The thread cannot be interrupted, and uses the database until it has finished.
+                await asyncio.wait({called})
                 raise
 
-    _begin: ClassVar[str]
+    def _use(self, work: Callable[[Any], T]) -> T:
+        if self._database is None:
+            self._database = self._open()
+        return work(self._database)
+
+    def _write(self, database: Any, steps: Sequence[Step]) -> None:
+        database.execute(self._begin)
+        try:
+            for step in steps:
+                _check(step, self._run(database, step))
+            database.execute("COMMIT")
+        except BaseException:
+            with suppress(Exception):
+                database.execute("ROLLBACK")
+            raise
 
 
 class SqliteTarget(_Embedded):
@@ -128,8 +148,10 @@ class SqliteTarget(_Embedded):
     _begin = "BEGIN IMMEDIATE"
 
     def _open(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, _WAIT_SECONDS, isolation_level=None)
+        database = sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
         database.execute("PRAGMA journal_mode = WAL")
+        # Overwrite deleted rows: members expect that their deleted posts are gone.
+        database.execute("PRAGMA secure_delete = ON")
         return database
 
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]:
@@ -166,12 +188,11 @@ class DuckdbTarget(_Embedded):
     _begin = "BEGIN TRANSACTION"
 
     def _open(self) -> Any:
-        # Between transactions, other programs can open the file.
         duckdb = _module("duckdb", "project")
         try:
-            return duckdb.connect(self.path)
+            return duckdb.connect(self._path)
         except duckdb.IOException as error:
-            raise Unavailable(f"cannot open {self.path}: {str(error).splitlines()[0]}") from error
+            raise Unavailable(f"cannot open {self._path}: {str(error).splitlines()[0]}") from error
 
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]:
         if isinstance(step, Rows):
@@ -211,25 +232,23 @@ class ParquetTarget(DuckdbTarget):
 
     async def publish(self) -> None:
         for name, month in await self.read("SELECT table_name, month FROM shoal_stale ORDER BY 1, 2"):
-            async with self._lock:
-                await asyncio.to_thread(self._publish, name, month)
+            await self._call(partial(self._publish, name=name, month=month))
             await self.write([Statement("DELETE FROM shoal_stale WHERE table_name = $1 AND month = $2", (name, month))])
 
-    def _publish(self, name: str, month: str) -> None:
+    def _publish(self, database: Any, name: str, month: str) -> None:
         table = next(table for table in TABLES if table.name == name)
         path = self._folder / name / f"month={month}" / "rows.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".draft")
         day = table.columns[0].name if name == "daily" else "created_on"
         chosen = f"FROM {name} WHERE strftime({day}, '%Y-%m') = '{month}'"
-        with closing(self._open()) as database:
-            if not database.execute(f"SELECT 1 {chosen} LIMIT 1").fetchone():
-                path.unlink(missing_ok=True)
-                with suppress(OSError):
-                    path.parent.rmdir()
-                return
-            quoted = str(draft).replace("'", "''")
-            database.execute(f"COPY (SELECT * {chosen} ORDER BY {', '.join(table.key)}) TO '{quoted}' (FORMAT parquet)")
+        if not database.execute(f"SELECT 1 {chosen} LIMIT 1").fetchone():
+            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.parent.rmdir()
+            return
+        quoted = str(draft).replace("'", "''")
+        database.execute(f"COPY (SELECT * {chosen} ORDER BY {', '.join(table.key)}) TO '{quoted}' (FORMAT parquet)")
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(path)
@@ -271,6 +290,9 @@ class PostgresTarget:
     def leftovers(self) -> list[tuple[str, str]]:
         return []
 
+    async def release(self) -> None:
+        pass
+
     async def publish(self) -> None:
         pass
 
@@ -299,4 +321,8 @@ async def opened(to: str) -> AsyncIterator[Target]:
     kinds: dict[str, type[_Embedded]] = {"sqlite": SqliteTarget, "duckdb": DuckdbTarget, "parquet": ParquetTarget}
     if scheme not in kinds or not rest.strip("/") or (scheme == "sqlite" and not rest.startswith("///")):
         raise InvalidInput(f"--to: {shown_url(to)!r} is not one of {KINDS}")
-    yield kinds[scheme](path)
+    target = kinds[scheme](path)
+    try:
+        yield target
+    finally:
+        await target.release()

@@ -65,8 +65,8 @@ async def target_on(engine: str, folder: Path, owner: object) -> AsyncIterator[T
             await plain.write([Statement(f"CREATE SCHEMA {schema.partition('=')[2]}")])
         url += schema
     else:
-        url = {"sqlite": f"sqlite:///{folder}/copy.db", "duckdb": f"duckdb:{folder}/copy.duckdb"}.get(engine)
-        url = url or f"parquet:{folder}/copy"
+        paths = {"sqlite": "///{}/copy.db", "duckdb": "{}/copy.duckdb", "parquet": "{}/copy"}
+        url = f"{engine}:{paths[engine].format(folder)}"
     if engine in ("duckdb", "parquet"):
         pytest.importorskip("duckdb")
     async with opened(url) as target:
