@@ -12,8 +12,8 @@ import os
 import re
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,8 @@ from shoal_project.tables import TABLES, Table, sql_type
 T = TypeVar("T")
 
 _IDS = re.compile(r"\bids\(\$(\d)\)")
+_TEMPORARY = ("08", "40", "53", "55", "57")
+"""Classes of PostgreSQL's errors that may be gone later: connections, conflicts, resources, locks and shutdown."""
 _WAIT_SECONDS = 60.0
 """Maximum seconds that a transaction waits for another one."""
 
@@ -148,11 +150,20 @@ class SqliteTarget(_Embedded):
     _begin = "BEGIN IMMEDIATE"
 
     def _open(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
-        database.execute("PRAGMA journal_mode = WAL")
-        # Overwrite deleted rows: members expect that their deleted posts are gone.
-        database.execute("PRAGMA secure_delete = ON")
+        try:
+            database = sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+            database.execute("PRAGMA journal_mode = WAL")
+            # Overwrite deleted rows: members expect that their deleted posts are gone.
+            database.execute("PRAGMA secure_delete = ON")
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"cannot open {self._path}: {error}") from error
         return database
+
+    def _use(self, work: Callable[[Any], T]) -> T:
+        try:
+            return super()._use(work)
+        except sqlite3.OperationalError as error:
+            raise Unavailable(f"{self._path}: {error}") from error
 
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]:
         if isinstance(step, Rows):
@@ -263,26 +274,36 @@ class PostgresTarget:
         self._connection = connection
 
     async def read(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        return await self._run(Statement(sql, args))
+        with self._translated():
+            return await self._run(Statement(sql, args))
 
     async def write(self, steps: Sequence[Step]) -> None:
-        async with self._connection.transaction():
-            for step in steps:
-                _check(step, await self._run(step))
+        with self._translated():
+            async with self._connection.transaction():
+                for step in steps:
+                    _check(step, await self._run(step))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, TimeoutError, self._asyncpg.InterfaceError) as error:
+            raise Unavailable("the target does not answer") from error
+        except self._asyncpg.PostgresError as error:
+            if str(error.sqlstate)[:2] not in _TEMPORARY:
+                raise
+            raise Unavailable("the target refuses statements") from error
 
     async def _run(self, step: Step) -> list[tuple[Any, ...]]:
-        try:
-            if isinstance(step, Rows):
-                marks = ", ".join(f"${number}" for number in range(1, len(step.table.columns) + 1))
-                sql = f"INSERT INTO {step.table.name} VALUES ({marks}) {step.conflict}"
-                # PostgreSQL cannot store the character U+0000.
-                rows = [tuple(v.replace("\0", "") if isinstance(v, str) else v for v in row) for row in step.rows]
-                await self._connection.executemany(sql, rows)
-                return []
-            sql = _IDS.sub(r"(SELECT unnest($\1::bigint[]))", step.sql)
-            return [tuple(row) for row in await self._connection.fetch(sql, *step.args)]
-        except (OSError, self._asyncpg.PostgresConnectionError, self._asyncpg.InterfaceError) as error:
-            raise Unavailable("the target does not answer") from error
+        if isinstance(step, Rows):
+            marks = ", ".join(f"${number}" for number in range(1, len(step.table.columns) + 1))
+            sql = f"INSERT INTO {step.table.name} VALUES ({marks}) {step.conflict}"
+            # PostgreSQL cannot store the character U+0000.
+            rows = [tuple(v.replace("\0", "") if isinstance(v, str) else v for v in row) for row in step.rows]
+            await self._connection.executemany(sql, rows)
+            return []
+        sql = _IDS.sub(r"(SELECT unnest($\1::bigint[]))", step.sql)
+        return [tuple(row) for row in await self._connection.fetch(sql, *step.args)]
 
     async def has(self, table: str) -> bool:
         return bool(await self.read("SELECT 1 WHERE to_regclass($1) IS NOT NULL", table))
@@ -316,7 +337,8 @@ async def opened(to: str) -> AsyncIterator[Target]:
         try:
             yield PostgresTarget(asyncpg, connection)
         finally:
-            await connection.close(timeout=_WAIT_SECONDS)
+            with suppress(OSError, TimeoutError, asyncpg.InterfaceError):
+                await connection.close(timeout=_WAIT_SECONDS)
         return
     kinds: dict[str, type[_Embedded]] = {"sqlite": SqliteTarget, "duckdb": DuckdbTarget, "parquet": ParquetTarget}
     if scheme not in kinds or not rest.strip("/") or (scheme == "sqlite" and not rest.startswith("///")):

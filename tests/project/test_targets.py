@@ -11,7 +11,7 @@ import pytest
 
 from shoal import Shoal
 from shoal.app.network import Network
-from shoal.core.errors import Conflict, Gone, InvalidInput
+from shoal.core.errors import Conflict, Gone, InvalidInput, Unavailable
 from shoal.core.model import Visibility
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.event_log import EventLog
@@ -20,6 +20,7 @@ from shoal_project.targets import Statement, Target, opened
 from tests.api.events.consumer import PRIVATE, PUBLIC, key_of
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.project.projections import RoutedSource, contents, facts_in, facts_of, read_all
+from tests.project.test_projection import Databases, target_on
 
 
 class Logged(NamedTuple):
@@ -287,5 +288,29 @@ def test_parquet_files_of_earlier_contents_are_deleted_by_rebuild(logged: Logged
             await read_all(target, logged.public, rebuild=True)
             await target.publish()
             assert not old.exists()
+
+    logged.shoal.run(told())
+
+
+def test_postgresql_target_without_connection_is_unavailable(logged: Logged, tmp_path: Path) -> None:
+    owner = Databases()
+
+    async def told() -> None:
+        async with target_on("postgresql", tmp_path, owner) as target:
+            terminate = Statement("SELECT pg_terminate_backend(pg_backend_pid())")
+            for _ in range(2):
+                with pytest.raises(Unavailable, match="the target"):
+                    await target.write([terminate])
+
+    logged.shoal.run(told())
+
+
+def test_target_that_is_no_database_is_refused_with_its_path(logged: Logged, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("these are notes, and no database" * 100)
+
+    async def told() -> None:
+        async with opened(f"sqlite:///{tmp_path}/notes.txt") as target:
+            with pytest.raises(Unavailable, match=r"cannot open .*notes.txt: file is not a database"):
+                await Projection(target, logged.public).begin()
 
     logged.shoal.run(told())
