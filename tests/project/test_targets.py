@@ -314,3 +314,17 @@ def test_target_that_is_no_database_is_refused_with_its_path(logged: Logged, tmp
                 await Projection(target, logged.public).begin()
 
     logged.shoal.run(told())
+
+
+def test_projection_with_private_data_follows_descriptions_of_pictures(logged: Logged, tmp_path: Path) -> None:
+    async def told() -> None:
+        ann = await Shoal(logged.network).register("ann")
+        picture_of = await ann.upload(picture(), description="A heron")
+        post = await ann.create("one", media=[picture_of])
+        async with opened(f"sqlite:///{tmp_path}/copy.db") as target:
+            await read_all(target, logged.private, ["followers"])
+            await ann.describe(picture_of, description="An egret")
+            await read_all(target, logged.private, ["followers"])
+            assert await target.read("SELECT post_id, position, description FROM media") == [(post.id, 0, "An egret")]
+
+    logged.shoal.run(told())
