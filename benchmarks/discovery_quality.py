@@ -301,7 +301,7 @@ def main() -> None:
         uvloop.run(_on_sqlite(report, path, graph, timed))
     report.check("members who were tuned on and tested too", len(set(tuned) & {*tested, *connected}), 0)
     still = sum(bool(np.isin(graph.lost[member], graph.lists[member]).any()) for member in (*tuned, *tested))
-    report.check("members who still follow somebody hidden", still, 0)
+    report.check("members who still follow a hidden member", still, 0)
     if masked_photos.are_in(REAL_DATA):
         masked_photos.measure(report, REAL_DATA, chosen.seed, chosen.viewers, chosen.liking)
     else:

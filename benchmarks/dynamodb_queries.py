@@ -1,12 +1,12 @@
 """The nine use cases of the single-table document on one DynamoDB table: requests and read capacity of each.
 
-Each use case runs on DynamoDB Local, as a visitor and as a member, in a process with empty caches (cold) and once more (warm). The
+Each use case runs on DynamoDB Local, as a visitor and as a member, in a process with empty caches (cold) and again (warm). The
 network has one member with followers, posts, likes and comments enough to fill every page of 20 posts or 25 members. Capacity is
 that of strongly consistent reads, a unit for each 4 KB of an item, as the service reports it. `raw engine` is one `Query` of a
 denormalized page: the same bytes in adjacent items, read consistently.
 
 At the end, home is read in each of two processes of one network, which share version tokens and timelines on Redis: twice, until
-everything is cached, and once more (warm).
+everything is cached, and again (warm).
 """
 
 from __future__ import annotations

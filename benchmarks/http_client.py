@@ -6,6 +6,7 @@ responses of 25 KB (`python -m benchmarks.http_load ceiling`).
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import time
 from collections import Counter
@@ -47,7 +48,7 @@ class Server:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class AnswerReader(asyncio.BufferedProtocol):
+class AnswerReader(asyncio.BufferedProtocol, abc.ABC):
     """A connection that sends one request at a time; calls `answered` for each response, `lost` when it closes."""
 
     def __init__(self) -> None:
@@ -58,12 +59,12 @@ class AnswerReader(asyncio.BufferedProtocol):
         self._status = 0
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    @abc.abstractmethod
     def answered(self, status: int, body: bytes, size: int) -> None:
         """Handle a response; `size` includes its head and body in bytes."""
-        raise NotImplementedError
 
-    def lost(self, reason: str) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def lost(self, reason: str) -> None: ...
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)

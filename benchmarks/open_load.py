@@ -71,7 +71,7 @@ class _OpenConnection(AnswerReader):
         self._request, self._due = request, due
         self.send(request.wire)
 
-    def answered(self, status: int, body: bytes, size: int) -> None:  # noqa: ARG002  # the reader tells all
+    def answered(self, status: int, body: bytes, size: int) -> None:  # noqa: ARG002  # an argument of the base class
         request, self._request = self._request, None
         assert request is not None
         kind = self._load.kind(request.kind)

@@ -267,10 +267,10 @@ async def dynamodb_costs(endpoint: str, posts: int, writers: int, report: Report
             networks[log] = network, (await Shoal(network).register("author")).id
         transact, items = Service.transact, 0
 
-        async def counted(service: Service, writes: Sequence[Mapping[str, Any]]) -> None:
+        async def counted(service: Service, writes: Sequence[Mapping[str, Any]], **options: Any) -> None:
             nonlocal items
             before = service.capacity.writes
-            await transact(service, writes)
+            await transact(service, writes, **options)
             items += len(writes)
             service.capacity.writes = before
 

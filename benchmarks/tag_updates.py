@@ -1,4 +1,4 @@
-"""How soon other processes show a new version of the tag cloud, and what they ask for, with updates and by polling.
+"""The delay until other processes show a new version of the tag cloud, and their requests, with updates and by polling.
 
 The cloud is in PostgreSQL, the channel in Redis. Half of the processes are notified of new versions (the setting
 `tag_cloud_refresh`), the others poll; all read the cloud every two milliseconds. This process merges at random times, one to two
@@ -144,7 +144,7 @@ async def run(settings: Settings, processes: int, versions: int, pause: float, q
 
 
 def check(report: Report, readers: Sequence[Reader], seen: Sequence[Seen], written: dict[int, int]) -> None:
-    """Report the delays, and check that every process was told of each version, or polled."""
+    """Report the delays, and check that each version was sent to every process, or that it polled."""
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for number, (reader, one) in enumerate(zip(readers, seen, strict=True)):
         found[reader.way] += delays(one, written)

@@ -18,10 +18,7 @@ from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from shoal import Handle, Shoal, ShoalError, errors
-
-STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Any other deliberate error of Shoal is a 400."""
+from shoal import Handle, Shoal, ShoalError, errors, http_status
 
 
 @asynccontextmanager
@@ -66,8 +63,7 @@ Reader = Annotated[Handle, Depends(reader)]
 @app.exception_handler(ShoalError)
 async def refuse(_request: Request, error: ShoalError) -> JSONResponse:
     """Return an error of Shoal, whose message may be shown to any user."""
-    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
-    return JSONResponse({"error": str(error)}, status)
+    return JSONResponse({"error": str(error)}, http_status(error))
 
 
 @app.post("/notices", status_code=201)

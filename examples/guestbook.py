@@ -18,11 +18,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.views.decorators.http import require_GET, require_POST
 
-from shoal import ShoalError, errors
+from shoal import ShoalError, errors, http_status
 from shoal.sync import Handle, Shoal
-
-STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Any other deliberate error of Shoal is a 400."""
 
 shoal = Shoal.open(os.environ.get("GUESTBOOK_STORE", "sqlite:///guestbook.db"), shared=True)
 """Opens the file at the first call in each worker, because this module may be loaded before the workers are forked."""
@@ -77,8 +74,7 @@ class Refusals:
         """Return a response for an error of Shoal; Django handles other errors."""
         if not isinstance(error, ShoalError):
             return None
-        status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
-        return JsonResponse({"error": str(error)}, status=status)
+        return JsonResponse({"error": str(error)}, status=http_status(error))
 
 
 urlpatterns = [path("entries", write), path("home", home), path("follow/<str:name>", follow)]

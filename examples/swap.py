@@ -11,11 +11,8 @@ import os
 from flask import Flask, redirect, render_template_string, request, session, url_for
 from werkzeug.wrappers import Response
 
-from shoal import ShoalError, errors
+from shoal import ShoalError, errors, http_status
 from shoal.sync import Handle, Shoal, Visitor
-
-STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
-"""Any other deliberate error of Shoal is a 400."""
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -63,8 +60,7 @@ def member() -> Handle:
 @app.errorhandler(ShoalError)
 def refuse(error: ShoalError) -> tuple[str, int]:
     """Show an error of Shoal, whose message may be shown to any user."""
-    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
-    return render_template_string(PAGE, error=error, entries=[]), status
+    return render_template_string(PAGE, error=error, entries=[]), http_status(error)
 
 
 @app.get("/")

@@ -1,9 +1,10 @@
 """Take pictures of 60 pages and states of the web app, each in several looks: `make shots`.
 
-A demo network is made and served, and looked at by a stranger, a newcomer, and a member who is an admin too. The pictures are in
-build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones. `--keep` keeps the new
-ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With `--docs`, it takes the
-pictures of README and docs instead, which are in docs/pictures, and those of the manifest of the web app.
+A demo network is created and served. Its pages are opened by a stranger, a newcomer, and a member who is also an admin. The
+pictures are in build/shots, with a contact sheet for each look and a list of the pictures that differ from the kept ones.
+`--keep` keeps the new ones, as a grid of lightness values each, in tests/web/chromium/shots.json; a test compares them. With
+`--docs`, it takes the pictures of README and docs instead, which are in docs/pictures, and those of the manifest of the web
+app.
 """
 
 from __future__ import annotations
@@ -205,6 +206,12 @@ def _window(browser: Browser, look: Look) -> Iterator[BrowserContext]:
 
 # The browser loads a picture only when it is near the window.
 _SEEN = "[...document.images].every((one) => one.getBoundingClientRect().top > innerHeight || (one.complete && one.naturalWidth))"
+# A loaded picture is drawn once it is decoded, which takes longer on a busy machine.
+_DECODED = """Promise.all([...document.images]
+  .filter((one) => one.complete && one.naturalWidth && one.getBoundingClientRect().top < innerHeight)
+  .map((one) => one.decode().catch(() => {})))"""
+# A picture that waits for another of its files is decoded when it is near the window only. Without scripts, no timer fires.
+_DECODED_SOON = f"Promise.race([{_DECODED}, new Promise((done) => setTimeout(done, 2000))])"
 _STARTED = """[...document.querySelectorAll("[data-behavior]")].every((one) => one.dataset.started !== undefined)
   && [...document.querySelectorAll(".panels")].every((one) => one.firstElementChild || !one.checkVisibility())
   && !document.querySelector(".htmx-request")"""
@@ -230,6 +237,7 @@ def _shown(page: Page, look: Look, address: str) -> None:
         if page.evaluate(_SEEN) and (not look.scripts or page.evaluate(_STARTED)):
             break
         page.wait_for_timeout(50)
+    page.evaluate(_DECODED_SOON if look.scripts else _DECODED)
     page.wait_for_timeout(100)
 
 

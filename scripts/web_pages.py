@@ -20,7 +20,7 @@ from shoal.commands import (
     relationships,
     reports,
 )
-from shoal.commands.context import Writes
+from shoal.commands.context import Writes, add_node
 from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.consumers import mail
@@ -28,11 +28,12 @@ from shoal.consumers.mail import Whom
 from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.filters import FilterContext
-from shoal.core.ids import shard_of
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post, Role, Treatment, Visibility
 from shoal.core.ranking.recipes import BALANCED, recipe_link
-from shoal.graph.contract import Cursor
-from shoal.graph.schema import POSTED
+from shoal.core.webhooks import Delivery, Pause, Webhook, WebhookLog, WebhookSecret, new_secret
+from shoal.graph.contract import Batch, Cursor
+from shoal.graph.schema import EVERYBODY, POSTED, WEBHOOKS
 
 STRANGERS = {
     "front": "/",
@@ -106,6 +107,7 @@ MEMBERS = {
     "own-history": "/@{hero}/{own}/history",
     "delete": "/posts/{own}/delete",
     "scheduled": "/scheduled",
+    "pending": "/pending",
     "notifications": "/notifications",
     "held-back": "/notifications/requests",
     "held-back-sender": "/notifications/requests/{sender}",
@@ -149,11 +151,14 @@ MEMBERS = {
     "keys": "/keys",
     "moderation": "/moderation",
     "moderation-report": "/moderation/reports/{report}",
+    "moderation-held": "/moderation/held",
     "moderation-members": "/moderation/members",
     "audit-log": "/moderation/audit",
     "moderation-member": "/moderation/members/{author_id}",
     "operations": "/ops",
     "data-sources": "/ops/shards",
+    "webhooks": "/ops/webhooks",
+    "webhook": "/ops/webhooks/{webhook}",
     "offline-home": "/offline/home",
 }
 """Pages for members; the viewer is an admin."""
@@ -178,6 +183,7 @@ class Subjects(NamedTuple):
     filter: int
     sender: int
     """A member whose notifications are held back."""
+    webhook: int
     recipe: str
     """The query of a link to a recipe."""
     receipt: str
@@ -227,11 +233,35 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         chosen.id,
         held.id,
         sender.id,
+        (await _webhook(writes)).id,
         recipe,
         gone.receipt,
         invite.code,
         *[await _proof(writes, author, kind) for kind in (MailKind.RESET, MailKind.CONFIRM, MailKind.UNDO)],
     )
+
+
+async def _webhook(writes: Writes) -> Webhook:
+    """Store a paused webhook with a failed delivery, also in a network without an event log."""
+    shard = shard_of(EVERYBODY)
+
+    def build(id_: int) -> tuple[Webhook, Batch]:
+        webhook = Webhook(
+            id=id_,
+            url="https://shop.example/hook",
+            log_id=writes.new_id(shard),
+            position="",
+            secrets=(WebhookSecret(new_secret()),),
+            paused=Pause.MANUAL,
+        )
+        delivery = Delivery(now_ms(), "1e4b7f0c2a9d-1-19c0e2", "post.created", 500, 31, "Internal Server Error")
+        batch = Batch(shard)
+        batch.obj_add(webhook)
+        batch.obj_add(WebhookLog(id=webhook.log_id, deliveries=(delivery,)))
+        batch.assoc_add(EVERYBODY, WEBHOOKS, id_, id_)
+        return webhook, batch
+
+    return await add_node(writes, shard, build)
 
 
 async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:

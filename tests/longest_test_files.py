@@ -17,6 +17,7 @@ LONGEST = (
     "tests/contracts/test_timelines.py",
     "tests/ops/test_check.py",
     "tests/test_examples.py",
+    "tests/test_shop_example.py",
     "tests/graph/test_dynamodb.py",
     "tests/contracts/test_outbox.py",
     "tests/api/reference/test_schemathesis.py",

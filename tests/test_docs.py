@@ -156,6 +156,17 @@ def test_documentation_references_to_modules_and_pages_exist() -> None:
             assert (PATHS[page].parent / target).exists(), f"{page} links to {target}"
 
 
+def test_threat_model_names_code_and_test_of_each_protection() -> None:
+    tables = PAGES["explanation/threat-model.md"].partition("## Browsers and visitors")[2]
+    rows = [line.strip("|").split("|") for line in tables.splitlines() if re.match(r"\| (?!attack |---)", line)]
+    assert len(rows) > 40
+    for attack, _, code, test in rows:
+        assert re.search(r"`[\w/.]+`", code), attack
+        assert re.search(r"`tests/\w[\w/]*\.py`", test), attack
+        for name in re.findall(r"`([\w/.]+)`", code + test):
+            assert any((root / name).is_file() for root in (ROOT, ROOT / "src" / "shoal")), f"{attack}: {name}"
+
+
 def test_decision_index_page_lists_every_record() -> None:
     assert PAGES["decisions/README.md"] == decisions.index(), "python -m scripts.decisions writes it"
     found = decisions.records()

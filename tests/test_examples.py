@@ -166,6 +166,76 @@ def test_reading_club_example_refuses_anonymous_and_cross_site_forms(club: str) 
         assert "no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
 
 
+@pytest.fixture
+def django_site(tmp_path: Path, installed: Installed) -> Iterator[str]:
+    """Serve the Django site with empty databases and yield its address."""
+    program = [installed.python, "-u", str(EXAMPLES / "django_site.py")]
+    if find_spec("django") is not None:
+        subprocess.run([*program, "migrate"], cwd=tmp_path, check=True, capture_output=True)
+    with _serving("django", [*program, "runserver", "--noreload", "--skip-checks", "0"], tmp_path) as url:
+        yield url
+
+
+def test_django_site_example_session_is_enough_for_feed(django_site: str) -> None:
+    fields = {"password1": PASSWORD, "password2": PASSWORD}
+    with _stranger(django_site) as ann, _stranger(django_site) as bob, _stranger(django_site) as again:
+        assert bob.get("/").url.path == "/login"
+        for client, name in ((ann, "ann"), (bob, "bob")):
+            assert f"Log out {name}" in _fill_in(client, "/signup", page="/signup", username=name, **fields).text
+        assert "<b>ann</b>: Low tide" in _fill_in(ann, "/posts", text="Low tide").text
+        _fill_in(bob, "/follow", name="ann")
+        until(lambda: "<b>ann</b>: Low tide" in bob.get("/").text)
+        assert "no member &#x27;nobody&#x27;" in _fill_in(bob, "/follow", name="nobody").text
+        entered = _fill_in(again, "/login", page="/login", username="ann", password=PASSWORD)
+        assert "<b>ann</b>: Low tide" in entered.text
+        assert "Low tide" not in _fill_in(again, "/logout").text
+
+
+@pytest.fixture
+def flask_site(tmp_path: Path, installed: Installed) -> Iterator[str]:
+    """Serve the Flask site with empty databases and yield its address."""
+    command = [installed.python, "-m", "flask", "--app", str(EXAMPLES / "flask_site"), "run", "--port", "0"]
+    with _serving("flask", command, tmp_path) as url:
+        yield url
+
+
+def test_flask_site_example_session_is_enough_for_feed(flask_site: str) -> None:
+    with _stranger(flask_site) as ann, _stranger(flask_site) as bob, _stranger(flask_site) as again:
+        assert bob.post("/posts", data={"text": "spam"}).status_code == 403
+        for client, name in ((ann, "ann"), (bob, "bob")):
+            assert f"Log out {name}" in client.post("/signup", data={"name": name, "password": PASSWORD}).text
+        assert "<b>ann</b>: Low tide" in ann.post("/posts", data={"text": "Low tide"}).text
+        bob.post("/follow", data={"name": "ann"})
+        until(lambda: "<b>ann</b>: Low tide" in bob.get("/").text)
+        assert bob.post("/follow", data={"name": "nobody"}).status_code == 404
+        assert again.post("/login", data={"name": "ann", "password": "a wrong password"}).status_code == 403
+        assert "<b>ann</b>: Low tide" in again.post("/login", data={"name": "ann", "password": PASSWORD}).text
+        assert "Low tide" not in again.post("/logout").text
+
+
+@pytest.fixture
+def fastapi_site(tmp_path: Path, installed: Installed) -> Iterator[str]:
+    """Serve the FastAPI site with empty databases and yield its address."""
+    command = [installed.python, "-m", "uvicorn", "fastapi_site:app", "--app-dir", str(EXAMPLES), "--port", "0"]
+    with _serving("fastapi", command, tmp_path) as url:
+        yield url
+
+
+def test_fastapi_site_example_session_is_enough_for_feed(fastapi_site: str) -> None:
+    with _stranger(fastapi_site) as ann, _stranger(fastapi_site) as bob, _stranger(fastapi_site) as again:
+        assert bob.get("/feed").status_code == 401
+        for client, name in ((ann, "ann"), (bob, "bob")):
+            assert client.post("/signup", json={"name": name, "password": PASSWORD}).status_code == 204
+        assert ann.get("/feed").json() == []
+        assert ann.post("/posts", json={"text": "Low tide"}).status_code == 201
+        assert bob.post("/follow/ann").status_code == 204
+        until(lambda: bob.get("/feed").json() == [{"author": "ann", "text": "Low tide"}])
+        assert bob.post("/follow/nobody").status_code == 404
+        assert again.post("/login", json={"name": "ann", "password": "a wrong password"}).status_code == 401
+        assert again.post("/login", json={"name": "ann", "password": PASSWORD}).status_code == 204
+        assert again.get("/feed").json() == [{"author": "ann", "text": "Low tide"}]
+
+
 KERNEL = """
 import asyncio, json, sys
 
@@ -240,9 +310,9 @@ def _stranger(url: str) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=60.0, follow_redirects=True)
 
 
-def _fill_in(client: httpx.Client, action: str, **fields: str) -> httpx.Response:
-    """Send a form of the club's page, with the token in it."""
-    (token, *_) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', client.get("/").text)
+def _fill_in(client: httpx.Client, action: str, page: str = "/", **fields: str) -> httpx.Response:
+    """Send a form of a page of Django, with the token in it."""
+    (token, *_) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', client.get(page).text)
     return client.post(action, data={**fields, "csrfmiddlewaretoken": token})
 
 

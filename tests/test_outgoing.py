@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -193,27 +194,41 @@ async def test_outgoing_connection_to_internal_address_is_refused_unless_allowed
 async def test_outgoing_connection_name_is_resolved_once_and_internal_address_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loop, asked = asyncio.get_running_loop(), list[str]()
+    asked = list[str]()
 
-    async def lookup(host: str, port: int, **_more: Any) -> list[Any]:
+    def lookup(host: str, port: int, **_more: Any) -> list[Any]:
         asked.append(host)
         return [(0, 0, 0, "", (address, port)) for address in ("10.0.0.1", "127.0.0.1", "fe80::1%eth0")]
 
-    monkeypatch.setattr(loop, "getaddrinfo", lookup)
+    monkeypatch.setattr("socket.getaddrinfo", lookup)
     with pytest.raises(httpcore.ConnectError, match="no public address"):
         await connected("push.example", 443)
     assert asked == ["push.example"]
 
 
 @in_loop
-async def test_outgoing_connection_with_slow_name_lookup_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lookup(*_: Any, **__: Any) -> list[Any]:
-        await asyncio.sleep(60)
+async def test_outgoing_connections_with_slow_name_lookup_time_out_and_block_one_thread_per_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released, slow = threading.Event(), list[str]()
+
+    def lookup(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host == "slow.example":
+            slow.append(host)
+            released.wait(60)
         return []
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
-    with pytest.raises(httpcore.ConnectTimeout):
-        await GuardedBackend().connect_tcp("push.example", 443, timeout=0.05)
+    monkeypatch.setattr("socket.getaddrinfo", lookup)
+    backend = GuardedBackend()
+    try:
+        for _ in range(20):
+            with pytest.raises(httpcore.ConnectTimeout):
+                await backend.connect_tcp("slow.example", 443, timeout=0.01)
+        assert slow == ["slow.example"]
+        with pytest.raises(httpcore.ConnectError, match="no public address"):
+            await backend.connect_tcp("quick.example", 443, timeout=60)
+    finally:
+        released.set()
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +263,14 @@ async def test_outgoing_request_without_response_times_out(service: PushService)
     service.answers["/silent"] = 0
     with pytest.raises(RequestFailed, match=r"no response within 0\.2 seconds"):
         await fetched(f"{service.url}/silent", seconds=0.2)
+
+
+@in_loop
+async def test_outgoing_request_with_truncation_returns_what_came_before_the_timeout(service: PushService) -> None:
+    service.answers["/stopping"] = -2
+    async with open_pool([ip_network("127.0.0.0/8")]) as pool:
+        answer = await request(pool, "GET", f"{service.url}/stopping", seconds=2.0, truncate=True)
+    assert answer == (201, b"begin")
 
 
 @in_loop

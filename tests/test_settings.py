@@ -29,6 +29,7 @@ OTHER: dict[str, Any] = {
     "trusted_proxies": ("10.0.0.0/8", "2001:db8::1"),
     "push_networks": ("10.1.0.0/16",),
     "outgoing_networks": ("10.2.0.0/16",),
+    "webhook_networks": ("10.3.0.0/16",),
     "issuers": {
         "https://shop.example": Issuer(audience="shoal", jwks_url="https://shop.example/jwks.json"),
         "https://kiosk.example": Issuer(
@@ -52,6 +53,7 @@ OTHER: dict[str, Any] = {
     "log_format": "json",
     "request_log": "all",
     "log_level": "debug",
+    "moderation_hook_failure": "hold",
     "email_confirmation": "required",
     "invitations": "members",
     "tag_cloud_refresh": "poll",

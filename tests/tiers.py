@@ -56,6 +56,7 @@ DEEP = {
     "tests/faults/test_owner_kill.py": "kills processes that share a file at many moments",
     "tests/faults/test_server_kill.py": "kills servers under load at many moments",
     "tests/faults/test_standby_faults.py": "PostgreSQL with a synchronous standby",
+    "tests/faults/test_webhook_kills.py": "kills a server while it delivers webhooks",
     "tests/flows/feeds/test_for_you_real.py": "ranks the posts of the test data",
     "tests/flows/simulation/test_simulation.py": "random operations on each number of stores, with and without shared memory",
     "tests/graph/test_postgres_standby.py::test_postgres_failover_reads": "each kind of failover to a standby",

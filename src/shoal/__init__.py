@@ -15,11 +15,23 @@ if TYPE_CHECKING:
     from shoal.core.errors import ShoalError
     from shoal.core.model import Visibility
     from shoal.core.ranking.recipes import Recipe, Weights
+    from shoal.http.errors import http_status
     from shoal.library import Handle, Shoal, Visitor
 
     __version__: str
 
-__all__ = ["Handle", "Recipe", "Shoal", "ShoalError", "Visibility", "Visitor", "Weights", "errors", "hash_address"]
+__all__ = [
+    "Handle",
+    "Recipe",
+    "Shoal",
+    "ShoalError",
+    "Visibility",
+    "Visitor",
+    "Weights",
+    "errors",
+    "hash_address",
+    "http_status",
+]
 
 _HOMES = {
     "Handle": "shoal.library",
@@ -30,6 +42,7 @@ _HOMES = {
     "Visitor": "shoal.library",
     "Weights": "shoal.core.ranking.recipes",
     "hash_address": "shoal.core.email",
+    "http_status": "shoal.http.errors",
 }
 
 # Type checkers must not see this function, because they would then accept any misspelled name.

@@ -13,7 +13,6 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from ipaddress import ip_network
 from typing import Annotated, Any, NamedTuple
 
 import httpcore
@@ -26,7 +25,7 @@ from msgspec import Meta
 
 from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
 from shoal.core.external_ids import ExternalId, external_id
-from shoal.outgoing import Network, RequestFailed, open_pool, request
+from shoal.outgoing import RequestFailed, networks_of, open_pool, request
 from shoal.settings import Issuer, Settings
 from shoal.tasks import cancel
 
@@ -123,7 +122,7 @@ class Issuers:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Check the settings. Raises `InvalidInput` for an invalid URL, key or address range."""
-        allowed = networks_of(settings.outgoing_networks)
+        allowed = networks_of(settings.outgoing_networks, "outgoing_networks")
         self._now = now
         self._pool: httpcore.AsyncConnectionPool | None = None
         if any(issuer.jwks_url for issuer in settings.issuers.values()):
@@ -327,14 +326,6 @@ def _pick(keys: Sequence[Key], kid: str | None, algorithm: str) -> Key | None:
         if fits and kid in {None, key.get("kid")} and _algorithm_of(key) == algorithm:
             return key
     return None
-
-
-def networks_of(texts: Sequence[str]) -> list[Network]:
-    """Return the address ranges of the setting `outgoing_networks`. Raises `InvalidInput`."""
-    try:
-        return [ip_network(text) for text in texts]
-    except ValueError as error:
-        raise InvalidInput(f"outgoing_networks: {error}", field="outgoing_networks") from error
 
 
 def _text(claim: object) -> str:

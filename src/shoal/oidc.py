@@ -24,8 +24,8 @@ from msgspec import Meta
 from shoal.core.errors import InvalidInput, Unauthenticated, Unavailable
 from shoal.core.external_ids import ExternalId
 from shoal.core.text import check_email
-from shoal.issuers import InvalidJwt, Issuers, networks_of
-from shoal.outgoing import OutgoingResponse, RequestFailed, open_pool, request
+from shoal.issuers import InvalidJwt, Issuers
+from shoal.outgoing import OutgoingResponse, RequestFailed, networks_of, open_pool, request
 from shoal.settings import Issuer, OidcProvider, Settings
 from shoal.tasks import cancel
 
@@ -227,7 +227,7 @@ class _Provider:
         self.settings = settings
         self._name = name
         self._network, self._now, self._clock = network, now, clock
-        self._pool = open_pool(networks_of(network.outgoing_networks))
+        self._pool = open_pool(networks_of(network.outgoing_networks, "outgoing_networks"))
         self._metadata: _Metadata | None = None
         self._fetched_at = self._tried_at = float("-inf")
         self._trouble = ""

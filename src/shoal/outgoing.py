@@ -10,12 +10,13 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, NamedTuple
 
 import httpcore
 
-from shoal.core.errors import Unavailable
+from shoal.core.errors import InvalidInput, Unavailable
 
 Network = IPv4Network | IPv6Network
 
@@ -89,6 +90,33 @@ def is_public(address: IPv4Address | IPv6Address, allowed: Sequence[Network] = (
     return routable or any(address.version == network.version and address in network for network in allowed)
 
 
+def networks_of(texts: Iterable[str], field: str) -> list[Network]:
+    """Return the address ranges in a setting. Raises `InvalidInput`, which names the setting `field`, for an invalid range."""
+    try:
+        return [ip_network(text) for text in texts]
+    except ValueError as error:
+        raise InvalidInput(f"{field}: {error}", field=field) from error
+
+
+_lookup_threads = ThreadPoolExecutor(16, "shoal-lookup")
+_lookups: dict[tuple[str, int], Future[list[Any]]] = {}
+"""Name lookups that run or wait for a thread, by host and port."""
+
+
+def _look_up(host: str, port: int) -> Future[list[Any]]:
+    """Start the lookup of a host name, or return the one that runs.
+
+    A lookup cannot be canceled, and a name server that does not respond blocks its thread for longer than a request waits. Lookups
+    therefore have threads of their own, and requests to one host share one lookup, so that they take one thread.
+    """
+    key = (host, port)
+    running = _lookups.get(key)
+    if running is None:
+        running = _lookups[key] = _lookup_threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        running.add_done_callback(lambda _: _lookups.pop(key, None))
+    return running
+
+
 class _HostRefused(httpcore.ConnectError):
     """No connection was tried. The message states the reason, without the address."""
 
@@ -114,7 +142,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """
         try:
             async with asyncio.timeout(timeout):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await asyncio.shield(asyncio.wrap_future(_look_up(host, port)))
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("resolving the host name timed out") from error
         except (OSError, UnicodeError) as error:
@@ -134,11 +162,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-def open_pool(allowed: Sequence[Network] = ()) -> httpcore.AsyncConnectionPool:
-    """Return a pool of reused connections to public addresses and to the `allowed` ranges."""
+def open_pool(allowed: Sequence[Network] = (), at_once: int = _AT_ONCE) -> httpcore.AsyncConnectionPool:
+    """Return a pool of up to `at_once` reused connections to public addresses and to the `allowed` ranges."""
     return httpcore.AsyncConnectionPool(
         ssl_context=ssl.create_default_context(),
-        max_connections=_AT_ONCE,
+        max_connections=at_once,
         max_keepalive_connections=_MAX_IDLE,
         keepalive_expiry=_KEEPALIVE_SECONDS,
         network_backend=GuardedBackend(allowed),
@@ -163,6 +191,7 @@ async def request(
     headers: Mapping[str, str] | None = None,
     content: bytes = b"",
     max_bytes: int = MAX_BYTES,
+    truncate: bool = False,
 ) -> OutgoingResponse:
     """Send a request and return the response. A redirect is returned like any other response.
 
@@ -174,6 +203,7 @@ async def request(
         headers: Headers in addition to `Host` and `Content-Length`.
         content: The request body.
         max_bytes: Maximum bytes of the response body; 0 leaves the body unread.
+        truncate: Whether to return the beginning of a body that is larger or late, instead of raising an error.
 
     Raises:
         RequestFailed: The URL is not https, the host is unreachable or has no public address, its certificate is invalid, or the
@@ -184,18 +214,21 @@ async def request(
     fields: list[tuple[bytes | str, bytes | str]] = [*(headers or {}).items()]
     if content:
         fields.append(("Content-Length", str(len(content))))
-    body = bytearray()
+    status, body = 0, bytearray()
     try:
         async with (
             asyncio.timeout(seconds),
             pool.stream(method, url, headers=fields, content=content) as response,
         ):
+            status = int(response.status)
             if max_bytes:
                 async for chunk in response.aiter_stream():
                     body += chunk
+                    if len(body) > max_bytes and truncate:
+                        break
                     if len(body) > max_bytes:
                         raise RequestFailed(f"the response has more than {max_bytes} bytes")
-            return OutgoingResponse(int(response.status), bytes(body))
+            return OutgoingResponse(status, bytes(body[:max_bytes]))
     except (
         TimeoutError,
         OSError,
@@ -205,6 +238,8 @@ async def request(
         httpcore.ProtocolError,
         httpcore.UnsupportedProtocol,
     ) as error:
+        if truncate and status:
+            return OutgoingResponse(status, bytes(body[:max_bytes]))
         raise RequestFailed(_cause_of(error, seconds)) from error
 
 

@@ -24,7 +24,7 @@ from shoal.commands import account_deletions, blocklists, credentials, oauth, sc
 from shoal.commands.context import Writes
 from shoal.core.blocklists import IpBlock
 from shoal.core.email import EmailToken
-from shoal.core.errors import Conflict, ShoalError, Unavailable
+from shoal.core.errors import Conflict, Held, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import AccountDeletion, App, Media, Poll, ScheduledPost
@@ -131,6 +131,9 @@ class Agenda(BackgroundWorker):
             await scheduled_posts.publish(self._writes, scheduled)
         except (Conflict, Unavailable):
             raise
+        except Held:
+            # The post waits for the moderators, and is not scheduled any more.
+            return
         except ShoalError as error:
             # Drop the scheduled post only if its author was deleted. Any other cause may disappear: a suspension may
             # end, a limit may be raised.

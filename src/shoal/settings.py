@@ -88,7 +88,7 @@ class OidcProvider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     end_session: bool = False
     """Whether logging out also ends the session at the provider."""
     reauthentication: bool = True
-    """Whether members may confirm with it that an account is theirs: it must state `auth_time` if `max_age` is requested."""
+    """Whether members may confirm with it that they own an account: it must state `auth_time` if `max_age` is requested."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -210,6 +210,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     outgoing_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
     """Address ranges that URLs in settings, such as a `jwks_url`, may lead to in addition to the public internet: a list in TOML,
     JSON in the environment. For web push, see `push_networks`."""
+    webhook_networks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ()
+    """Address ranges that webhooks, also those of server keys, may lead to in addition to the public internet: a list in TOML,
+    JSON in the environment."""
+    moderation_hook: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    """The https URL that decides about posts, edits, profile changes and uploads before they are public; empty: none."""
+    moderation_hook_secret: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    """The secret that signs requests to `moderation_hook`, as in Standard Webhooks: `whsec_` and at least 24 bytes in Base64."""
+    moderation_hook_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 300
+    """Milliseconds that the author waits for the decision of the hook; 1 to 10,000."""
+    moderation_hook_failure: Literal["allow", "hold"] = "allow"
+    """What happens to content when the hook gives no decision: `allow`, it becomes public; `hold`, it waits for a moderator."""
+    moderation_direct: bool = False
+    """Whether direct messages are checked before they are delivered, too."""
     max_post_characters: Positive = 5_000
     """Maximum characters of a post; a link counts as 23."""
     max_media_per_post: Positive = 10
@@ -312,6 +325,7 @@ _TABLES = {
     "trusted_proxies": "list",
     "push_networks": "list",
     "outgoing_networks": "list",
+    "webhook_networks": "list",
     "issuers": "table",
     "oidc_providers": "table",
     "recipe": "table",
@@ -320,7 +334,18 @@ _TABLES = {
 RENAMED = {"loud_from": "high_fan_out_from"}
 """Settings that were renamed: the old name, which is still accepted, and the new name."""
 
-SECRET = ("store", "timelines", "broker", "tags", "search", "media", "mail", "push_key", "oidc_providers")
+SECRET = (
+    "store",
+    "timelines",
+    "broker",
+    "tags",
+    "search",
+    "media",
+    "mail",
+    "push_key",
+    "oidc_providers",
+    "moderation_hook_secret",
+)
 """Settings that may contain a secret: keys, and URLs with passwords."""
 _CREDENTIALS = "CREDENTIALS_DIRECTORY"
 _SECRET_BYTES = 64 * 1024

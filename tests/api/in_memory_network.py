@@ -29,6 +29,7 @@ from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
+from shoal.core.publishing import Check
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AUDITED, AnyNode
 from shoal.http.connections import USUAL as USUAL_PATIENCE
@@ -194,14 +195,17 @@ class NetworkFixture:
 
 
 @contextlib.contextmanager
-def network_fixture(host_process: HostProcess | None = None, **settings: Any) -> Iterator[NetworkFixture]:
+def network_fixture(
+    host_process: HostProcess | None = None, moderation: Check | None = None, **settings: Any
+) -> Iterator[NetworkFixture]:
     """Open a network in memory, without rate limits by default; with `host_process`, as the owner for reader processes."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "archives": folder, **settings})
         stack = AsyncExitStack()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("shoal.app.network.IdMaker", partial(IdMaker, _one_by_one()))
-            network = runner.run(stack.enter_async_context(open_network(chosen, host_process=host_process)))
+            opening = open_network(chosen, host_process=host_process, moderation=moderation)
+            network = runner.run(stack.enter_async_context(opening))
         made = NetworkFixture(network, runner)
         try:
             yield made

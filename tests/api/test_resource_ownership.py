@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from shoal.commands import publishing
+from shoal.core.publishing import HeldContent
 from shoal.http.routes import Route
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings
@@ -60,6 +62,12 @@ def held_back(shoal: NetworkFixture, ann: Someone, ben: Someone) -> str:
 def session(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
     """Return the id of ann's session."""
     return str(shoal.json("GET", "/api/shoal/v1/sessions", ann)[0]["id"])
+
+
+def held(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
+    """Hold a post of ann for approval."""
+    content = HeldContent(id=0, owner_id=ann.member.id, kind="post", text=SECRET)
+    return str(shoal.run(publishing.hold(shoal.writes, content)).held_id)
 
 
 def poll(shoal: NetworkFixture, ann: Someone, _ben: Someone) -> str:
@@ -113,6 +121,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/conversations/": listed("/api/v1/conversations"),
     "/api/v1/polls/": poll,
     "/api/shoal/v1/sessions/": session,
+    "/api/shoal/v1/held/": held,
 }
 """Resources of a single member, by path prefix."""
 
@@ -131,6 +140,9 @@ SHARED = (
     # For server keys, which act for no member.
     "/api/shoal/v1/members/",
     "/api/shoal/v1/events/schemas/",
+    "/api/shoal/v1/webhooks/",
+    "/api/shoal/v1/moderation/",
+    "/api/shoal/v1/admin/",
 )
 """Path prefixes of shared resources and of the caller's relation to them."""
 

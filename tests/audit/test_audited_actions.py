@@ -22,11 +22,13 @@ from shoal.commands import (
     blocklists,
     credentials,
     external_ids,
+    held_content,
     invitations,
     members,
     moderation,
     oauth,
     passkeys,
+    publishing,
     reports,
     second_factor,
     server_keys,
@@ -34,6 +36,7 @@ from shoal.commands import (
 )
 from shoal.commands.blocklists import IpBlockChanges
 from shoal.commands.context import Writes
+from shoal.commands.posts import Draft, encode_draft
 from shoal.commands.reports import Complaint
 from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
 from shoal.core.blocklists import IpSeverity
@@ -42,10 +45,14 @@ from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
-from shoal.graph.contract import Batch, Changed, Cursor, Graph
+from shoal.core.publishing import HeldContent
+from shoal.core.webhooks import Webhook
+from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+from shoal.queries.events import EventReader
 from shoal.scheduler import Agenda
+from shoal.webhooks import endpoints
 from tests.async_runner import in_loop
 from tests.audit.log_reader import acts, entries
 from tests.audit.login_clients import From
@@ -125,7 +132,9 @@ class Scene:
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
     with post_office() as office:
-        async with Shoal.open("memory://", mail=office.url, base_url="https://sea.example.org") as shoal:
+        async with Shoal.open(
+            "memory://", mail=office.url, base_url="https://sea.example.org", event_log="on"
+        ) as shoal:
             ann = await shoal.register("ann", PASSWORD, email="ann@example.org")
             mo = await shoal.register("mo")
             app = await oauth.register(shoal.network.writes, "App", redirect_uris=("urn:x",))
@@ -179,6 +188,15 @@ def on_report(
         return lambda: verb(it.writes, filed.id)
 
     return Case(prepare, TargetKind.REPORT)
+
+
+def on_held(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
+    async def prepare(it: Scene) -> Act:
+        held = HeldContent(id=0, owner_id=it.ann.id, kind="post", text="boat", content=encode_draft(Draft(text="boat")))
+        stored = await publishing.hold(it.shoal.network.writes, held)
+        return lambda: verb(it.writes, stored.held_id)
+
+    return Case(prepare)
 
 
 def waiting(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
@@ -361,6 +379,26 @@ async def create_key(it: Scene) -> None:
     await server_keys.create(it.shoal.network.writes, "shop", ("server",))
 
 
+async def _resume(writes: Writes, hook: Webhook) -> None:
+    await endpoints.resume(writes, EventReader(cast("Store", writes.graph), ""), hook)
+
+
+def on_webhook(
+    verb: Callable[[Writes, Webhook], Awaitable[object]],
+    *before: Callable[[Writes, Webhook], Awaitable[object]],
+    anew: bool = False,
+) -> Case:
+    async def prepare(it: Scene) -> Act:
+        writes, events = it.shoal.network.writes, EventReader(it.shoal.network.store, "")
+        made = await endpoints.create(writes, events, "https://shop.example")
+        for earlier in before:
+            await earlier(writes, await endpoints.find(writes.graph, made.id))
+        hook = await endpoints.find(writes.graph, made.id)
+        return lambda: verb(it.writes, hook)
+
+    return Case(prepare, TargetKind.WEBHOOK, anew=anew)
+
+
 SHOP = ExternalId("https://shop.example", "42")
 NEW_NETWORK = "198.51.100.0/24"
 CASES: dict[AuditVerb, Case] = {
@@ -377,6 +415,8 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.SIGN_UP_REJECTED: waiting(moderation.reject),
     AuditVerb.POST_HIDDEN: on_post(moderation.hide),
     AuditVerb.POST_REVEALED: on_post(moderation.reveal, moderation.hide),
+    AuditVerb.HELD_APPROVED: on_held(held_content.approve),
+    AuditVerb.HELD_REJECTED: on_held(held_content.reject),
     AuditVerb.POST_KEPT_FROM_TRENDS: on_post(moderation.keep_from_trends),
     AuditVerb.POST_ALLOWED_IN_TRENDS: on_post(moderation.let_trend, moderation.keep_from_trends),
     AuditVerb.TAG_DENIED: on_rule(tag_rules.denying("tide")),
@@ -453,6 +493,15 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.SERVER_KEY_DELETED: doing(
         lambda it: server_keys.delete(it.writes, "shop"), create_key, kind=TargetKind.SERVER_KEY
     ),
+    AuditVerb.WEBHOOK_CREATED: doing(
+        lambda it: endpoints.create(it.writes, EventReader(it.shoal.network.store, ""), "https://shop.example"),
+        kind=TargetKind.WEBHOOK,
+        anew=True,
+    ),
+    AuditVerb.WEBHOOK_PAUSED: on_webhook(endpoints.pause),
+    AuditVerb.WEBHOOK_RESUMED: on_webhook(_resume, endpoints.pause),
+    AuditVerb.WEBHOOK_ROTATED: on_webhook(endpoints.rotate, anew=True),
+    AuditVerb.WEBHOOK_DELETED: on_webhook(endpoints.delete),
 }
 
 

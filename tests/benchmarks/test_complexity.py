@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import weakref
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from benchmarks.complexity import opened
 from benchmarks.complexity_page import TABLES, Curves, rendered
 from benchmarks.growth import Meter
 from benchmarks.measure import Figure
 from benchmarks.results import Machine, Result, Results
 from benchmarks.top_k import BATCH, Lists, by_bucket_sort, by_heap, ours, top_buckets
 
+from benchmarks import growth
 from tests.async_runner import in_loop
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")
@@ -59,6 +64,29 @@ def test_benchmark_sqlite_work_meter_counts_rows_and_virtual_machine_steps_indep
     assert [cost.rows for cost in found] == [10, 10, 1_000]
     assert found[0] == found[1]
     assert 0 < 50 * found[0].steps < found[2].steps
+
+
+class ManyLists:
+    """A result whose release a test observes."""
+
+
+@in_loop
+async def test_benchmark_result_of_one_call_is_freed_before_the_next_call_is_measured(tmp_path: Path) -> None:
+    path = tmp_path / "content.db"
+    growth.build_content(path, 10)
+    results: list[weakref.ref[ManyLists]] = []
+    held: list[bool] = []
+
+    async def read() -> None:
+        found = await asyncio.get_running_loop().run_in_executor(None, ManyLists)
+        results.append(weakref.ref(found))
+
+    async def write() -> None:
+        held.append(results[-1]() is not None)
+
+    async with opened(path, growth.READER + 1 + growth.FANS) as shoal:
+        await growth.costs_of(shoal.network, {"read": read, "write": write}, 3, 60)
+    assert held[:4] == [False] * 4
 
 
 def stored_run() -> list[Results]:

@@ -65,9 +65,9 @@ def test_rank_replay_with_server_recipe_changes_no_feeds(store: Path) -> None:
     words = " ".join(shown.output.split())
     assert "What the recipe balanced would change" in words
     assert "3 ranked of 4 members active in 7 days" in words
-    assert "left out, of 4 drawn by lot: 1 who chose a recipe themselves" in words
-    assert "100% of the posts in tops of 20 stay; 3 of 3 members see what they saw before" in words
-    assert "Who gains most exposure: nobody" in words
+    assert "1 of 4 sampled members omitted: own recipe" in words
+    assert "100% of the posts in tops of 20 stay; 3 of 3 members see the same posts in the same order" in words
+    assert "Who gains most exposure: no author" in words
 
 
 def test_rank_replay_accepts_shared_recipe_link(store: Path) -> None:
@@ -145,7 +145,7 @@ def test_rank_replay_plot_without_ranked_members_is_written(tmp_path: Path) -> N
     asyncio.run(story())
     shown = shoal(path, "rank", "replay", "--preset", "fresh", "--plot", str(tmp_path / "empty.svg"))
     assert shown.exit_code == 0
-    assert "nobody has anything to rank" in shown.output
+    assert "no member has posts to rank" in shown.output
     assert "no member gains or loses" in (tmp_path / "empty.svg").read_text()
 
 

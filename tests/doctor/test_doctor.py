@@ -18,12 +18,16 @@ import aiormq
 import asyncpg
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 from redis import Redis
 
 from shoal import Shoal
 from shoal.app.network import open_network
 from shoal.cli import main
 from shoal.core.events import PostCreated
+from shoal.core.webhooks import Pause, Webhook
+from shoal.graph.access import get_object
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import primary
 from shoal.health.probes import EngineHealth
@@ -299,6 +303,34 @@ def test_doctor_parked_jobs_are_reported(tmp_path: Path) -> None:
     asyncio.run(_park(path))
     finding = visit(tmp_path).only("jobs")
     assert (finding.grade, "it broke" in finding.message) == ("warn", True)
+
+
+def test_doctor_paused_webhooks_are_reported_without_their_urls(tmp_path: Path) -> None:
+    ids = asyncio.run(_webhooks(f"sqlite:///{tmp_path / 'shoal.db'}"))
+    gone, paused, good = ids
+    finding = visit(tmp_path).only("webhooks")
+    assert finding.grade == "warn"
+    assert finding.message == f"webhook {gone} to shop.example is paused: the server says that this URL is gone"
+    assert finding.advice.endswith(f"`shoal webhooks resume {gone}`")
+    asyncio.run(_webhooks(f"sqlite:///{tmp_path / 'shoal.db'}", gone))
+    finding = visit(tmp_path).only("webhooks")
+    assert (finding.grade, finding.message) == ("ok", "2 in total, 1 of them paused on purpose")
+    assert paused != good
+
+
+async def _webhooks(url: str, deleted: int = 0) -> list[int]:
+    """Create a webhook whose URL is gone, one that an operator paused, and an active one; or delete a webhook."""
+    async with Shoal.open(url, event_log="on") as shoal:
+        if deleted:
+            await shoal.webhooks.delete(deleted)
+            return []
+        ids = [(await shoal.webhooks.create(f"https://shop.example/{n}")).id for n in range(3)]
+        await shoal.webhooks.pause(ids[1])
+        graph = shoal.network.effects.graph
+        await change_object(
+            graph, lambda: get_object(graph, Webhook, ids[0]), lambda before: replace(before, paused=Pause.GONE)
+        )
+        return ids
 
 
 async def _park(path: Path) -> None:

@@ -10,9 +10,11 @@ import msgspec
 
 from shoal import Handle, Shoal, Visibility
 from shoal.app.network import Network
+from shoal.core.errors import Held
 from shoal.core.ids import shard_of
 from shoal.core.model import Album, Media, Member, Post, Review
 from shoal.core.places import Place
+from shoal.core.publishing import ALLOW, Candidate, Decision
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.members import Collected, encode_collected
 from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
@@ -20,7 +22,7 @@ from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
 AUTHORS_ADDRESS = "author@example.org"
 HARBOUR = Place(54.1, -0.2)
 """The place of every post."""
-KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted")
+KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted", "held")
 VIEWERS = (
     "author",
     "follower",
@@ -78,7 +80,9 @@ async def a_scene(*, suspended: bool, narrowed: bool = False) -> AsyncIterator[S
     visibility was narrowed.
     """
     # After all these posts, the workers of a loaded machine may be seconds behind. The limit is tested elsewhere.
-    async with Shoal.open("memory://", most_behind_seconds=0) as shoal:
+    async with Shoal.open(
+        "memory://", most_behind_seconds=0, moderation=_hold_if_asked, moderation_direct=True
+    ) as shoal:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
         people = {name: await shoal.register(name, email=f"{name}@example.org") for name in names}
         question = await people["host"].create("What do you see?")
@@ -132,14 +136,17 @@ async def _report(scene: Scene) -> None:
 
 
 def _is_there(visibility: Visibility, kind: str) -> bool:
-    return visibility is not Visibility.DIRECT and kind not in ("hidden", "deleted")
+    return visibility is not Visibility.DIRECT and kind not in ("hidden", "deleted", "held")
 
 
 async def _write(scene: Scene, cell: Cell, *, narrowed: bool) -> None:
     visibility, kind = cell
     first = Visibility.PUBLIC if narrowed else visibility
     author, host = scene.people["author"], scene.people["host"]
-    text = f"{kind} for @mentioned and @host" + (" #tide" if kind in ("tagged", "waiting") else "")
+    text = f"{kind} for @mentioned and @host" + (" #tide" if kind in ("tagged", "waiting", "held") else "")
+    if kind == "held":
+        scene.posts[cell] = await _held(scene, text, first)
+        return
     if kind == "comment":
         post = await author.comment(scene.question, text, visibility=first, place=HARBOUR)
     else:
@@ -159,6 +166,18 @@ async def _write(scene: Scene, cell: Cell, *, narrowed: bool) -> None:
         await author.delete(post)
 
 
+async def _hold_if_asked(candidate: Candidate) -> Decision:
+    return Decision("hold") if candidate.text.startswith("held") else ALLOW
+
+
+async def _held(scene: Scene, text: str, visibility: Visibility) -> Post:
+    """Have the author write a post that waits for approval, and return the post that its id would name."""
+    try:
+        return await scene.people["author"].create(text, visibility=visibility, place=HARBOUR)
+    except Held as held:
+        return Post(id=held.held_id, author_id=scene.people["author"].id, text=text, visibility=visibility)
+
+
 async def _share(scene: Scene, cell: Cell) -> None:
     if cell[0] is not Visibility.DIRECT:
         by = scene.people["author" if cell[0] is Visibility.FOLLOWERS else "sharer"]
@@ -166,7 +185,7 @@ async def _share(scene: Scene, cell: Cell) -> None:
 
 
 async def _narrow(scene: Scene) -> None:
-    there = {cell: post for cell, post in scene.posts.items() if cell[1] != "deleted"}
+    there = {cell: post for cell, post in scene.posts.items() if cell[1] not in ("deleted", "held")}
     for (visibility, kind), post in there.items():
         if kind != "hidden" and visibility in (Visibility.FOLLOWERS, Visibility.DIRECT):
             await scene.people["sharer"].share(post)

@@ -7,12 +7,13 @@ from shoal.library.filters import OwnFilters
 from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
-from shoal.library.moderation import Moderation, NetworkBlocklists
+from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
+from shoal.library.webhooks import Webhooks
 
 SURFACES: dict[str, type] = {
     "shoal": Shoal,
@@ -27,8 +28,10 @@ SURFACES: dict[str, type] = {
     "tags": Tags,
     "moderation": Moderation,
     "blocklists": NetworkBlocklists,
+    "held": OwnHeld,
     "server_keys": ServerKeys,
     "external_ids": ExternalIds,
+    "webhooks": Webhooks,
 }
 """Library classes, by their names in `METHODS`."""
 
@@ -56,6 +59,27 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    "GET /api/shoal/v1/webhooks": "webhooks.all",
+    "POST /api/shoal/v1/webhooks": "webhooks.create",
+    "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",
+    "DELETE /api/shoal/v1/webhooks/{id}": "webhooks.delete",
+    "GET /api/shoal/v1/webhooks/{id}/deliveries": "webhooks.deliveries",
+    "POST /api/shoal/v1/webhooks/{id}/pause": "webhooks.pause",
+    "POST /api/shoal/v1/webhooks/{id}/resume": "webhooks.resume",
+    "POST /api/shoal/v1/webhooks/{id}/test": "webhooks.test",
+    "POST /api/shoal/v1/webhooks/{id}/replay": "webhooks.replay",
+    "POST /api/shoal/v1/webhooks/{id}/rotate": "webhooks.rotate",
+    "GET /api/shoal/v1/held": "held.page",
+    "DELETE /api/shoal/v1/held/{id}": "held.withdraw",
+    **{
+        f"{method} {root}/held{path}": f"moderation.{name}"
+        for root in ("/api/shoal/v1/moderation", "/api/shoal/v1/admin")
+        for method, path, name in (
+            ("GET", "", "held"),
+            ("GET", "/{id}", "held_item"),
+            ("POST", "/{id}/decision", "approve_held"),
+        )
+    },
     "GET /api/shoal/v1/events": "shoal.events",
     "GET /api/shoal/v1/events/state": "shoal.events_state",
     "GET /api/shoal/v1/events/stream": "shoal.events",

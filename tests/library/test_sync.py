@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from shoal import errors
+from shoal.core.publishing import ALLOW, Candidate, Decision
 from shoal.queries.streaming import Arrived, News
 from shoal.sync import Handle, Shoal, Visitor
 from tests.async_runner import at_a_desk, in_loop
@@ -374,3 +375,16 @@ def test_sync_library_shared_network_streams_and_closes_once(tmp_path: Path) -> 
         assert bob.create("By the next owner").text == "By the next owner"
         with pytest.raises(RuntimeError, match="this Shoal is closed"):
             ann.home()
+
+
+def test_sync_network_opened_with_moderation_rejects_posts_and_refuses_shared_network(tmp_path: Path) -> None:
+    async def check(candidate: Candidate) -> Decision:
+        return Decision("reject", "no such words here") if "spam" in candidate.text else ALLOW
+
+    with Shoal.open("memory://", moderation=check) as shoal:
+        ann = shoal.register("ann")
+        assert ann.create("hello").text == "hello"
+        with pytest.raises(errors.Rejected, match="no such words here"):
+            ann.create("spam")
+    with pytest.raises(errors.InvalidInput, match="moderation_hook"):
+        Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}", shared=True, moderation=check)

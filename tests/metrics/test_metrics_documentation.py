@@ -16,11 +16,14 @@ from shoal.health.probes import EngineHealth, EngineProbe, Measurement, Measurem
 from shoal.monitoring.collectors import NAMES
 from shoal.monitoring.metrics_server import telling
 from shoal.observability.metrics import METRICS
+from shoal.queries.events import EventReader
+from shoal.webhooks import endpoints
 from shoal_devcluster.program import free_port
 from tests.async_runner import in_loop
 from tests.engines import postgres, redis
 from tests.metrics import metrics_page
 from tests.metrics.scraping import scrape
+from tests.moderation.checks import WordCheck
 from tests.server_process import served
 
 ROOT = Path(__file__).parents[2]
@@ -60,8 +63,10 @@ async def test_metrics_of_server_and_worker_match_the_catalog(tmp_path: Path) ->
         timelines=redis.single(),
         mail=f"file://{tmp_path}",
         metrics_port=(other := free_port()),
+        event_log="on",
     )
-    async with open_network(settings) as network:
+    async with open_network(settings, moderation=WordCheck()) as network:
+        await endpoints.create(network.writes, EventReader(network.store, ""), "https://127.0.0.1:1/hook")
         whole = replace(network, engines=[EngineProbe("Engine", "place", everything)])
         async with telling(whole):
             by_worker = await asyncio.to_thread(scrape, other)

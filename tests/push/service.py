@@ -63,7 +63,8 @@ class Request:
 class PushService:
     """A push server with its received requests.
 
-    `answers` maps paths to response statuses; the default is 201. For 0 there is no response, for -1 a response without an end.
+    `answers` maps paths to response statuses; the default is 201. For 0 there is no response, for -1 a response without an end, and
+    for -2 a response that stops after its beginning.
     """
 
     trusted: Path
@@ -85,6 +86,9 @@ class PushService:
                 self.came.append(request)
                 status = self.answers.get(request.path, 201)
                 if status == 0:
+                    await asyncio.sleep(600)
+                if status == -2:
+                    writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\nbegin")
                     await asyncio.sleep(600)
                 if status == -1:
                     writer.write(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n")

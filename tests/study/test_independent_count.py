@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import md5
@@ -72,6 +73,9 @@ def check(found: LevelFigures, counted: Counter[tuple[int, ...]], sizes: Sequenc
     assert found.mean == pytest.approx(mean)
     assert found.deviation == pytest.approx(deviation)
     assert found.relative == pytest.approx(deviation / mean if mean else 0)
+    assert found.uniform == pytest.approx((placed * (buckets - 1)) ** 0.5 / buckets)
+    assert found.furthest == pytest.approx(max(counts[-1] / mean - 1, 1 - counts[0] / mean) if mean else 0)
+    assert found.chi_square == pytest.approx(deviation**2 * buckets / mean if mean else 0)
     in_order = [counted[key] for key in product(*map(range, sizes))] if buckets < 10_000 else []
     if found.counts:
         assert found.counts == in_order
@@ -109,3 +113,62 @@ def test_placement_study_figures_of_test_list_equal_independent_count(names: Cal
 @given(st.lists(line_names, min_size=1, max_size=30))
 def test_placement_study_figures_of_random_names_equal_independent_count(names: list[str]) -> None:
     check_all(studied(names, schemes=("letters", "ascii-sum")), [name.lower() for name in names])
+
+
+Place = Callable[[int, int], int]
+"""Returns the server of a hash, for a number of servers."""
+MASK = 2**64 - 1
+
+
+def jump(key: int, servers: int) -> int:
+    """Return the server of a key, as the program in the paper of Lamping and Veach does."""
+    server, then = -1, 0
+    while then < servers:
+        server = then
+        key = (key * 2862933555777941757 + 1) & MASK
+        then = int((server + 1) * (2**31 / ((key >> 33) + 1)))
+    return server
+
+
+def weight(key: int, server: int) -> int:
+    """Return the weight of a server for a key: the output of SplitMix64 with the key as its state."""
+    found = (key + (server + 1) * 0x9E3779B97F4A7C15) & MASK
+    found = ((found ^ found >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    found = ((found ^ found >> 27) * 0x94D049BB133111EB) & MASK
+    return found ^ found >> 31
+
+
+def next_on_ring(hash_of: Callable[[bytes], int], most: int) -> Place:
+    points = {
+        servers: sorted((hash_of(f"{server}/{at}".encode()), server) for server in range(servers) for at in range(160))
+        for servers in range(1, most + 1)
+    }
+    return lambda key, servers: points[servers][bisect_left(points[servers], (key, 0)) % len(points[servers])][1]
+
+
+def test_placement_study_server_figures_of_test_list_equal_independent_count() -> None:
+    hash_of = pytest.importorskip("xxhash").xxh3_64_intdigest
+    names = github_names()[::5]
+    hashes = [hash_of(name.encode()) for name in names]
+    result = studied(names, schemes=("modulo", "jump", "rendezvous", "ring", "shoal", "mapping"), range_size=100)
+    places: dict[str, Place] = {
+        "modulo": lambda key, servers: key % servers,
+        "jump": jump,
+        "rendezvous": lambda key, servers: max(range(servers), key=lambda server: weight(key, server)),
+        "ring": next_on_ring(hash_of, 24),
+    }
+    for key, place in places.items():
+        figures = next(each for each in result.servers if each.key == key)
+        placed = {servers: [place(each, servers) for each in hashes] for servers in (20, 21, 19, 24)}
+        check(figures.servers, Counter((server,) for server in placed[20]), [20], len(names))
+        assert [(change.after, change.moved) for change in figures.changes] == [
+            (after, sum(map(int.__ne__, placed[20], placed[after]))) for after in (21, 19, 24)
+        ]
+    # A store has three or four adjacent data sources: store n begins with data source 64 n / 20.
+    source = hex_digits(0, 64)
+    stores = [max(store for store in range(20) if store * 64 // 20 <= (source(name) or 0)) for name in names]
+    shoal = next(each for each in result.servers if each.key == "shoal")
+    check(shoal.servers, Counter((store,) for store in stores), [20], len(names))
+    numbered = Counter(at // 100 % 20 for at in range(len(names)))
+    assert result.mapping is not None
+    assert result.mapping.members == [numbered[server] for server in range(20)]

@@ -29,7 +29,8 @@ def test_asset_scripts_and_styles_stay_within_size_limits() -> None:
     found = assets().found
     scripts = {name: one for name, one in found.items() if name.endswith(".js")}
     assert sum(len(one.packed) for one in scripts.values()) < 59_500
-    assert len(found["styles/app.css"].packed) < 25_000
+    assert len(found["styles/app.css"].packed) < 20_000
+    assert b"/*" not in found["styles/app.css"].data
     long = {name for name, one in scripts.items() if "vendor" not in name and one.data.count(b"\n") > 100}
     assert not long
 

@@ -44,6 +44,12 @@ def test_explore_tabs_show_photos_tag_cloud_and_members(here: NetworkFixture) ->
     assert "style=" not in str(page.one("main"))
 
 
+def test_photo_grid_loads_one_photo_before_its_layout(here: NetworkFixture) -> None:
+    photos = visitor(here).open("/explore").html.select(".photo-rows > .photo > img")
+    assert [photo.get("fetchpriority") for photo in photos] == ["high", None, None, None]
+    assert [photo.get("loading") for photo in photos] == [None, "lazy", "lazy", "lazy"]
+
+
 def test_tag_page_shows_weekly_chart_usage_and_posts(here: NetworkFixture) -> None:
     page = visitor(here).open("/tags/VENICE")
     assert page.one("h1").get_text(strip=True) == "#Venice"

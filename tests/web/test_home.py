@@ -130,6 +130,22 @@ def test_ranked_feed_page_opens_with_photos_and_states_one_reason_of_each_post(
     assert len(new.select(".why-this .reasons tr")) > 2
 
 
+def test_feed_loads_the_first_photo_of_its_first_four_posts_before_others(here: NetworkFixture) -> None:
+    ines, jude = member(here, "ines"), member(here, "jude")
+    here.run(relationships.follow(here.writes, ines.id, jude.id))
+    for photos, expected in (
+        (2, ["high", None]),
+        (0, ["high", None]),
+        (0, ["high", None]),
+        (0, ["high", None]),
+        (0, [None, None]),
+    ):
+        posted(here, jude, "sea", photos)
+        here.settle()
+        found = visitor(here, "ines").open("/").html.select(".photos img")
+        assert [photo.get("fetchpriority") for photo in found] == expected
+
+
 def test_home_page_with_photos_only_excludes_text_posts_and_has_full_pages(here: NetworkFixture) -> None:
     gus, hal = member(here, "gus"), member(here, "hal")
     here.run(relationships.follow(here.writes, gus.id, hal.id))

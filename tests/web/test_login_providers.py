@@ -92,7 +92,7 @@ def audited(here: NetworkFixture, verb: AuditVerb) -> list[AuditEntry]:
 
 
 def linked(here: NetworkFixture, name: str = "ann", **more: Any) -> Member:
-    """Register a member with a password who is linked to the provider's user."""
+    """Register a member with a password, linked to the provider's user."""
     made = member(here, name, **more)
     return here.run(external_ids.link(here.network.writes, made.id, ANN_ID))
 
@@ -511,6 +511,18 @@ def test_provider_sign_up_in_two_tabs_creates_one_member(here: NetworkFixture, p
     second = through(provider, other, other.open("/signup"))
     assert form.press("Sign up").path == "/welcome/interests"
     assert second.press("Sign up", username="ann_too").path == "/login"
+    assert here.run(members.find(here.network.writes, "ann_too")) is None
+
+
+def test_provider_sign_up_form_after_login_in_another_tab_creates_no_member(
+    here: NetworkFixture, provider: FakeProvider
+) -> None:
+    member(here, "ben")
+    who = visitor(here)
+    form = through(provider, who, who.open("/signup"))
+    who.log_in("ben")
+    refused = form.press("Sign up", username="ann_too")
+    assert (refused.status, "This page has expired" in refused.text) == (403, True)
     assert here.run(members.find(here.network.writes, "ann_too")) is None
 
 

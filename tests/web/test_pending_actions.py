@@ -12,6 +12,7 @@ from shoal.commands import posts
 from shoal.core.model import Post
 from shoal.web.pending_actions import PendingAction, decoded
 from tests.api.in_memory_network import NetworkFixture, network_fixture
+from tests.moderation.checks import WordCheck
 from tests.web.browser import Page, Visitor, member, visitor
 from tests.web.pictures import posted
 
@@ -63,6 +64,15 @@ def test_comment_by_a_visitor_is_published_after_login_and_mentions_the_author(h
     (stored,) = here.run(here.network.store.obj_get((id_,))).values()
     assert isinstance(stored, Post)
     assert stored.text == "@ann How cold was it?"
+
+
+def test_pending_comment_that_is_held_leads_to_the_list_of_pending_posts() -> None:
+    with network_fixture(moderation=WordCheck(), registrations=True, public_pages=True, signup_work=0) as here:
+        member(here, "ben")
+        sea = posted(here, member(here, "ann"), "The sea")
+        page = log_in(visitor(here).open(f"/@ann/{sea.id}").press("Comment", text="hold this"))
+        assert page.path == "/pending"
+        assert "hold this" in page.text
 
 
 def test_pending_action_is_performed_once(here: NetworkFixture, sea: Post) -> None:

@@ -16,13 +16,25 @@ from msgspec import inspect
 from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
 
 from shoal import settings
-from shoal.commands import filters, members, moderation, oauth, posts, reactions, relationships, scheduled_posts
+from shoal.commands import (
+    filters,
+    held_content,
+    members,
+    moderation,
+    oauth,
+    posts,
+    publishing,
+    reactions,
+    relationships,
+    scheduled_posts,
+)
 from shoal.commands.filters import FilterChange, KeywordChange
 from shoal.commands.members import ProfileChange
 from shoal.commands.polls import PollDraft
 from shoal.commands.posts import Draft
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
+from shoal.core.publishing import CheckedMedia, HeldContent
 from shoal.graph.contract import Batch
 from shoal.mastodon_api.routes import table
 from tests.api.in_memory_network import SCOPES, NetworkFixture, network_fixture
@@ -44,6 +56,8 @@ TEXT = {
     "Report": ("comment",),
     "IpBlock": ("comment",),
     "App": ("name",),
+    "WebhookLog": ("deliveries",),
+    "HeldContent": ("text", "data", "checked", "reason", "rule", "refusal"),
 }
 """The fields of stored objects with free text of users."""
 NOT_TEXT = {
@@ -83,7 +97,9 @@ NOT_TEXT = {
     "AuthorizationCode": {"scopes", "redirect_uri", "challenge"},
     "AccountDeletion": {"name", "counts"},
     "ScheduledPost": {"refused"},
+    "HeldContent": {"files", "visibility"},
     "EmailToken": {"address"},
+    "Webhook": {"access", "delivered", "failing_id", "format", "lease", "position", "secrets", "types", "url"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""
 
@@ -156,6 +172,10 @@ def subjects(here: NetworkFixture) -> Subjects:
             writes, hal.id, Draft(text=hostile("", "scheduled")), at=(time.time_ns() // 1_000_000) + 3_600_000
         )
     )
+    described = CheckedMedia(id=1, description="a boat", preview_key="")
+    held = HeldContent(id=0, owner_id=hal.id, kind="post", text="held", data="{}", checked=(described,))
+    run(publishing.hold(writes, held))
+    run(held_content.reject(writes, run(publishing.hold(writes, held)).held_id))
     here.settle()
     run(write_hostile_text(here))
     here.settle()

@@ -117,7 +117,7 @@ FOR_PROGRAMS = (
     r"a user name must have 1 to .*",
     # Errors of server keys and external ids.
     r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
-    r"X: (this must not|at most X bytes).*",
+    r"X: (this must not|at most X bytes).*|types: X needs the scope X",
     # Errors of events, which only programs read.
     r"The event log .*again later",
     # Errors of commands: no page blocks words.

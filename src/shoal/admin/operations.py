@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, events, external ids and server keys are in the modules of their subjects.
+audit log, events, external ids, held content and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,21 @@ from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.events import ReadEvents
 from shoal.admin.external_ids import LinkExternalId, ListExternalIds, UnlinkExternalId
 from shoal.admin.feeds import FeedShown, ReplayOptions, ReplayReport, SuggestionsShown
+from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
+from shoal.admin.webhooks import (
+    AddWebhook,
+    ChangeWebhook,
+    ListDeliveries,
+    ListWebhooks,
+    ReplayWebhook,
+    RotateWebhook,
+    TestWebhook,
+)
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import NotFound, Taken
@@ -460,7 +470,20 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+_HELD = (ListHeld, ApproveHeld, RejectHeld)
+_WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
 AnyOperation = reduce(
-    or_, {ImportArchive, ListAudit, ExportAudit, ReadEvents, *_KEYS, *_EXTERNAL_IDS, *Operation.__subclasses__()}
+    or_,
+    {
+        ImportArchive,
+        ListAudit,
+        ExportAudit,
+        ReadEvents,
+        *_KEYS,
+        *_EXTERNAL_IDS,
+        *_HELD,
+        *_WEBHOOKS,
+        *Operation.__subclasses__(),
+    },
 )
 """The union of all operations."""

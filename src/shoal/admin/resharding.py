@@ -291,7 +291,7 @@ class Mover:
     async def _give(self, work: Move, *, returns: bool) -> bool:
         known = self.map.with_store(work.b.url)
         a, b = known.stores.index(work.a.url), known.stores.index(work.b.url)
-        # The shards are frozen, so no later commit of theirs is in this log.
+        # The shards are frozen, so this log has no later commit of them.
         new = known.moving(work.shards, a, b, returns=returns, end=await work.a.log_end())
         self.tell("switch", 0, 0)
         if not await work.a.switch(work.shards, work.mover, work.b.url, new):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from email.headerregistry import Address
 from email.utils import parseaddr
-from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,7 +13,7 @@ from shoal.core.text import check_email
 from shoal.mail.mailers import FolderMailer, Mailer, SmtpMailer
 from shoal.mail.messages import Stationery
 from shoal.mail.sender import MailSender
-from shoal.outgoing import Network
+from shoal.outgoing import networks_of
 from shoal.push.encryption import ServerKey, load_or_create_key, read_key
 from shoal.push.sender import PushSender
 from shoal.settings import Settings
@@ -74,11 +73,4 @@ def open_key(settings: Settings) -> ServerKey | None:
 
 
 def open_push_sender(settings: Settings, key: ServerKey) -> PushSender:
-    return PushSender(key, base_url(settings), _networks(settings))
-
-
-def _networks(settings: Settings) -> list[Network]:
-    try:
-        return [ip_network(network) for network in settings.push_networks]
-    except ValueError as error:
-        raise InvalidInput(f"push_networks: {error}", field="push_networks") from error
+    return PushSender(key, base_url(settings), networks_of(settings.push_networks, "push_networks"))

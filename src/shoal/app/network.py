@@ -8,16 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from shoal import gazetteer
 from shoal.admin.tags import TagUpgrade
+from shoal.app.backends import Backend
 from shoal.app.engines import Statements, engine_probes
 from shoal.app.indexes import TagCounting, begin_filling, open_search, open_tags
 from shoal.app.mail_and_push import open_key, open_mail, open_push_sender
 from shoal.app.outboxes import limits_of, open_recorder, pressure_of, probes_of, runner_of
-from shoal.app.paths import domain_of, media_url
+from shoal.app.paths import base_url, domain_of, media_url
 from shoal.app.shared import HostProcess, Sharing, open_broker, open_sharing
 from shoal.app.stores import open_store, spans_stores
 from shoal.app.tag_updates import ChannelUpdates, tag_updates_of
@@ -27,8 +28,9 @@ from shoal.consumers.active_posts import forget_inactive
 from shoal.consumers.context import Effects, Followers, Holding
 from shoal.consumers.follower_sets import ListedFollowers, PackedFollowers
 from shoal.consumers.high_fan_out import HighFanOutSources
-from shoal.core.errors import Unavailable
+from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.ids import IdMaker
+from shoal.core.publishing import Check, Checks
 from shoal.core.ranking.recipes import recipe_of
 from shoal.core.tokens import TokenLifetime
 from shoal.graph.access import prefetches
@@ -43,11 +45,14 @@ from shoal.media.library import MediaLibrary, Workshop
 from shoal.media.limits import ClipLimits
 from shoal.media.limits import UploadLimits as MediaLimits
 from shoal.media.store import MediaStore
+from shoal.moderation_hook import ModerationHook, guarded, url_check
 from shoal.observability.requests import Recorder
 from shoal.outbox.relay import Relay
 from shoal.outbox.runner import Runner
+from shoal.outgoing import networks_of
 from shoal.push.encryption import ServerKey
 from shoal.queries.context import Reads
+from shoal.queries.events import Event, EventReader
 from shoal.scheduler import Agenda, Upkeep, begin_histories, begin_token_uses
 from shoal.search.indexing import Filler
 from shoal.settings import Settings
@@ -61,6 +66,7 @@ from shoal.tasks import running
 from shoal.timelines.contract import MARKED_SECONDS, MemoryReadings, PushCounter, Timelines
 from shoal.timelines.follower_sets import FollowerSetCache
 from shoal.timelines.memory import MemoryTimelines
+from shoal.webhooks.worker import WebhookWorker
 
 
 async def open_media(settings: Settings, stack: AsyncExitStack) -> MediaLibrary:
@@ -84,6 +90,7 @@ def _limits(settings: Settings) -> MediaLimits:
     return limits.keeping_originals() if settings.keep_originals else limits
 
 
+_MASTODON_BODIES = Backend("shoal.mastodon_api.webhook_bodies", "MastodonBodies")
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
 _HURRY_SECONDS = 0.002
@@ -127,6 +134,10 @@ class Network:
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
+    webhooks: WebhookWorker | None
+    """Delivers the event log to webhooks; None in a process that does not process jobs, and without an event log."""
+    moderation_hook: ModerationHook | None
+    """The hook that decides about content before it is public."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -180,11 +191,13 @@ async def open_network(
     background: bool = True,
     role: ProcessRole = ProcessRole.WEB,
     host_process: HostProcess | None = None,
+    moderation: Check | None = None,
 ) -> AsyncIterator[Network]:
     """Open all components, and close them afterwards.
 
     `background` starts event processing and upkeep; without it, the caller processes events with `runner.turn`. `host_process` is
-    given if this is one of several processes on one SQLite file, of which only the owner may write.
+    given if this is one of several processes on one SQLite file, of which only the owner may write. `moderation` decides about
+    content before it is public; it excludes the setting `moderation_hook`.
 
     Raises `Unavailable` for a store that cannot be opened, and `InvalidInput` for an unsupported URL.
     """
@@ -220,6 +233,7 @@ async def open_network(
             recorder,
             lifetime,
             host_process,
+            _moderation_hook(settings, stack, moderation),
             working=working,
         )
         if isinstance(network.timelines, MemoryTimelines):
@@ -244,6 +258,7 @@ async def _assemble(
     recorder: Recorder,
     lifetime: TokenLifetime,
     host_process: HostProcess | None,
+    moderation_hook: ModerationHook | None,
     *,
     working: bool,
 ) -> Network:
@@ -308,6 +323,7 @@ async def _assemble(
             pressure_of(runner, search, settings),
             inviters=settings.invitations,
             lifetime=lifetime,
+            checks=Checks((moderation_hook,) if moderation_hook else (), direct=settings.moderation_direct),
         ),
         reads=Reads(
             store,
@@ -338,7 +354,19 @@ async def _assemble(
         memory=store,
         statements=statements,
         recorder=recorder,
+        webhooks=_webhook_worker(settings, store, effects) if working and settings.event_log != "off" else None,
+        moderation_hook=moderation_hook,
     )
+
+
+def _moderation_hook(settings: Settings, stack: AsyncExitStack, check: Check | None) -> ModerationHook | None:
+    by_url = url_check(settings)
+    if by_url is None:
+        return guarded(check, settings) if check is not None else None
+    if check is not None:
+        raise InvalidInput("moderation: use either a callable or the setting moderation_hook", field="moderation")
+    stack.push_async_callback(by_url.close)
+    return guarded(by_url, settings)
 
 
 def _timelines(settings: Settings, host_process: HostProcess | None) -> Timelines:
@@ -378,6 +406,9 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda = Agenda(lasting)
         agenda.start()
         stack.push_async_callback(agenda.stop)
+        if network.webhooks is not None:
+            network.webhooks.start()
+            stack.push_async_callback(network.webhooks.stop)
         tag_upgrade = TagUpgrade(network.store, lasting, network.counting.store)
         tag_upgrade.start()
         stack.push_async_callback(tag_upgrade.stop)
@@ -388,3 +419,19 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
             stack.push_async_callback(network.effects.push_sender.close)
         if network.effects.mail_sender is not None:
             stack.push_async_callback(network.effects.mail_sender.close)
+
+
+def _webhook_worker(settings: Settings, store: Store, effects: Effects) -> WebhookWorker:
+    root = base_url(settings)
+
+    @cache
+    def bodies() -> Any:
+        # Import the API at the first use: most networks have no webhook in Mastodon's format.
+        return _MASTODON_BODIES.load()(effects.graph, settings, root, domain_of(settings))
+
+    async def render(name: str, event: Event) -> bytes | None:
+        body: bytes | None = await bodies().render(name, event)
+        return body
+
+    allowed = networks_of(settings.webhook_networks, "webhook_networks")
+    return WebhookWorker(effects.graph, effects.new_id, EventReader(store, root), render, allowed)

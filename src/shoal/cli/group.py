@@ -32,9 +32,11 @@ PURPOSES = {
     "Products": {
         "key": "Create, list, rotate and delete the server keys of other products.",
         "events": "Follow the event log of the network.",
+        "webhooks": "Send events to the URLs of other products.",
     },
     "Moderation": {
         "post": "Hide and unhide posts.",
+        "held": "List, approve and reject content that waits for approval.",
         "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",
         "audit": "List and export the audit log.",
     },

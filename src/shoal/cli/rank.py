@@ -34,19 +34,19 @@ def tell(report: ReplayReport, name: str) -> None:
     for line in _sample_lines(report):
         console.print(line, style="dim")
     if not found.members:
-        console.print("nobody has anything to rank: try more --days", style="yellow")
+        console.print("no member has posts to rank: try more --days", style="yellow")
         return
     console.print()
     console.print(
         f"{found.overlap:.0%} of the posts in tops of {report.options.top} stay; "
-        f"{found.unchanged:,} of {_members(found.members)} see what they saw before, place by place"
+        f"{found.unchanged:,} of {_members(found.members)} see the same posts in the same order"
     )
     console.print()
     for table in (_figures(found), _exposure(found.exposure)):
         console.print(table)
         console.print()
     for title, changes in (("Who gains most exposure", found.gains), ("Who loses most exposure", found.losses)):
-        console.print(_authors(title, changes) if changes else f"{title}: nobody")
+        console.print(_authors(title, changes) if changes else f"{title}: no author")
 
 
 def _sample_lines(report: ReplayReport) -> list[str]:
@@ -58,12 +58,12 @@ def _sample_lines(report: ReplayReport) -> list[str]:
         f"posts of those days, ranked as of {at:%Y-%m-%d %H:%M} UTC"
     ]
     for number, reason in (
-        (report.own_recipe, "chose a recipe themselves"),
-        (report.ranking_off, "turned ranking off"),
-        (report.nothing_to_rank, "have nothing to rank"),
+        (report.own_recipe, "own recipe"),
+        (report.ranking_off, "ranking turned off"),
+        (report.nothing_to_rank, "no posts to rank"),
     ):
         if number:
-            lines.append(f"left out, of {report.sampled:,} drawn by lot: {number:,} who {reason}")
+            lines.append(f"{number:,} of {report.sampled:,} sampled members omitted: {reason}")
     return lines
 
 

@@ -143,7 +143,7 @@ def _reason_lines(tag: Counted) -> Iterator[Text]:
     members = "1 member" if why.members == 1 else f"{why.members:,} members"
     more = "more" if why.surprise > 0.0 else "no more"
     for name, first, then in (
-        ("warmth", warm, "so many uses of this moment its uses are worth"),
+        ("warmth", warm, "its uses, each weighted by age; a use now counts as 1"),
         (
             "recently",
             f"{_uses(why.today)} by {members}, today and yesterday",

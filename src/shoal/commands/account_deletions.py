@@ -23,6 +23,7 @@ from shoal.commands import (
     authentication,
     external_ids,
     filters,
+    held_content,
     invitations,
     lists,
     members,
@@ -405,6 +406,7 @@ async def _commit(writes: Writes, batch: Batch) -> int:
 
 _STEPS: Sequence[_Step] = (
     _by_verb(schema.SCHEDULES, scheduled_posts.cancel),
+    _by_verb(schema.HOLDS, held_content.withdraw),
     _by_verb(schema.POSTED, _end_entry),
     _by_verb(schema.FOLLOWED_BY, relationships.remove_follower),
     _by_verb(schema.FOLLOWS, relationships.unfollow),

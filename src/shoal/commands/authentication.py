@@ -216,7 +216,7 @@ CONFIRMED_MS = 5 * 60_000
 
 
 class Confirmed(NamedTuple):
-    """A member who has just confirmed in their session that the account is theirs (`confirmation`)."""
+    """A member who has recently confirmed in this session that they own the account (`confirmation`)."""
 
     member_id: int
 

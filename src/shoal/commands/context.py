@@ -34,6 +34,7 @@ from shoal.core.errors import Conflict, NotFound, Unavailable
 from shoal.core.events import Event
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Member, Node
+from shoal.core.publishing import NO_CHECKS, Checks
 from shoal.core.signup import Inviters
 from shoal.core.tokens import FOR_EVER, TokenLifetime
 from shoal.graph.access import Owned, access_member, get_object, own_object
@@ -174,6 +175,8 @@ class Limits(msgspec.Struct, frozen=True):
     follows: int = 7_500
     """Followed accounts per member, or 110% of the member's follower count if that is more."""
     scheduled: int = 300
+    held: int = 100
+    """Posts, edits and profile changes of a member that wait for approval, or were rejected."""
     poll_options: int = 4
     poll_option: int = 50
     """Characters of a poll option."""
@@ -215,11 +218,17 @@ class Writes:
     """The acting member, with address and reason, for the audit log."""
     failures: RepeatCounter = field(default_factory=RepeatCounter)
     """Aggregates failed logins, so that a flood leaves few audit entries."""
+    checks: Checks = NO_CHECKS
+    """Checks of content before it is public."""
     background: Background | None = None
     """Runs tasks that no response waits for; None for callers inside the process, which wait for the tasks themselves."""
 
     def by(self, actor: Actor) -> Writes:
         return replace(self, actor=actor)
+
+    def trusted(self) -> Writes:
+        """Return a copy of this object whose changes are not checked before they are public: those of operators."""
+        return replace(self, checks=NO_CHECKS)
 
     def because(self, reason: str) -> Writes:
         """Return a copy of this object with a reason for the audit log. Raises `InvalidInput` if the reason is too long."""

@@ -8,13 +8,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shoal.commands import publishing
 from shoal.commands.context import Writes
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
+from shoal.commands.publishing import With
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Rejected, ShoalError, Taken, Unfit, is_refusal
 from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.photo_details import PhotoDetails, cleaned
+from shoal.core.publishing import ALLOW, Decision, HeldContent
 from shoal.core.text import check_text
 from shoal.graph import media as life
 from shoal.graph.access import access_member, own_object
@@ -50,7 +53,8 @@ async def upload(
     `shows_details` is whether everyone who sees a photo also sees its details (None: as the owner prefers); `details` replace
     the details in the file. An import may choose the id (`id_`) and a unique name `record`: if the name was used before, the
     existing object is returned. Imports support pictures only. Raises `TooLarge` or `Unsupported` for a file that is not
-    accepted, and `InvalidInput` for a file that cannot be decoded.
+    accepted, `InvalidInput` for a file that cannot be decoded, and `Rejected` by a check. An upload that a check holds is not
+    served, and a post with it is held.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)
@@ -73,6 +77,13 @@ async def upload(
         **stored | ({"details": given} if (given := cleaned(details)) else {}),
     )
     try:
+        if writes.checks:
+            facts = [publishing.facts_of_file(media_id, media.kind, data)]
+            if thumbnail:
+                facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
+            camera = (media.details.camera, media.details.lens) if media.details else ()
+            decision = await publishing.check(writes, owner, "media", (description, *camera), media=tuple(facts))
+            media = msgspec.structs.replace(media, held=decision.action == "hold")
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
         # If the caller is canceled, the commit continues and needs the files. Files are named by their content, so an earlier
@@ -170,36 +181,88 @@ async def describe(
     focus: tuple[float, float] | None = None,
     shows_details: bool | None = None,
     thumbnail: bytes | None = None,
+    together_with: With | None = None,
+    approved: HeldContent | None = None,
 ) -> Media:
     """Change the description or focus of media, whether a photo shows its details, or the preview of a video or sound.
 
-    Raises `NotFound` for another member's media.
+    A new description of media in a post is checked before it is public; if it is held, only the other values change. A description
+    that was `approved` is not checked again. A thumbnail is checked like an upload; if it is held, the media are held or, if a post
+    uses them, nothing changes. Raises `NotFound` for another member's media, `Unfit` if an approved description has been replaced
+    since, and `Rejected` or `Held` by a check.
     """
     media = await own_object(writes.graph, Media, owner_id, media_id)
     described(writes, media, description=description, focus=focus, shows_details=shows_details)
+    held: HeldContent | None = None
+    decide = publishing.once(lambda asked: _decision(writes, asked[0]))
     poster: dict[str, Any] = {}
     if thumbnail:
         check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
-        poster = msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
+        facts = publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail)
+        if writes.checks and (await publishing.check(writes, owner, "media", (), media=(facts,))).action == "hold":
+            poster["held"] = True
+        poster |= msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
+        nonlocal held
+        # Check for the version that the commit replaces: it conflicts if a post has attached the media during the check.
         stored = await own_object(writes.graph, Media, owner_id, media_id)
         asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
+        held = None
+        if approved:
+            _check_not_described(stored, approved)
+        elif not stored.unused_since:
+            if "held" in poster:
+                raise Rejected(publishing.REFUSED)
+            if asked.description != stored.description and (decision := await decide((asked,))).action == "hold":
+                held = _held(stored, asked.description, decision)
+                asked = msgspec.structs.replace(asked, description=stored.description)
         changed = msgspec.structs.replace(asked, **poster)
-        if changed != stored:
-            changed = await _replace(writes, stored, changed)
+        if changed != stored or together_with:
+            changed = await _replace(writes, stored, changed, together_with)
         return changed
 
     try:
-        return await retry_on_conflict(attempt)
+        changed = await retry_on_conflict(attempt)
     except ShoalError as error:
         if is_refusal(error):
             await writes.media.remove((poster.get("preview_key", ""),))
         raise
+    if held is not None:
+        raise await publishing.hold(writes, held)
+    return changed
 
 
-async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
+async def _decision(writes: Writes, media: Media) -> Decision:
+    """Return the decision of the checks about the description of media in a post. Raises `Rejected`."""
+    if not writes.checks:
+        return ALLOW
+    owner = await access_member(writes.graph, media.owner_id)
+    return await publishing.check(writes, owner, "media", (media.description,), media=publishing.facts_of((media,)))
+
+
+def _check_not_described(media: Media, approved: HeldContent) -> None:
+    (checked,) = approved.checked
+    if media.description not in {checked.description, approved.text}:
+        raise Unfit("The description has been changed since: reject this one")
+
+
+def _held(media: Media, description: str, decision: Decision) -> HeldContent:
+    return HeldContent(
+        id=0,
+        owner_id=media.owner_id,
+        kind="media",
+        text=description,
+        target_id=media.id,
+        media=(media.id,),
+        checked=publishing.checked_media((media,)),
+        reason=decision.reason,
+        rule=decision.rule,
+    )
+
+
+async def _replace(writes: Writes, before: Media, changed: Media, together_with: With | None) -> Media:
     """Store the next version of media, release the files of a replaced preview, and reindex posts if the description changed."""
     changed = msgspec.structs.replace(changed, version=before.version + 1)
     batch = Batch(shard_of(before.owner_id))
@@ -210,6 +273,8 @@ async def _replace(writes: Writes, before: Media, changed: Media) -> Media:
     if changed.description != before.description and not before.unused_since:
         # The description is part of the post in the search index. Media that no post uses are indexed when a post attaches them.
         batch.emit(MediaDescribed(media_id=before.id))
+    if together_with is not None:
+        together_with(batch, before.id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
     return changed
 

@@ -10,17 +10,19 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType, structs
 
 from shoal import gazetteer
-from shoal.commands import authentication, relationships
+from shoal.commands import authentication, publishing, relationships
 from shoal.commands.authentication import Asker
 from shoal.commands.context import Limits, Writes, add_node, made_once
 from shoal.commands.oauth import check_welcome
+from shoal.commands.publishing import With
 from shoal.core.credentials import Login
 from shoal.core.email import SALT_BYTES, ContactSalt, MailKind, hash_address
 from shoal.core.errors import (
@@ -39,9 +41,10 @@ from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileC
 from shoal.core.ids import milliseconds_of
 from shoal.core.licenses import License
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Member, Mention, ProfileField, QuotePolicy, Visibility
+from shoal.core.model import MediaKind, Member, Mention, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
 from shoal.core.places import Location, PlacePrecision
+from shoal.core.publishing import ALLOW, Decision, HeldContent
 from shoal.core.signup import Invited
 from shoal.core.text import check_email, check_text, check_user_name, mentions_of, normalized, tags_of
 from shoal.graph import member_lookup
@@ -119,6 +122,18 @@ MAX_DOMAIN = 253
 _DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
 """A host name of two labels or more (RFC 1034, 3.1), in any script."""
 _WRONG = "the name or the password is wrong"
+
+
+class HeldProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The changes of a held profile; None keeps a value. Pictures are keys of stored files."""
+
+    display_name: str | None = None
+    note: str | None = None
+    fields: tuple[ProfileField, ...] | None = None
+    avatar: str | None = None
+    header: str | None = None
+    before: HeldProfile | None = None
+    """The values that these replace. Approval fails if they have been changed since."""
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,9 +389,13 @@ async def find_login(writes: Writes, typed: str) -> Member | None:
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
-    """Change the given values of a profile. The files of replaced pictures are deleted later."""
+    """Change the given values of a profile. The files of replaced pictures are deleted later.
+
+    If a check holds the texts and pictures, only the other values change. Raises `Rejected` or `Held` by a check.
+    """
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
+    decision = await _decision(writes, member, profile, changes) if writes.checks else ALLOW
     if profile.findable_by_email is not None:
         changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
     stored_keys: list[str] = []
@@ -387,6 +406,13 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         if profile.header is not None:
             stored_keys.append(await writes.media.store_header(member.name, profile.header))
             changes["header"] = stored_keys[-1]
+        if decision.action == "hold":
+            content = {name: changes.pop(name) for name in _HELD if name in changes}
+            if changes:
+                await _change(writes, member_id, changes)
+            before = {name: getattr(member, name) for name in content}
+            held = _held(member, content, before, decision)
+            raise await publishing.hold(writes, held, merge=partial(_merged, writes))
         values = (field.value for field in changes.get("fields", ()))
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
         return await _change(writes, member_id, changes, named)
@@ -395,6 +421,73 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             # One of the two pictures may have been stored before the other was found invalid.
             await writes.media.remove(stored_keys)
         raise
+
+
+async def _decision(writes: Writes, member: Member, profile: ProfileChange, changes: dict[str, Any]) -> Decision:
+    """Return the decision of the checks about the texts and pictures that change. Raises `Rejected`."""
+    pictures = (profile.avatar, profile.header)
+    if all(changes.get(name, value) == value for name, value in _texts_of(member).items()) and not any(pictures):
+        return ALLOW
+    media = tuple(publishing.facts_of_file(0, MediaKind.IMAGE, data) for data in pictures if data)
+    return await publishing.check(writes, member, "profile", _lines(changes), media=media)
+
+
+def _texts_of(member: Member) -> dict[str, Any]:
+    return {"display_name": member.display_name, "note": member.note, "fields": member.fields}
+
+
+def _lines(changes: Mapping[str, Any]) -> list[str]:
+    rows = [f"{field.name} {field.value}".strip() for field in changes.get("fields", ())]
+    return [changes.get("display_name", ""), changes.get("note", ""), *rows]
+
+
+_HELD = ("display_name", "note", "fields", "avatar", "header")
+_decode_held = msgspec.msgpack.Decoder(HeldProfile).decode
+
+
+def _held(member: Member, content: dict[str, Any], before: dict[str, Any], decision: Decision) -> HeldContent:
+    return HeldContent(
+        id=0,
+        owner_id=member.id,
+        kind="profile",
+        text="\n".join(filter(None, _lines(content))),
+        content=publishing.encode(HeldProfile(**content, before=HeldProfile(**before))),
+        files=tuple(content[name] for name in ("avatar", "header") if content.get(name)),
+        reason=decision.reason,
+        rule=decision.rule,
+    )
+
+
+def _values(profile: HeldProfile | None) -> dict[str, Any]:
+    return {name: value for name in _HELD if (value := getattr(profile, name, None)) is not None}
+
+
+async def _merged(writes: Writes, held: HeldContent, earlier: Sequence[HeldContent]) -> HeldContent:
+    """Return a held change with the values of earlier ones that neither it nor the profile has replaced since."""
+    member = await access_member(writes.graph, held.owner_id)
+    values: dict[str, Any] = {}
+    before: dict[str, Any] = {}
+    for each in (*earlier, held):
+        change = _decode_held(each.content)
+        for name, replaced in _values(change.before).items():
+            if each is held or replaced == getattr(member, name):
+                values[name], before[name] = getattr(change, name), replaced
+    changed = [name for name, value in values.items() if value != before[name]]
+    return _held(
+        member,
+        {name: values[name] for name in changed},
+        {name: before[name] for name in changed},
+        Decision("hold", held.reason, held.rule),
+    )
+
+
+async def apply_held(writes: Writes, held: HeldContent, together_with: With) -> Member:
+    """Apply an approved profile change. Raises `Unfit` if the profile has been changed since."""
+    change = _decode_held(held.content)
+    changes, before = _values(change), _values(change.before)
+    values = (field.value for field in changes.get("fields", ()))
+    named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
+    return await _change(writes, held.owner_id, changes, named, together_with, before)
 
 
 async def _email_hash(writes: Writes, member: Member) -> str:
@@ -408,8 +501,24 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
     return await _change(writes, member_id, {which: ""})
 
 
-async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named: tuple[Mention, ...] = ()) -> Member:
-    """Apply profile changes to the member's current state, so that concurrent changes of other fields are kept."""
+async def _change(
+    writes: Writes,
+    member_id: int,
+    changes: dict[str, Any],
+    named: tuple[Mention, ...] = (),
+    together_with: With = lambda _batch, _id, _now: None,
+    expected: Mapping[str, Any] | None = None,
+) -> Member:
+    """Apply profile changes to the member's current state, so that concurrent changes of other fields are kept.
+
+    Raises `Unfit` if a value is neither the `expected` one nor the new one.
+    """
+
+    def changed(member: Member) -> Member:
+        for name, value in (expected or {}).items():
+            if getattr(member, name) not in (value, changes[name]):
+                raise Unfit("The profile has been changed since: reject this change")
+        return _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain)
 
     def extra(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
@@ -417,11 +526,12 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any], named
         retained = files_of_member(after)
         if gone := tuple(key for key in files_of_member(before) if key not in retained):
             batch.emit(FilesReleased(keys=gone))
+        together_with(batch, member_id, writes.new_id(batch.shard))
 
     return await change_object(
         writes.graph,
         lambda: access_member(writes.graph, member_id),
-        lambda member: _with_mentions(msgspec.structs.replace(member, **changes), named, writes.domain),
+        changed,
         extra,
     )
 

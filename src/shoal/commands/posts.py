@@ -6,23 +6,25 @@ to the object that the first commit created.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from shoal.commands import polls
+from shoal.commands import polls, publishing
 from shoal.commands.context import Writes, add_node
 from shoal.commands.media import check_attachable, descriptions_of, with_media
 from shoal.commands.members import members_named, tags_named
 from shoal.commands.polls import PollDraft
-from shoal.core.errors import Conflict, Gone, InvalidInput, TooLarge, UnexpectedMentions
+from shoal.commands.publishing import Decide, With, check_unchanged, checked_media, facts_of
+from shoal.core.errors import Conflict, Gone, Held, InvalidInput, Rejected, TooLarge, UnexpectedMentions, Unfit
 from shoal.core.events import PostCreated, PostDeleted, PostImported, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place
+from shoal.core.publishing import ALLOW, Decision, HeldContent
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
 from shoal.gazetteer import stored_place
@@ -56,6 +58,9 @@ from shoal.i18n import language_tag
 _IDEMPOTENCY_MS = 3_600_000
 """Milliseconds for which a repeated request is recognized."""
 
+_STAGES = 3
+"""A post may be scheduled, then held, then published."""
+
 Keys = Sequence[tuple[Key, int]]
 """Keys that lead to a post, with the lifetime of each (in milliseconds; 0: permanent)."""
 
@@ -69,8 +74,9 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
     return [*keys, (import_key(shard, record), 0)] if record else keys
 
 
-def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
+def plan_key(shard: int, id_: int) -> tuple[Key, int]:
+    """Return the key that leads from a scheduled or held post to the next stage of its publication, with its lifetime."""
+    return import_key(shard, f"scheduled:{id_}"), _IDEMPOTENCY_MS
 
 
 def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
@@ -81,7 +87,7 @@ def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
 async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None:
     """Return the post created by an earlier request with one of these keys; None if there was none.
 
-    Raises `Gone` if that post was deleted.
+    Raises `Gone` if that post was deleted, and the error of the earlier request if the post was held.
     """
     found = await writes.graph.key_get([key for key, _ in keys])
     if not found:
@@ -91,22 +97,22 @@ async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None
 
 
 async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
-    """Return the object to which an idempotency key leads or, if it was a scheduled post, the post published from it.
+    """Return the object to which an idempotency key leads or, if it was scheduled or held, the post published from it.
 
-    Raises `Gone` if the object was deleted.
+    Raises `Gone` if the object was deleted, `Held` if it is held, and `Rejected` if it was rejected.
     """
-    node = (await writes.graph.obj_get((id_,))).get(id_)
-    if node is None:
-        key, _ = plan_key(shard, id_)
-        id_ = (await writes.graph.key_get((key,))).get(key, 0)
+    node = None
+    for _ in range(_STAGES):
         node = (await writes.graph.obj_get((id_,))).get(id_)
+        if node is not None:
+            break
+        key, _lifetime = plan_key(shard, id_)
+        id_ = (await writes.graph.key_get((key,))).get(key, 0)
+    if isinstance(node, HeldContent):
+        raise Rejected(node.refusal) if node.rejected_at else Held(node.id)
     if not isinstance(node, Post | ScheduledPost):
         raise Gone("Idempotency-Key: the post created with this key was deleted; use a new key")
     return node
-
-
-Together = Callable[[Batch, Post, int], None]
-"""A callback that adds writes to the commit of a new post. Its arguments are the batch, the post, and a new id for these writes."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +145,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the post was first published elsewhere. Such a post mentions no members and sends no notifications."""
 
 
+encode_draft = msgspec.msgpack.Encoder().encode
+decode_draft = msgspec.msgpack.Decoder(Draft).decode
+
+
 async def create(
     writes: Writes,
     author_id: int,
@@ -149,15 +159,17 @@ async def create(
     id_: int = 0,
     created_at: int = 0,
     record: str = "",
-    together_with: Together | None = None,
+    together_with: With | None = None,
+    approved: HeldContent | None = None,
 ) -> Post:
     """Create a post, or a comment if the draft has a parent.
 
     If the author repeats a `request` (an idempotency key) within an hour, the first post is returned. An import may pass its
     own `id_` and `created_at`, and the unique name of its `record`: a later call with this name returns the same post, without
-    a time limit. Raises `InvalidInput` (`TooLarge`) for values that exceed the limits, `UnexpectedMentions`, `NotFound` for a
-    parent or media that the author may not use, `Gone` for a suspended author or if the post of the request was deleted, and
-    `Conflict` if `together_with` conflicts.
+    a time limit. A post that was `approved` is not checked again. Raises `InvalidInput` (`TooLarge`) for values that exceed
+    the limits, `UnexpectedMentions`, `Rejected` or `Held` by a check (an import record is rejected instead of held), `NotFound`
+    for a parent or media that the author may not use, `Unfit` if the media of an approved post have been changed since, `Gone`
+    for a suspended author or if the post of the request was deleted, and `Conflict` if `together_with` conflicts.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -169,6 +181,10 @@ async def create(
     content |= _terms(draft, author)
     mentions = () if draft.imported else await _mentions(writes, draft)
     tags = tags_named(content["text"])
+    known = {**content, "mentions": mentions, "tags": tags}
+    decide: Decide = _allowed
+    if writes.checks:
+        decide = publishing.once(lambda media: _decision(writes, author, "post", draft, known, media))
 
     def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
         now, post_id = milliseconds_of(new_id), id_ or new_id
@@ -191,10 +207,23 @@ async def create(
         polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
         if together_with is not None:
-            together_with(batch, post, new_id)
+            together_with(batch, post.id, new_id)
         return post, batch
 
+    def keep(batch: Batch, held_id: int, new_id: int) -> None:
+        take_keys(batch, keys, held_id, milliseconds_of(new_id))
+        if together_with is not None:
+            together_with(batch, held_id, new_id)
+
     async def attempt(media: Sequence[Media]) -> Post:
+        # Decide for the media that the commit attaches: it conflicts if they have been changed during the check.
+        if approved:
+            check_unchanged(approved, media)
+        elif (decision := await decide(media)).action == "hold" or any(each.held for each in media):
+            if record:
+                raise Rejected("Imports do not wait for the approval that this post needs")
+            held = _held(author, "post", draft, known, decision, media, app_id=app_id)
+            raise await publishing.hold(writes, held, keep)
         return await add_node(writes, shard, lambda new_id: build(new_id, media))
 
     try:
@@ -202,6 +231,63 @@ async def create(
     except KeyTaken as error:
         # Of two concurrent requests with one idempotency key, both return the post of the first.
         return _written(await first_made(writes, shard, error.id))
+
+
+async def _allowed(_media: Sequence[Media]) -> Decision:
+    return ALLOW
+
+
+async def _decision(
+    writes: Writes,
+    author: Member,
+    kind: Literal["post", "edit"],
+    draft: Draft,
+    content: dict[str, Any],
+    media: Sequence[Media],
+) -> Decision:
+    """Return the decision of the checks about a post or edit with this content. Raises `Rejected`."""
+    visibility = content["visibility"]
+    if not writes.checks or (visibility is Visibility.DIRECT and not writes.checks.direct):
+        return ALLOW
+    options = draft.poll.options if draft.poll else ()
+    return await publishing.check(
+        writes,
+        author,
+        kind,
+        (content["spoiler"], content["text"], *options, *(each.description for each in media)),
+        data=content["json"],
+        tags=content["tags"],
+        mentions=content["mentions"],
+        visibility=visibility,
+        media=facts_of(media),
+    )
+
+
+def _held(
+    author: Member,
+    kind: Literal["post", "edit"],
+    draft: Draft,
+    content: dict[str, Any],
+    decision: Decision,
+    media: Sequence[Media],
+    **values: Any,
+) -> HeldContent:
+    options = draft.poll.options if draft.poll else ()
+    checked_values = {name: content[name] for name in ("sensitive", "place", "license", "downloads")}
+    return HeldContent(
+        id=0,
+        owner_id=author.id,
+        kind=kind,
+        text="\n".join(filter(None, (content["spoiler"], content["text"], *options))),
+        content=encode_draft(msgspec.structs.replace(draft, **checked_values)),
+        data=content["json"],
+        media=content["media"],
+        checked=checked_media(media),
+        visibility=content["visibility"].value,
+        reason=decision.reason,
+        rule=decision.rule,
+        **values,
+    )
 
 
 async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
@@ -291,16 +377,25 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
 
 
 async def update(
-    writes: Writes, author_id: int, post_id: int, draft: Draft, *, visibility: Visibility | None = None
+    writes: Writes,
+    author_id: int,
+    post_id: int,
+    draft: Draft,
+    *,
+    visibility: Visibility | None = None,
+    together_with: With | None = None,
+    approved: HeldContent | None = None,
 ) -> Post:
     """Replace the content of the author's post, and keep the former content as a revision. The parent does not change.
 
     The visibility changes only if a narrower `visibility` is given, which alone creates no revision. A new location is rounded to
-    the author's current precision. A draft equal to the post stores nothing. Raises the errors of `create`, and `Conflict` for a
-    concurrent edit.
+    the author's current precision. A draft equal to the post stores nothing. An edit that changes the content is checked before
+    it is public; if it is held, only the visibility changes. An edit that was `approved` is not checked again. Raises the errors
+    of `create`, `Unfit` if the post of an approved edit has been edited since, and `Conflict` for a concurrent edit.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
+    _check_not_edited(post, approved)
     content["visibility"] = narrowed(post, visibility)
     content |= _terms(draft, post)
     if draft.sensitive is None:
@@ -310,14 +405,17 @@ async def update(
         content["place"] = stored_place(content["place"], author.place_precision)
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
-    if content["text"] != post.text:
-        # Unchanged text keeps its mentions, so an edit does not mention members who registered a mentioned name later.
-        content["mentions"] = await members_named(writes, content["text"])
-        content["tags"] = tags_named(content["text"])
+    content |= await _named(writes, content["text"], post)
     shard = shard_of(author_id)
     old = await polls.poll_of(writes.graph, post)
+    check = _edit_check(writes, post, draft, content)
 
     async def attempt(media: Sequence[Media]) -> Post:
+        added = [each for each in media if each.id not in post.media]
+        if approved:
+            check_unchanged(approved, added)
+        else:
+            await check(media)
         now = writes.new_id(shard)
         new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
         edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
@@ -329,11 +427,13 @@ async def update(
         batch = Batch(shard)
         if changed:
             change(batch, post, edited, now)
-            attach(batch, post.id, [each for each in media if each.id not in post.media], now)
+            attach(batch, post.id, added, now)
         if reworded:
             _keep_wording(batch, post, now, polls.titles(old), described)
             _tell_of_edit(batch, post, edited, now)
         polls.exchange(batch, old, new, now)
+        if together_with is not None:
+            together_with(batch, post.id, now)
         if batch.objects:
             await writes.commit(batch)
         return edited
@@ -342,6 +442,65 @@ async def update(
         return await retry_on_conflict(partial(attempt, media), lambda conflict: isinstance(conflict, IdTaken))
 
     return await with_media(writes, author_id, content["media"], fresh)
+
+
+def _check_not_edited(post: Post, approved: HeldContent | None) -> None:
+    if approved and post.edited_at != approved.edited_at:
+        raise Unfit("The post has been edited since: reject this edit")
+
+
+async def _named(writes: Writes, text: str, post: Post) -> dict[str, Any]:
+    """Return the mentions and tags of an edit with this text."""
+    if text == post.text:
+        # Unchanged text keeps its mentions, so an edit does not mention members who registered a mentioned name later.
+        return {"mentions": post.mentions, "tags": post.tags}
+    return {"mentions": await members_named(writes, text), "tags": tags_named(text)}
+
+
+async def _held_edit(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any], decision: Decision, media: Sequence[Media]
+) -> Held:
+    """Hold an edit, but change the visibility, which can only become narrower."""
+    if content["visibility"] is not post.visibility:
+        await update(writes, post.author_id, post.id, _draft_of(post), visibility=content["visibility"])
+    author = await access_member(writes.graph, post.author_id)
+    return await publishing.hold(
+        writes, _held(author, "edit", draft, content, decision, media, target_id=post.id, edited_at=post.edited_at)
+    )
+
+
+def _edit_check(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any]
+) -> Callable[[Sequence[Media]], Awaitable[None]]:
+    """Return a check of an edit, which raises `Rejected`, or `Held` after it has stored the edit for the moderators."""
+    decide = publishing.once(lambda media: _edit_decision(writes, post, draft, content, media))
+
+    async def check(media: Sequence[Media]) -> None:
+        if (decision := await decide(media)).action == "hold" or any(each.held for each in media):
+            raise await _held_edit(writes, post, draft, content, decision, media)
+
+    return check
+
+
+async def _edit_decision(
+    writes: Writes, post: Post, draft: Draft, content: dict[str, Any], media: Sequence[Media]
+) -> Decision:
+    changed = draft.poll or any(content[name] != getattr(post, name) for name in ("text", "spoiler", "media", "json"))
+    if not writes.checks or not changed:
+        return ALLOW
+    return await _decision(writes, await access_member(writes.graph, post.author_id), "edit", draft, content, media)
+
+
+def _draft_of(post: Post) -> Draft:
+    return Draft(
+        text=post.text,
+        spoiler=post.spoiler,
+        sensitive=post.sensitive,
+        language=post.language,
+        media=post.media,
+        place=post.place,
+        data=post.data,
+    )
 
 
 def change(batch: Batch, post: Post, edited: Post, now: int) -> None:

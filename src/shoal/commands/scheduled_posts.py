@@ -15,7 +15,17 @@ import msgspec
 from shoal.commands import posts
 from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.commands.media import with_media
-from shoal.commands.posts import Draft, first_made, made_before, plan_key, request_keys, take_keys
+from shoal.commands.posts import (
+    Draft,
+    decode_draft,
+    encode_draft,
+    first_made,
+    made_before,
+    plan_key,
+    request_keys,
+    take_keys,
+)
+from shoal.commands.publishing import held_media
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unfit
 from shoal.core.events import PublishRefused
 from shoal.core.ids import milliseconds_of, shard_of
@@ -34,9 +44,6 @@ _RETRY_MS = 300_000
 RETRIED_MS = 86_400_000
 """Milliseconds after the scheduled time for which a failed publication is retried."""
 
-_encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Draft)
-
 
 async def schedule(
     writes: Writes, owner_id: int, draft: Draft, at: int, *, request: str = "", app_id: int = 0
@@ -52,7 +59,7 @@ async def schedule(
     keys = request_keys(writes, owner_id, request)
     if keys and (found := await made_before(writes, keys)) is not None:
         return found
-    stored = _encode(await posts.checked(writes, owner_id, draft))
+    stored = encode_draft(await posts.checked(writes, owner_id, draft))
 
     async def attempt(claim: Claim) -> ScheduledPost | Post:
         if await count_of(writes.graph, owner_id, SCHEDULES) >= writes.limits.scheduled:
@@ -118,15 +125,16 @@ async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
 
 
 async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
-    """Publish a scheduled post. The same commit deletes the scheduled post, so it is published exactly once.
+    """Publish a scheduled post, or hold it. The same commit deletes the scheduled post, so it is published exactly once.
 
-    Raises the errors of `posts.create`, and `Conflict` if the scheduled post was changed or published concurrently.
+    Raises the errors of `posts.create`, such as `Held` after it was held, and `Conflict` if the scheduled post was changed or
+    published concurrently.
     """
 
-    def end_plan(batch: Batch, post: Post, now: int) -> None:
+    def end_plan(batch: Batch, id_: int, now: int) -> None:
         _remove(batch, scheduled, now)
         # With this key, a repeated request to schedule the post returns the published post.
-        take_keys(batch, [plan_key(batch.shard, scheduled.id)], post.id, milliseconds_of(now))
+        take_keys(batch, [plan_key(batch.shard, scheduled.id)], id_, milliseconds_of(now))
 
     return await posts.create(
         writes, scheduled.owner_id, draft_of(scheduled), app_id=scheduled.app_id, together_with=end_plan
@@ -144,7 +152,7 @@ async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalErr
     if late >= RETRIED_MS:
         ticket = 0
     version = scheduled.version + 1
-    batch.obj_set(msgspec.structs.replace(scheduled, ticket_id=ticket, refused=_reason(error), version=version))
+    batch.obj_set(msgspec.structs.replace(scheduled, ticket_id=ticket, refused=reason_of(error), version=version))
     take_off(batch, scheduled.ticket_id, time)
     if ticket:
         put_on(batch, ticket, now + max(late, _RETRY_MS), scheduled.id)
@@ -153,7 +161,8 @@ async def keep_refused(writes: Writes, scheduled: ScheduledPost, error: ShoalErr
     await writes.graph.commit(batch)
 
 
-def _reason(error: ShoalError) -> str:
+def reason_of(error: ShoalError) -> str:
+    """Return why a post cannot be published, for its author."""
     match error:
         case Gone():
             return "Your account was suspended"
@@ -163,13 +172,14 @@ def _reason(error: ShoalError) -> str:
 
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
+    """Return the media of the member's scheduled, held and rejected posts."""
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     scheduled = await objects_of(writes.graph, ScheduledPost, [plan.id2 for plan in plans])
-    return {id_ for post in scheduled for id_ in draft_of(post).media}
+    return {id_ for post in scheduled for id_ in draft_of(post).media} | await held_media(writes.graph, owner_id)
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:
-    return _decoder.decode(scheduled.draft)
+    return decode_draft(scheduled.draft)
 
 
 def moment_of_text(text: str) -> int | None:
@@ -207,7 +217,8 @@ _MOST_POSTS = 1_000
 async def discard_media(writes: Writes, owner_id: int, media_id: int) -> None:
     """Delete media and their files.
 
-    Raises `NotFound` for another member's media, and `Unfit` for media of a scheduled post, or of a post or its edit history.
+    Raises `NotFound` for another member's media, and `Unfit` for media of a scheduled or held post, or of a post or its edit
+    history.
     """
 
     async def attempt() -> None:

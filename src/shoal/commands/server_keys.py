@@ -21,11 +21,12 @@ from shoal.core.ids import milliseconds_of, now_ms, shard_of
 from shoal.core.model import App, ProductToken, Token
 from shoal.core.text import check_text
 from shoal.core.tokens import TokenUse, hash_of, new_secret, text_of
+from shoal.core.webhooks import MAX_WEBHOOKS, Pause, Webhook
 from shoal.graph.access import count_of, objects_of
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader, find_object
 from shoal.graph.payloads.members import drop_login
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVER_KEYS, server_key_key
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVER_KEYS, WEBHOOKS, server_key_key
 
 MAX_KEYS = 100
 MAX_NAME = 100
@@ -138,7 +139,7 @@ async def rotate(writes: Writes, name: str, grace_seconds: int = DEFAULT_GRACE_S
 
 
 async def delete(writes: Writes, name: str) -> None:
-    """Delete a key, whose secrets become invalid. Raises `NotFound` for an unknown key."""
+    """Delete a key, whose secrets become invalid, and pause its webhooks permanently. Raises `NotFound` for an unknown key."""
 
     async def attempt() -> None:
         app = await _named(writes.graph, name)
@@ -147,6 +148,10 @@ async def delete(writes: Writes, name: str) -> None:
         batch.key_del(server_key_key(app.name), app.id)
         batch.assoc_del(EVERYBODY, SERVER_KEYS, app.id, writes.new_id(_SHARD))
         _drop(writes, batch, app, await _tokens(writes.graph, app.id))
+        listed = await writes.graph.assoc_range(EVERYBODY, WEBHOOKS, Cursor(limit=2 * MAX_WEBHOOKS))
+        for webhook in await objects_of(writes.graph, Webhook, [assoc.id2 for assoc in listed]):
+            if webhook.key_id == app.id:
+                batch.obj_set(replace(webhook, paused=Pause.NO_KEY, version=webhook.version + 1))
         note(writes, batch, AuditVerb.SERVER_KEY_DELETED, _target(app))
         await writes.graph.commit(batch)
 

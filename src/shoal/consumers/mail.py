@@ -84,7 +84,8 @@ async def _send(effects: Effects, mail_sender: MailSender, event: events.MailDue
         return
     proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in EMAIL_TOKEN_MS else ""
     name, address = whom.member.name, whom.login.email
-    about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place, event.passkey)
+    at, passkey = milliseconds_of(event.asked), event.passkey
+    about = About(event.kind, whom.to, name, at, proof, address, event.place, passkey, event.webhook, event.pause)
     letter = messages.write(mail_sender.stationery, about, event.language or whom.member.default_language)
     await mail_sender.deliver(event.asked, letter)
 

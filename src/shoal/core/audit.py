@@ -40,6 +40,8 @@ class AuditVerb(StrEnum):
     SIGN_UP_REJECTED = "sign_up.rejected"
     POST_HIDDEN = "post.hidden"
     POST_REVEALED = "post.revealed"
+    HELD_APPROVED = "held.approved"
+    HELD_REJECTED = "held.rejected"
     POST_KEPT_FROM_TRENDS = "post.kept_from_trends"
     POST_ALLOWED_IN_TRENDS = "post.allowed_in_trends"
     TAG_DENIED = "tag.denied"
@@ -89,6 +91,11 @@ class AuditVerb(StrEnum):
     SERVER_KEY_CREATED = "server_key.created"
     SERVER_KEY_ROTATED = "server_key.rotated"
     SERVER_KEY_DELETED = "server_key.deleted"
+    WEBHOOK_CREATED = "webhook.created"
+    WEBHOOK_PAUSED = "webhook.paused"
+    WEBHOOK_RESUMED = "webhook.resumed"
+    WEBHOOK_ROTATED = "webhook.rotated"
+    WEBHOOK_DELETED = "webhook.deleted"
 
 
 MODERATION_VERBS = frozenset(
@@ -107,6 +114,8 @@ MODERATION_VERBS = frozenset(
         AuditVerb.POST_HIDDEN,
         AuditVerb.POST_REVEALED,
         AuditVerb.POST_KEPT_FROM_TRENDS,
+        AuditVerb.HELD_APPROVED,
+        AuditVerb.HELD_REJECTED,
         AuditVerb.POST_ALLOWED_IN_TRENDS,
         AuditVerb.TAG_DENIED,
         AuditVerb.TAG_ALLOWED,
@@ -143,6 +152,7 @@ class TargetKind(StrEnum):
     NAME = "name"
     JOBS = "jobs"
     SERVER_KEY = "server_key"
+    WEBHOOK = "webhook"
 
 
 class AuditTarget(NamedTuple):

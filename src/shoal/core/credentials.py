@@ -68,7 +68,7 @@ class Purpose(StrEnum):
     CONFIRM = "confirm"
     """Second factor of a logged-in member who changes how they log in, in addition to the password."""
     OWNER = "owner"
-    """Confirmation by a logged-in member, in place of the password, that the account is theirs."""
+    """Confirmation by a logged-in member, in place of the password, that they own the account."""
     ADD = "add"
     """Registration of a new passkey."""
 

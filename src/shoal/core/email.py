@@ -47,6 +47,8 @@ class MailKind(StrEnum):
     PROVIDER_UNLINKED = "provider_unlinked"
     COPIED = "copied"
     """Notice that a copy of a passkey was used, and refused."""
+    WEBHOOK_PAUSED = "webhook_paused"
+    """Sent to all admins when the worker paused a webhook."""
 
 
 EMAIL_TOKEN_MS: Mapping[MailKind, int] = {

@@ -43,6 +43,10 @@ class Unfit(InvalidInput):
     """A combination of values, or a time, that is not allowed, although each value is valid by itself."""
 
 
+class Rejected(Unfit):
+    """Content that a check before publication refused. The message is the reason for the author."""
+
+
 class UnexpectedMentions(Unfit):
     """A post that mentions members other than those its author expected; `member_ids` are the unexpected ones."""
 
@@ -97,6 +101,14 @@ class NotFound(ShoalError):
 
 class Gone(ShoalError):
     """The object existed and was removed permanently, such as the profile of a suspended member."""
+
+
+class Held(ShoalError):
+    """The content was stored, and becomes public once it is approved (`core.publishing`). `held_id` is its id."""
+
+    def __init__(self, held_id: int) -> None:
+        super().__init__("This is not public yet: it is waiting for approval by a moderator")
+        self.held_id = held_id
 
 
 class Conflict(ShoalError):
@@ -154,7 +166,7 @@ class StorageFull(Unavailable):
 
 def is_refusal(error: BaseException) -> bool:
     """Return whether the error guarantees that nothing was stored, so that files created for the change can be deleted."""
-    return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
+    return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown | Held)
 
 
 def of_other_version(found: int, ours: int) -> str:

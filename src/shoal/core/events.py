@@ -283,6 +283,10 @@ class MailDue(Event, frozen=True, tag="mail_due"):
     """The IP address from which the member logged in."""
     passkey: str = ""
     """The name of the passkey or login provider concerned."""
+    webhook: str = ""
+    """The host of the webhook concerned."""
+    pause: str = ""
+    """Why the webhook was paused, a value of `core.webhooks.Pause`."""
 
 
 class PushDue(Event, frozen=True, tag="push_due"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.core.publishing import HeldContent
 
 MISSING_AVATAR: Final = "/avatars/original/missing.png"
 MISSING_HEADER: Final = "/headers/original/missing.png"
@@ -96,6 +97,8 @@ def files_now(node: object) -> dict[str, bool]:
             keys = lasting_files_of(node)
         case Member():
             keys = files_of_member(node)
+        case HeldContent():
+            keys = with_copies(*node.files)
         case _:
             return {}
     optional = {each for key in keys for each in _smaller(key)}

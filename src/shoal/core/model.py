@@ -350,6 +350,8 @@ class Media(Node, frozen=True, tag="media"):
     shows_details: bool = False
     let_go: bool = False
     """Whether all posts that used the media are deleted. They are not served until another post uses them."""
+    held: bool = False
+    """Whether a check held the upload. It is not served, and a post with it is held too, until a moderator approves such a post."""
     ticket_id: int = 0
     """Id of the schedule entry for the check whether the media are still unused; 0 if none is scheduled."""
     failure: str = ""

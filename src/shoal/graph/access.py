@@ -13,6 +13,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import MAX_FILTERS, Filter
 from shoal.core.ids import now_ms
 from shoal.core.model import Album, Media, Member, MemberList, Node, Poll, Post, ScheduledPost, Share
+from shoal.core.publishing import HeldContent
 from shoal.core.signup import Invitation
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.cache.cached_graph import CachedGraph, ListRange, author_to_ask_about
@@ -44,7 +45,7 @@ _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
 N = TypeVar("N", bound=Node)
-Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost)
+Owned = TypeVar("Owned", Album, Filter, Invitation, Media, MemberList, ScheduledPost, HeldContent)
 
 
 async def prefetch(

@@ -1,6 +1,6 @@
 """The event log: an ordered record of the public changes of a network, for external consumers.
 
-An entry is written in the transaction of the change that it reports. Entries are derived from the transitions that
+An entry is written in the same transaction as the change that it reports. Entries are derived from the transitions that
 `resolve.decide` finds, so no command can forget one, and a repeated request without effect has none. Every kind of object and every
 association type is either in `OBJECTS` or `ASSOCIATIONS`, or in `UNLOGGED` with the reason.
 
@@ -44,8 +44,10 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
+from shoal.core.publishing import HeldContent
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook, WebhookLog
 from shoal.graph import schema
 from shoal.graph.contract import (
     Assoc,
@@ -157,8 +159,9 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(Login, ScheduledPost, MemberList, Invitation, Filter),
         *(EmailDomainBlock, CanonicalEmailBlock, IpBlock, NameBlock),
         *(App, Token, ProductToken, ExternalLink, AuthorizationCode, FeedPreferences, SeenPosts),
-        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken),
+        *(ContactSalt, ChallengeKey, AccountDeletion, EmailToken, Webhook, WebhookLog, HeldContent),
         *(schema.BLOCKS, schema.BLOCKED_BY, schema.MUTES, schema.BOOKMARKS, schema.BOOKMARKED_BY, schema.LOGGED_IN),
+        *(schema.WEBHOOKS, schema.PARKED_EVENTS),
         *(schema.FOLLOWS_TAG, schema.TAG_FOLLOWED_BY, schema.REQUESTS, schema.REQUESTED_BY, schema.NOTES),
         *(schema.WATCHES, schema.WATCHED_BY, schema.DISMISSES, schema.MUTES_THREAD, schema.SCHEDULES),
         *(schema.VOTES, schema.VOTED_BY, schema.CHOOSES, schema.CHOSEN_BY),
@@ -166,6 +169,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.MARKED, schema.HELD, schema.ACCEPTS_NOTICES, schema.PUSHES, schema.OWNS_INVITATION, schema.EXPIRING),
         *(schema.BLOCKS_EMAIL_DOMAIN, schema.BLOCKS_EMAIL, schema.BLOCKS_IP, schema.BLOCKS_NAME),
         *(schema.IP_BLOCKS_CHANGED, schema.DECLARES, schema.DECLARED_BY, schema.SERVER_KEYS, schema.EXTERNAL_IDS),
+        *(schema.HOLDS, schema.QUEUED),
     ),
     "is part of an object or association that is logged": (
         *(Revision, Poll),
@@ -179,6 +183,7 @@ UNLOGGED: Mapping[str, Sequence[type | AssocType]] = {
         *(schema.SHARED_BY, schema.COMMENTED_BY, schema.RESTRICTED_COMMENTED_BY, schema.THREAD, schema.TAG_OF),
         *(schema.CELL_OF, schema.EMOJI_PUT_BY, schema.REPORTED, schema.STAFF, schema.POST_REPORTED_BY),
         schema.COLLECTED_IN,
+        schema.QUEUE,
     ),
     "arranges a profile": (
         *(Album, schema.OWNS_ALBUM, schema.COLLECTS, schema.ENDORSES, schema.FEATURES_TAG, schema.PINS),

@@ -51,7 +51,7 @@ def add(batch: Batch, media: Media, owner: Member, now: int) -> Media:
 def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None:
     for each in media:
         batch.assoc_add(each.id, ATTACHED, post_id, now)
-        batch.obj_set(replace(each, unused_since=0, let_go=False, version=each.version + 1))
+        batch.obj_set(replace(each, unused_since=0, let_go=False, held=False, version=each.version + 1))
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:

@@ -63,14 +63,18 @@ KNOWN = frozenset(
 """All scopes that an app may request."""
 
 SERVER_SCOPES: Mapping[str, str] = {
-    "server": "Use all endpoints for server keys, and act for members",
+    "server": "Use all endpoints for server keys except webhooks, and act for members",
     "server:act": "Act for any member, within the other scopes of the key",
     "server:link": "Link external ids to existing members, and unlink them, which decides who can log in as a member",
     "server:members": "Create, change and look up members by external ids",
     "server:events": "Receive events about public data",
+    "server:moderation": "See held content, and approve or reject it",
     "server:private": "Receive events about posts that are not public, too",
+    "server:webhooks": "Manage webhooks",
 }
 """Scopes that only a server key may have, described."""
+_EXPLICIT = frozenset({"server:webhooks"})
+"""Scopes that no wider scope includes. Webhooks send requests from the server, so a key that only has `server` may not add any."""
 KEY_SCOPES = (KNOWN - {"push"}) | SERVER_SCOPES.keys()
 """All scopes that a server key may have. Push subscriptions belong to the session of an app."""
 
@@ -82,7 +86,7 @@ _MEMBER_HEADER = b"shoal-member"
 def granted(token_scopes: frozenset[str], needed: str) -> bool:
     if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
         return True
-    parent = needed.rpartition(":")[0]
+    parent = "" if needed in _EXPLICIT else needed.rpartition(":")[0]
     return bool(parent) and granted(token_scopes, parent)
 
 

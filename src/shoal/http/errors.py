@@ -96,7 +96,8 @@ TABLE = (
     # The message is fixed, so that a missing object and a hidden one cannot be distinguished.
     Row(errors.NotFound, 404, "Record not found", fixed=True),
     Row(errors.Gone, 410, "This account is gone"),
-    Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
+    Row(errors.Held, 422, "This is waiting for approval by a moderator"),
+    Row(errors.Conflict, 409, "This was changed at the same time; read it again and repeat the request"),
     Row(errors.TooMany, 429, "Too many requests", fixed=True),
     Row(errors.StorageFull, 507, "The server has no room left for this"),
     Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
@@ -132,6 +133,11 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
     return Reply({"error": INTERNAL}, 500)
 
 
+def http_status(error: errors.ShoalError) -> int:
+    """Return the status with which the HTTP API responds to an error, for an application that embeds the library."""
+    return reply_for(error).status
+
+
 def _row(error: Exception) -> Row | None:
     # Status 413 is for requests and files that are too large. A field that is too long gets the status of invalid input.
     if isinstance(error, errors.TooLarge) and error.field:
@@ -142,6 +148,8 @@ def _row(error: Exception) -> Row | None:
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     text = row.text if row.fixed else str(error) or row.text
     # Clients compare the text of `Unfit` errors, so it must not begin with "Validation failed".
+    if isinstance(error, errors.Held):
+        return {"error": text, "held_id": str(error.held_id)}
     if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}

@@ -226,6 +226,8 @@ class Error(msgspec.Struct, kw_only=True):
     """A message that is safe to show; on `/oauth/`, an OAuth error code."""
     error_description: str | UnsetType = UNSET
     """A description of the error; only on `/oauth/`."""
+    held_id: str | UnsetType = UNSET
+    """The id of content that was stored, and is waiting for approval by a moderator."""
     details: dict[str, list[Detail]] | UnsetType = UNSET
     """Errors by field."""
 

@@ -11,7 +11,7 @@ from shoal.library.follows import Relates, SeesPeople
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums, SeesAlbums, Uploads
 from shoal.library.members import FindsContacts, HasProfile, Invites, LogsIn, SeesProfiles
-from shoal.library.moderation import Complains, Moderation
+from shoal.library.moderation import Complains, Moderation, OwnHeld
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled, Reacts, SeesPosts, SeesReactions, WritesPosts
 from shoal.library.search import FollowsTags, MemberSearches, Searches
@@ -53,4 +53,5 @@ class Handle(
         self.notifications = OwnNotifications(network, member.id)
         self.conversations = OwnConversations(network, member.id)
         self.scheduled = OwnScheduled(network, member.id)
+        self.held = OwnHeld(network, member.id)
         self.moderation = Moderation(network, Actor(member.id, member.name))

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from shoal.admin import tags
 from shoal.admin.blocklists import Blocklists
 from shoal.app.network import Network
-from shoal.commands import blocklists, moderation, reports
+from shoal.commands import blocklists, held_content, moderation, reports
 from shoal.commands.blocklists import IpBlockChanges
 from shoal.commands.context import Writes
 from shoal.commands.reports import Complaint
@@ -16,14 +16,16 @@ from shoal.core.audit import SYSTEM_ACTOR, Actor, AuditVerb, verb_of
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, IpSeverity
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, Post, Report, Role
+from shoal.core.publishing import HeldContent
 from shoal.graph.access import access_post, get_object, members_by_id
-from shoal.library.acting import Acting, AnyMember, AnyPost, id_of, one_of, part, post_id, resolve
+from shoal.library.acting import Acting, AnyMember, AnyPost, Owned, id_of, one_of, part, post_id, resolve
 from shoal.queries import moderation as moderation_queries
 from shoal.queries import trends
 from shoal.queries.hydration import Entry, hydrate_reported
-from shoal.queries.moderation import AuditFilter, AuditPage, Members, MemberState, ReportFilter, Reports
+from shoal.queries.moderation import AuditFilter, AuditPage, HeldPage, Members, MemberState, ReportFilter, Reports
 
 AnyReport: TypeAlias = Report | int
+AnyHeld: TypeAlias = HeldContent | int
 Category: TypeAlias = Literal["spam", "legal", "violation", "other"]
 RoleName: TypeAlias = Literal["", "moderator", "admin"]
 
@@ -40,7 +42,7 @@ class Complains(Acting):
         category: Category = "other",
         rules: Sequence[str] = (),
     ) -> Report:
-        """Report a member, and posts of theirs, to the moderators. The posts are hidden from the reporter.
+        """Report a member, and some of their posts, to the moderators. The posts are hidden from the reporter.
 
         `rules` are positions in the setting `rules`, from "1".
 
@@ -52,6 +54,18 @@ class Complains(Acting):
         )
         target = await self._resolve(who)
         return await reports.file(self._writes, self.id, target, complaint, rules=_rules(self._network))
+
+
+class OwnHeld(Owned):
+    """Content of a member that waits for approval, or was rejected."""
+
+    async def page(self, before: int | None = None, limit: int = 20) -> HeldPage:
+        """Return a page of the member's held and rejected content, newest first."""
+        return await moderation_queries.held_page(self._reads.graph, part(before, limit), self._owner)
+
+    async def withdraw(self, which: AnyHeld) -> None:
+        """Delete content before a decision, or after it was rejected. Raises `NotFound`."""
+        await held_content.withdraw(self._writes, self._owner, id_of(which))
 
 
 class Moderation:
@@ -236,6 +250,30 @@ class Moderation:
         """Change the category and rules of a report. Raises `NotFound`, and `InvalidInput` for an unknown category or rule."""
         known = _rules(self._network)
         return await reports.sort(self._writes, id_of(which), category=category, rule_ids=rules, rules=known)
+
+    async def held(self, before: int | None = None, limit: int = 100) -> HeldPage:
+        """Return a page of the content that is waiting for approval, newest first."""
+        return await moderation_queries.held_page(self._reads.graph, part(before, limit))
+
+    async def held_item(self, which: AnyHeld) -> HeldContent:
+        """Return content that is waiting for approval or was rejected. Raises `NotFound`."""
+        return await get_object(self._reads.graph, HeldContent, id_of(which))
+
+    async def approve_held(self, which: AnyHeld) -> int:
+        """Publish held content, and return the id of the post, or of the changed post, member or media.
+
+        A repeated call has the same result for 30 days. Raises `NotFound` for content that is unknown or was withdrawn, and
+        `Unfit` if it was rejected or cannot be published, for example because a post that it answers was deleted.
+        """
+        return await held_content.approve(self._writes, id_of(which))
+
+    async def reject_held(self, which: AnyHeld, reason: str = "") -> None:
+        """Reject held content. Its author sees the `reason`.
+
+        A repeated call changes nothing. Raises `NotFound`, `Unfit` if the content was approved, and `InvalidInput` for a long
+        reason.
+        """
+        await held_content.reject(self._writes, id_of(which), reason)
 
     async def audit_log(
         self,

@@ -12,8 +12,9 @@ from shoal.app.network import Network, open_network
 from shoal.app.paths import base_url
 from shoal.commands import account_deletions, credentials, invitations, members
 from shoal.commands.account_deletions import Farewell
-from shoal.core.errors import NotFound
+from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import AccountDeletion, Post
+from shoal.core.publishing import Check
 from shoal.graph.access import access_member
 from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.external_ids import ExternalIds
@@ -22,8 +23,11 @@ from shoal.library.moderation import Moderation, NetworkBlocklists
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
+from shoal.library.webhooks import Webhooks
 from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
 from shoal.streaming.subscriptions import PRESENCE
+
+SHARED_MODERATION = "moderation: a shared network needs the setting moderation_hook instead"
 
 
 class Options(TypedDict, total=False):
@@ -72,6 +76,12 @@ class Options(TypedDict, total=False):
     oidc_providers: dict[str, configuration.OidcProvider]
     issuers: dict[str, configuration.Issuer]
     outgoing_networks: tuple[str, ...]
+    webhook_networks: tuple[str, ...]
+    moderation_hook: str
+    moderation_hook_secret: str
+    moderation_hook_ms: int
+    moderation_hook_failure: Literal["allow", "hold"]
+    moderation_direct: bool
     max_post_characters: int
     max_media_per_post: int
     max_upload_bytes: int
@@ -124,6 +134,7 @@ class Shoal:
         self.moderation = Moderation(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
+        self.webhooks = Webhooks(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
         """Tasks and streams that must end before the network is closed."""
@@ -131,20 +142,28 @@ class Shoal:
     @staticmethod
     @asynccontextmanager
     async def open(
-        url: str | dict[str, str] = "sqlite:///shoal.db", *, shared: bool = False, **settings: Unpack[Options]
+        url: str | dict[str, str] = "sqlite:///shoal.db",
+        *,
+        shared: bool = False,
+        moderation: Check | None = None,
+        **settings: Unpack[Options],
     ) -> AsyncIterator[Shoal]:
         """Open the network at a store URL or shard map until the block ends, and create it if it does not exist.
 
         Several processes may open a `shared` network, which is one SQLite file. One of them owns it and serves the others.
-        `settings` are those of `shoal.settings.Settings`, by name. Raises `SettingsError` for an unknown setting or invalid
-        value, `InvalidInput` for a URL that names no backend, and `Unavailable` if another process has the network open.
+        `settings` are those of `shoal.settings.Settings`, by name. `moderation` decides about posts, edits, profile changes and
+        uploads before they are public (docs/howto/moderation-hook.md); a shared network has the setting `moderation_hook` for
+        this. Raises `SettingsError` for an unknown setting or invalid value, `InvalidInput` for a URL that names no backend, and
+        `Unavailable` if another process has the network open.
         """
         chosen = configuration.build(store=url, **settings)
+        if shared and moderation:
+            raise InvalidInput(SHARED_MODERATION, field="moderation")
         if shared:
             async with SharedNetwork(chosen, Shoal).opened() as shoal:
                 yield shoal
             return
-        async with open_network(chosen) as network:
+        async with open_network(chosen, moderation=moderation) as network:
             shoal = Shoal(network)
             async with shoal.closing:
                 yield shoal

@@ -21,8 +21,9 @@ class ServerKeys:
 
         Posts that it creates show the name. `scopes` are those of apps except `push`, and at least one of "server:act" (act for
         any member), "server:members" (create and look up members by external ids), "server:link" (link and unlink external ids of
-        existing members) and "server" (all three). Raises `InvalidInput` for other scopes and an invalid name,
-        `Taken` for a name in use, and `Unfit` for more than 100 keys.
+        existing members), "server:events" and "server:private" (receive events), "server:webhooks" (manage webhooks) and "server"
+        (all of these). Raises `InvalidInput` for other scopes and an invalid name, `Taken` for a name in use, and `Unfit` for more
+        than 100 keys.
         """
         return await server_keys.create(self._network.writes, name, key_scopes(scopes))
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from shoal.core.email import MailKind
+from shoal.core.webhooks import Pause
 from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.mail.mailers import Letter
 
@@ -32,6 +33,8 @@ class About(NamedTuple):
     """The member's current address."""
     place: str = ""
     passkey: str = ""
+    webhook: str = ""
+    pause: str = ""
 
 
 class _Content(NamedTuple):
@@ -83,6 +86,7 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
         "address": about.address,
         "place": about.place or _("an unknown address"),
         "passkey": about.passkey,
+        "webhook": about.webhook,
     }
 
     def content(subject: str, before: Sequence[str], button: str, path: str, *after: str) -> _Content:
@@ -198,11 +202,28 @@ def _content_of(words: Translated, about: About, title: str) -> _Content:
                 _("Changing the password logs out all other sessions."),
             )
         case _:
-            return _about_keys(words, about.kind, content, nothing)
+            return _notice(words, about, content, nothing)
 
 
-def _about_keys(words: Translated, kind: MailKind, content: Callable[..., _Content], nothing: str) -> _Content:
-    _ = words.text
+def _notice(words: Translated, about: About, content: Callable[..., _Content], nothing: str) -> _Content:
+    _, kind = words.text, about.kind
+    if kind is MailKind.WEBHOOK_PAUSED:
+        causes: dict[str, str] = {
+            Pause.FAILING: _("Paused: deliveries failed for three days"),
+            Pause.GONE: _("Paused: the server says that this URL is gone"),
+            Pause.FULL: _("Paused: too many events are parked"),
+            Pause.EXPIRED: _("Paused: events were deleted from the event log before they were delivered"),
+        }
+        cause = causes.get(about.pause)
+        return content(
+            _("A webhook of %(title)s was paused"),
+            [_("Since %(when)s, no events are sent to %(webhook)s."), *([f"{cause}."] if cause else [])],
+            _("Review webhooks"),
+            "/ops/webhooks",
+            _("Events are lost: resynchronize the receiver, then resume the webhook.")
+            if about.pause == Pause.EXPIRED
+            else _("No event is lost as long as the event log has it. Resume the webhook when its server works again."),
+        )
     if kind is MailKind.PROVIDER_LINKED:
         return content(
             _("New login provider for @%(name)s"),

@@ -22,7 +22,7 @@ _PENDING_SECONDS = 1_800
 REQUESTED = "shoal_oidc"
 """The request to a login provider whose response the browser awaits."""
 IDENTITY = "shoal_identity"
-"""The user of a login provider who is not linked to a member yet."""
+"""The user of a login provider without a linked member."""
 OWNER = "shoal_owner"
 """The confirmation that the member has just logged in again."""
 PROVIDER = "shoal_provider"

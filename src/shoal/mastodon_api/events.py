@@ -91,7 +91,7 @@ async def list_events(context: Context, params: EventsQuery) -> object:
 
     async def awaited() -> bytes:
         found, check = page, _check_of(context)
-        # After an error, such as an outage or the deletion of the key, the next request says what is wrong.
+        # After an error, such as an outage or the deletion of the key, the next request returns the reason.
         with suppress(ShoalError):
             async with aclosing(app.events.pages(page.position, params.types, access, params.limit, pause)) as pages:
                 async for latest in pages:

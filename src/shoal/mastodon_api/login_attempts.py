@@ -95,7 +95,7 @@ async def welcomed(context: Context, member: Member) -> Member:
     return member
 
 
-async def is_owner(context: Context, member: Member, password: str) -> bool:
+async def is_owner(context: Context, member: Member, password: OwnerProof) -> bool:
     async with hashing(context.request.scope):
         return await authentication.is_owner(context.app.writes, member, password, _attempt(context))
 

@@ -136,7 +136,7 @@ class ShownFiles:
             # The file was stored before file names contained object ids, or its media object is just being deleted. No
             # post allows the download of an original then.
             return _ORIGINAL not in key
-        if media.let_go or key not in lasting_files_of(media):
+        if media.let_go or media.held or key not in lasting_files_of(media):
             return False
         return await self._is_visible(media, original=media.kind is MediaKind.IMAGE and key == media.original_key)
 

@@ -317,7 +317,7 @@ async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> New
 
 
 async def _by_exchange(context: Context, app: App, params: TokenRequest) -> NewToken:
-    """Exchange a JWT of a configured issuer for a short-lived token of its user, who is created on first use (RFC 8693)."""
+    """Exchange a JWT of a configured issuer for a short-lived token; create the member on first use (RFC 8693)."""
     if not params.subject_token or params.subject_token_type != _JWT:
         raise OAuthRefused("invalid_request", f"Required parameters: subject_token, and subject_token_type={_JWT}")
     if params.requested_token_type not in {"", serializers.ACCESS_TOKEN}:

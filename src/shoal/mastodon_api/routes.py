@@ -21,6 +21,7 @@ from shoal.mastodon_api import (
     external_ids,
     filters,
     for_you,
+    held_content,
     instance,
     lists,
     media,
@@ -43,6 +44,7 @@ from shoal.mastodon_api import (
     tags,
     timelines,
     trends,
+    webhooks,
 )
 from shoal.mastodon_api.admin import accounts as admin_accounts
 from shoal.mastodon_api.admin import audit_log, blocklists, statistics
@@ -58,8 +60,13 @@ _GROUPS = (
         "Apps, tokens, OAuth, sign-up and login sessions.",
         (oauth.router, registration.router, accounts.credentials_router, sessions.router),
     ),
-    ("server keys", "Endpoints for server keys of other products.", (server_keys.router, external_ids.router)),
+    (
+        "server keys",
+        "Endpoints for server keys of other products.",
+        (server_keys.router, external_ids.router, held_content.keys_router),
+    ),
     ("events", "The event log, for server keys. Events are CloudEvents 1.0.", (events.router, events.schemas_router)),
+    ("webhooks", "Events that are sent to URLs, for server keys.", (webhooks.router,)),
     (
         "accounts",
         "Accounts, and the caller's relationships to them.",
@@ -86,7 +93,7 @@ _GROUPS = (
     (
         "moderation",
         "Reports and moderation of accounts.",
-        (reports.router, admin_accounts.router, admin_reports.router),
+        (reports.router, admin_accounts.router, admin_reports.router, held_content.router, held_content.own_router),
     ),
     (
         "blocklists",

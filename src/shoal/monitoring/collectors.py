@@ -1,4 +1,4 @@
-"""Collectors of metrics: process and pauses, requests, caches, deliveries, engines and backups.
+"""Collectors of metrics: process and pauses, requests, caches, deliveries, webhooks, engines and backups.
 
 A pause is a period in which the whole process was blocked: its event loop was late, or garbage was collected. The age of the
 newest backup is read from the store, where `shoal backup` writes it.
@@ -22,15 +22,18 @@ from shoal.app.network import Network
 from shoal.core.errors import ShoalError
 from shoal.core.events import PostCreated
 from shoal.core.ids import milliseconds_of
+from shoal.core.webhooks import DeliveryResult, Pause
 from shoal.graph.contract import Job
-from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, backup_key
+from shoal.graph.schema import EVERYBODY, HIGH_FAN_OUT, PARKED_EVENTS, backup_key
 from shoal.health.probes import EngineWatch, MeasurementName
 from shoal.health.readiness import Readiness
+from shoal.moderation_hook import Outcome
 from shoal.observability.metrics import Families
 from shoal.observability.requests import EDGES_MS, RequestCounts
 from shoal.push.sender import Sent
 from shoal.server import RunningApp
 from shoal.timelines.memory import MemoryTimelines
+from shoal.webhooks import endpoints
 
 _EVERY_SECONDS = 0.025
 _PAUSE_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -206,6 +209,31 @@ async def delivery_metrics(network: Network, lag: DeliveryLag) -> Iterable[Metri
     return families.made()
 
 
+async def webhook_metrics(network: Network) -> Iterable[Metric]:
+    """Return the metrics of webhooks; none in a process that does not deliver to them. A store that does not answer omits them."""
+    families, worker = Families(), network.webhooks
+    if worker is None:
+        return ()
+    for result in get_args(DeliveryResult):
+        families.add("shoal_webhook_deliveries_total", worker.results[result], result)
+    with suppress(ShoalError):
+        found = await endpoints.all_of(worker.graph)
+        parked = await worker.graph.assoc_count([webhook.id for webhook in found], (PARKED_EVENTS,))
+        families.add("shoal_webhooks", len(found))
+        families.add("shoal_webhook_parked_events", sum(parked[PARKED_EVENTS].values()))
+        paused = Counter(webhook.paused for webhook in found)
+        for reason in filter(None, Pause):
+            families.add("shoal_webhooks_paused", paused[reason], reason.value)
+        for webhook in found:
+            if webhook.paused:
+                continue
+            with suppress(ShoalError):
+                lag = await worker.lag(webhook)
+                families.add("shoal_webhook_lag_events", lag.events, str(webhook.id))
+                families.add("shoal_webhook_lag_seconds", lag.seconds, str(webhook.id))
+    return families.made()
+
+
 _OTHER_NAMES: Mapping[MeasurementName, str] = {
     "commits": "commits_total",
     "deadlocks": "deadlocks_total",
@@ -258,6 +286,10 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_pictures_waiting", decoder.waiting)
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
+    if (hook := network.moderation_hook) is not None:
+        for outcome in get_args(Outcome):
+            families.add("shoal_moderation_checks_total", hook.outcomes[outcome], outcome)
+        families.add("shoal_moderation_seconds_total", hook.seconds)
     if (mail_sender := network.effects.mail_sender) is not None:
         families.add("shoal_letters_under_way", mail_sender.in_flight)
         families.add("shoal_letters_sent_total", mail_sender.sent)

@@ -1,7 +1,7 @@
 """`shoal doctor`: run all checks concurrently, including the HTTP checks of the public endpoint and the running server.
 
 The checks of the public endpoint are about the host name, the certificate, and what the proxy passes on. The checks of
-the running server are about its control socket, its clients, Prometheus and parked jobs. Each HTTP request uses a new
+the running server are about its control socket, its clients, Prometheus, parked jobs and webhooks. Each HTTP request uses a new
 connection and reads a bounded response. No check changes anything.
 """
 
@@ -19,7 +19,7 @@ import ssl
 import stat
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from email.message import Message
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -30,12 +30,15 @@ from shoal.admin import jobs
 from shoal.app.engines import engine_probes
 from shoal.app.outboxes import open_outboxes, refusal_limit
 from shoal.app.paths import check_base_url, control_path, push_key_path, store_files
+from shoal.app.stores import open_mapped
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, in_words
+from shoal.core.webhooks import PAUSE_CAUSES, Pause, host_of
 from shoal.monitoring import preflight
 from shoal.monitoring.preflight import SECONDS, Diagnosis, bad, engines, issuers, mail, ok, providers, schema, warn
 from shoal.multiprocess.link import at
 from shoal.push.encryption import read_key
 from shoal.settings import Settings
+from shoal.webhooks import endpoints
 
 _MOST_HEAD = 65_536
 _MOST_BODY = 4 << 20
@@ -196,6 +199,33 @@ async def work(settings: Settings) -> Iterable[Diagnosis]:
         message = f"{silent} of {job_state.workers} workers do not respond"
         found.append(warn("workers", message, "check their logs: they are busy, stopped or stuck"))
     return found or [ok("jobs", f"{job_state.waiting:,} pending, none parked")]
+
+
+async def webhooks(settings: Settings) -> Iterable[Diagnosis]:
+    """Report webhooks that the worker paused, and parked events. The check of the stores reports stores that cannot be read."""
+    if settings.event_log == "off" or any(not path.exists() for path in store_files(settings)):
+        return []
+    try:
+        async with asyncio.timeout(SECONDS), AsyncExitStack() as stack:
+            views = await endpoints.views((await open_mapped(settings, stack)).store)
+    except (ShoalError, OSError, TimeoutError):
+        return []
+    found = []
+    for view in views:
+        # The rest of the URL may contain a secret.
+        name = f"webhook {view.id} to {host_of(view.url)}"
+        if view.paused is Pause.NO_KEY:
+            advice = f"delete it: `shoal webhooks delete {view.id}`"
+            found.append(warn("webhooks", f"{name} is paused: {PAUSE_CAUSES[view.paused]}", advice))
+        elif view.paused in PAUSE_CAUSES:
+            advice = f"fix the cause (docs/howto/webhooks.md), then run `shoal webhooks resume {view.id}`"
+            found.append(warn("webhooks", f"{name} is paused: {PAUSE_CAUSES[view.paused]}", advice))
+        if view.parked:
+            advice = f"fix the cause, then run `shoal webhooks replay {view.id}`"
+            found.append(warn("webhooks", f"{name}: {view.parked:,} parked events", advice))
+    paused = sum(bool(view.paused) for view in views)
+    healthy = [ok("webhooks", f"{len(views):,} in total, {paused:,} of them paused on purpose")] if views else []
+    return found or healthy
 
 
 async def _broker_is_empty(settings: Settings) -> bool:
@@ -510,6 +540,7 @@ async def examine(environ: Mapping[str, str], overrides: Mapping[str, str]) -> l
         _findings("engine", engines, settings),
         _findings("store", schema, settings),
         _findings("jobs", work, settings),
+        _findings("webhooks", webhooks, settings),
         _findings("proxy", public_endpoint, settings, running),
         _findings("mail", mail, settings),
         _findings("issuers", issuers, settings),

@@ -41,6 +41,7 @@ from shoal.monitoring.collectors import (
     pauses_watched,
     process_metrics,
     request_metrics,
+    webhook_metrics,
 )
 from shoal.multiprocess.supervisor import process_slot
 from shoal.server import RunningApp, listen
@@ -239,6 +240,7 @@ def _sources(
     sources: dict[str, MetricSource] = {
         "process metrics": partial(process_metrics, "web" if running else "worker", pauses, readiness),
         "delivery metrics": partial(delivery_metrics, network, lag),
+        "webhook metrics": partial(webhook_metrics, network),
         "cache metrics": partial(holding_metrics, network),
         "backup metrics": partial(backup_metrics, network),
         "engine metrics": partial(engine_metrics, watch),

@@ -518,7 +518,7 @@ async def connect(
     return client
 
 
-_DETAILS = ("field", "retry_after")
+_DETAILS = ("field", "retry_after", "held_id")
 
 
 def _notify(waiting: _Waiting, notice: Callable[[msgspec.Raw], None], body: msgspec.Raw) -> None:

@@ -125,6 +125,30 @@ DELIVERIES = (
     ),
 )
 
+WEBHOOKS = (
+    DescribedMetric("shoal_webhooks", "gauge", (), "Webhooks"),
+    DescribedMetric(
+        "shoal_webhooks_paused",
+        "gauge",
+        ("reason",),
+        "Paused webhooks: `manual`, by an operator; `key`, by their server key; `failing`, `gone`, `full`, `expired`, `no_key`",
+    ),
+    DescribedMetric("shoal_webhook_parked_events", "gauge", (), "Events that webhooks did not accept for three days"),
+    DescribedMetric(
+        "shoal_webhook_lag_events",
+        "gauge",
+        ("webhook",),
+        "Events that a webhook has not accepted yet, at most 200; for webhooks that are not paused",
+    ),
+    DescribedMetric("shoal_webhook_lag_seconds", "gauge", ("webhook",), "Age of the oldest of these events"),
+    DescribedMetric(
+        "shoal_webhook_deliveries_total",
+        "counter",
+        ("result",),
+        "Requests to webhooks: `accepted`, status 2xx; `refused`, another status; `failed`, no response",
+    ),
+)
+
 CACHE_METRICS = (
     DescribedMetric("shoal_warm_timelines", "gauge", (), "Home timelines in the memory of this process"),
     DescribedMetric("shoal_warm_timelines_most", "gauge", (), "Maximum number of these timelines: `timeline_members`"),
@@ -148,6 +172,16 @@ CACHE_METRICS = (
     DescribedMetric("shoal_letters_sent_total", "counter", (), "Mails accepted by the mail server"),
     DescribedMetric("shoal_letters_refused_total", "counter", (), "Mails permanently rejected by the mail server"),
     DescribedMetric("shoal_letters_put_off_total", "counter", (), "Attempts to send a mail that are retried"),
+    DescribedMetric(
+        "shoal_moderation_checks_total",
+        "counter",
+        ("outcome",),
+        "Checks by the moderation hook: `allow`, `hold` and `reject`, its decisions; `failed`, no decision; `busy` and `skipped`, "
+        "not called",
+    ),
+    DescribedMetric(
+        "shoal_moderation_seconds_total", "counter", (), "Time that authors waited for the moderation hook"
+    ),
     DescribedMetric("shoal_push_messages_under_way", "gauge", (), "Web push messages being sent or queued"),
     DescribedMetric(
         "shoal_push_messages_total",
@@ -212,6 +246,7 @@ SECTIONS = {
     "Every process": PROCESS,
     "Requests (web processes)": REQUESTS,
     "Deliveries": DELIVERIES,
+    "Webhooks (processes that process jobs)": WEBHOOKS,
     "Caches, memory, media and mail": CACHE_METRICS,
     "Backups": BACKUPS,
     "Engines": ENGINES,

@@ -176,6 +176,8 @@ class EventPage(NamedTuple):
     """Events in the order of delivery. Continue at `position`: at once if there are `more`, otherwise after a while."""
 
     events: Sequence[Event]
+    entries: Sequence[LogEntry]
+    """The entry of each event in the event log, with which `rebuild` makes the event again."""
     start: str
     """The position before the events."""
     position: str
@@ -280,7 +282,14 @@ class EventReader:
                 events, page = await self._events(page, chosen, access)
                 reads += 1
                 if events or not page.more or reads == _MOST_READS:
-                    return EventPage(events, start, page.cursor.encode(), page.more, page)
+                    return EventPage(
+                        [event for _, event in events],
+                        [entry for entry, _ in events],
+                        start,
+                        page.cursor.encode(),
+                        page.more,
+                        page,
+                    )
                 cursor = page
 
     async def state(
@@ -383,10 +392,18 @@ class EventReader:
             if not page.more and not await pause():
                 return
 
-    async def _events(self, page: LogPage, chosen: frozenset[str], access: Access) -> tuple[list[Event], LogPage]:
-        """Return the events of a page, and the part of the page that they cover."""
+    async def rebuild(self, entry: LogEntry, types: str, access: Access) -> Event | None:
+        """Return the event of an entry again, with the current state. The result is None if the reader may not see it now."""
+        async with self._slot():
+            event = self._event(entry, await _read_state(self._graph, [entry], access))
+        return event if event is not None and event.type in types_of(types, access) else None
+
+    async def _events(
+        self, page: LogPage, chosen: frozenset[str], access: Access
+    ) -> tuple[list[tuple[LogEntry, Event]], LogPage]:
+        """Return the events of a page with their entries, and the part of the page that they cover."""
         numbered = [(number, entry) for number, entry in enumerate(page.entries) if _may_become(entry, chosen)]
-        events: list[Event] = []
+        events: list[tuple[LogEntry, Event]] = []
         size = 0
         for begin in range(0, len(numbered), _READ_AT_ONCE):
             part = numbered[begin : begin + _READ_AT_ONCE]
@@ -400,7 +417,7 @@ class EventReader:
                 size += len(msgspec.json.encode(event))
                 if events and size > MAX_BYTES:
                     return events, page.first(number)
-                events.append(event)
+                events.append((entry, event))
         return events, page
 
     def _event(self, entry: LogEntry, state: _State, chosen: frozenset[str] = frozenset()) -> Event | None:
@@ -485,7 +502,7 @@ class _State(NamedTuple):
     def show(self, source: str, entry: LogEntry, noun: str, change: str) -> tuple[EventData, int] | None:
         """Return the data and version of the event of an entry; None if the reader may not see it, or its object is gone.
 
-        A reader without private access is told once that a post or share left its audience: by the update that narrowed it.
+        A reader without private access gets one event when a post or share leaves its audience: the update that narrowed it.
         """
         if noun not in _OBJECTS:
             data = self.audit.get(entry.object) if noun == "audit" else self._association(entry, noun, change)
@@ -514,7 +531,7 @@ class _State(NamedTuple):
         if isinstance(node, Share):
             return self._share(node)
         if isinstance(node, Media):
-            return media_data(source, node) if self.access.private else None
+            return media_data(source, node) if self.access.private and not node.held else None
         return report_data(node) if isinstance(node, Report) and self.access.reports else None
 
     def hiding(self, entry: LogEntry, noun: str) -> Member | None:

@@ -17,11 +17,12 @@ from shoal.core.audit import AuditEntry, AuditVerb
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at, milliseconds_of, now_ms, shard_of
 from shoal.core.model import Member, Post, Report, Review
+from shoal.core.publishing import HeldContent
 from shoal.graph.access import objects_of
 from shoal.graph.contract import Assoc, Cursor, Reader, Scanner
 from shoal.graph.payloads.members import decode_entry
-from shoal.graph.schema import AUDITED, EVERYBODY, PUBLIC_LISTS, REPORTED, AnyNode, public_list
-from shoal.queries.pagination import look_through, pull_entries
+from shoal.graph.schema import AUDITED, EVERYBODY, HOLDS, PUBLIC_LISTS, QUEUE, REPORTED, AnyNode, public_list
+from shoal.queries.pagination import check_limit, look_through, objects_page, pull_entries
 
 SCANS = 40
 """Maximum scans per page: after that the page is short, and its cursor continues from there."""
@@ -164,6 +165,23 @@ async def reports_page(graph: Reader, cursor: Cursor, filter_: ReportFilter) -> 
         return await _about_waiting(graph, filed) if filter_.waiting else filed
 
     return Reports(*await look_through(cursor, cursor.limit + 1, read, sift, lambda report: report.id))
+
+
+class HeldPage(NamedTuple):
+    """A page of held content, newest first. `next` is the `before` parameter of the next page; None at the end."""
+
+    items: list[HeldContent]
+    next: int | None
+
+
+async def held_page(graph: Reader, cursor: Cursor, owner_id: int = 0) -> HeldPage:
+    """Return a page of the content that waits for moderators or, given an owner, of the owner's held and rejected content.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
+    holder, atype = (owner_id, HOLDS) if owner_id else (EVERYBODY, QUEUE)
+    return HeldPage(*await objects_page(graph, holder, atype, HeldContent, cursor))
 
 
 async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:

@@ -7,8 +7,10 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from shoal import settings as configuration
+from shoal.core.errors import InvalidInput
+from shoal.core.publishing import Check
 from shoal.library.acting import Acting, Identity
-from shoal.library.network import Options, Shoal
+from shoal.library.network import SHARED_MODERATION, Options, Shoal
 from shoal.library.shared_network import SharedNetwork
 from shoal.sync.loops import LoopPerProcess, LoopThread
 
@@ -34,7 +36,12 @@ class NetworkProxy(Proxy):
 
     @classmethod
     def open(
-        cls, url: str | dict[str, str] = "sqlite:///shoal.db", *, shared: bool = False, **settings: Unpack[Options]
+        cls,
+        url: str | dict[str, str] = "sqlite:///shoal.db",
+        *,
+        shared: bool = False,
+        moderation: Check | None = None,
+        **settings: Unpack[Options],
     ) -> Self:
         """Open the network at a store URL or shard map, and create it if it does not exist.
 
@@ -44,18 +51,21 @@ class NetworkProxy(Proxy):
         Args:
             url: The URL of the store, or a shard map.
             shared: Whether other processes open this network.
+            moderation: A coroutine function that decides about content before it is public, run in the event loop of the network.
             settings: Settings of `shoal.settings.Settings`, by name.
 
         Raises:
             SettingsError: A setting does not exist or has an invalid value.
-            InvalidInput: The URL names no backend.
+            InvalidInput: The URL names no backend, or `moderation` is given for a shared network.
             Unavailable: Another process has the network open.
         """
+        if shared and moderation:
+            raise InvalidInput(SHARED_MODERATION, field="moderation")
         if shared:
             network = SharedNetwork(configuration.build(store=url, **settings), Shoal)
             return cls(LoopPerProcess(partial(network.opened, wait=False)), network.shoal)
         loop = LoopThread()
-        return cls(loop, loop.open(Shoal.open(url, **settings)))
+        return cls(loop, loop.open(Shoal.open(url, moderation=moderation, **settings)))
 
     def close(self) -> None:
         """Wait up to ten seconds for calls of other threads, then close the network. Do nothing if it is closed already."""

@@ -1,8 +1,8 @@
 """Hold the lock of a tag cloud during a merge: renew it, and release it.
 
 The lock is a lease, so that a process that dies stalls the others for `LOCK_SECONDS` at most. It saves work, but does not protect
-the counts: a holder that was paused for longer may continue when another process has taken the lock. Its fencing token tells the
-store to refuse what it writes then (`CloudStore.write`).
+the counts: a holder that was paused for longer may continue when another process has taken the lock. With its
+fencing token, the store refuses its later writes (`CloudStore.write`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Static files of the web app: styles, scripts and icons, with gzip compression of responses.
 
 The URL of a file contains a version that changes with any of the files, so browsers cache files permanently. The style
-sheets, one for each component, are sent as one file; `tokens.css` declares the order of their layers. Scripts are modules
-that a page loads when it needs them.
+sheets, one for each component, are sent as one file without comments; `tokens.css` declares the order of their layers.
+Scripts are modules that a page loads when it needs them.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ _TYPES = {
 _TOKENS = "styles/tokens.css"
 _SHEET = "styles/app.css"
 """Name of the file that joins all style sheets."""
+_BLANKS = re.compile(rb"(?:\s|/\*.*?\*/)+", re.DOTALL)
+"""Blanks and comments of a style sheet. One blank for each leaves a tenth less to send before a page is shown."""
 
 
 class Asset(NamedTuple):
@@ -86,7 +88,7 @@ def assets() -> Assets:
 def read_assets(folder: Traversable) -> Assets:
     read = dict(sorted(_files(folder, "")))
     sheets = [name for name in read if name.endswith(".css") and name != _TOKENS]
-    read[_SHEET] = b"\n".join(read.pop(name) for name in (_TOKENS, *sheets))
+    read[_SHEET] = _BLANKS.sub(b" ", b"\n".join(read.pop(name) for name in (_TOKENS, *sheets)))
     digest = sha256()
     for name, data in read.items():
         digest.update(f"{name}\0{len(data)}\0".encode() + data)

@@ -35,6 +35,8 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SIGN_UP_REJECTED: _("Sign-up rejected"),
         AuditVerb.POST_HIDDEN: _("Post hidden"),
         AuditVerb.POST_REVEALED: _("Post unhidden"),
+        AuditVerb.HELD_APPROVED: _("Held content approved"),
+        AuditVerb.HELD_REJECTED: _("Held content rejected"),
         AuditVerb.POST_KEPT_FROM_TRENDS: _("Post removed from trends"),
         AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
         AuditVerb.TAG_DENIED: _("Tag removed from the tag cloud"),
@@ -84,6 +86,11 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.SERVER_KEY_CREATED: _("Server key created"),
         AuditVerb.SERVER_KEY_ROTATED: _("Server key rotated"),
         AuditVerb.SERVER_KEY_DELETED: _("Server key deleted"),
+        AuditVerb.WEBHOOK_CREATED: _("Webhook created"),
+        AuditVerb.WEBHOOK_PAUSED: _("Webhook paused"),
+        AuditVerb.WEBHOOK_RESUMED: _("Webhook resumed"),
+        AuditVerb.WEBHOOK_ROTATED: _("Webhook secret rotated"),
+        AuditVerb.WEBHOOK_DELETED: _("Webhook deleted"),
     }
 
 
@@ -115,6 +122,9 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "issuer": _("issuer"),
         "id_digest": _("digest of the external id"),
         "provider": _("login provider"),
+        "types": _("types of events"),
+        "format": _("format"),
+        "private": _("private data"),
     }.get(name, name)
     return f"{label}: {shown}"
 
@@ -125,6 +135,9 @@ def _values(words: Translated) -> dict[str, str]:
         "": _("none"),
         "moderator": _("moderator"),
         "admin": _("admin"),
+        "all": _("all"),
+        "yes": _("yes"),
+        "no": _("no"),
         "upheld": _("upheld"),
         "dismissed": _("dismissed"),
         "wrong password": _("wrong password"),

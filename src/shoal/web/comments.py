@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from shoal.commands import polls, posts
 from shoal.commands.posts import Draft
-from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.errors import Held, InvalidInput, ShoalError
 from shoal.core.model import Visibility
 from shoal.core.text import addressed
 from shoal.graph.access import access_poll
@@ -226,6 +226,8 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
             parent_id=asked.id,
         )
         made = await posts.create(ctx.writes, member.id, draft, request=written.request)
+    except Held:
+        raise
     except ShoalError as error:
         (wrong,) = wrong_of(ctx, error).values()
         return await _refused(ctx, answered, comment_form(ctx, answered, written, asked.depth, wrong=wrong))

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from shoal import gazetteer
 from shoal.commands import members, polls, posts, scheduled_posts
 from shoal.commands.members import ProfileChange
-from shoal.core.errors import InvalidInput, NotFound, ShoalError
+from shoal.core.errors import Held, InvalidInput, NotFound, ShoalError
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import PlacePrecision
@@ -413,6 +413,9 @@ async def submit(
         return await sheet(ctx, member, replace(shown, lacking=True))
     try:
         return ctx.go(await store(ctx, member, form))
+    except Held:
+        # Show the post in the list of pending posts.
+        raise
     except ShoalError as error:
         return await sheet(ctx, member, replace(shown, wrong=wrong_of(ctx, error)))
 
@@ -432,7 +435,13 @@ async def _posted(ctx: PageContext, member: Member, form: Writing) -> str:
         await scheduled_posts.schedule(writes, member.id, draft, at, request=form.request)
         path = "/scheduled"
     else:
-        made = await posts.create(writes, member.id, draft, request=form.request)
+        try:
+            made = await posts.create(writes, member.id, draft, request=form.request)
+        except Held:
+            # A scheduled post would be published in addition. A public post stays, like the public version of a held edit.
+            with contextlib.suppress(NotFound):
+                await scheduled_posts.cancel(writes, member.id, form.instead_of)
+            raise
         path = f"/@{member.name}/{made.id}"
     if form.instead_of:
         await _drop(ctx, member, form.instead_of)

@@ -138,6 +138,20 @@ COMPLAINTS = (
     "unknown town or country. Did you mean: %(towns)s?",
     "this server does not know the names of places",
     "deliveries are %(seconds)s seconds behind; try again in a moment",
+    # Messages about content that is checked before it is public.
+    "this must be an https URL without user name and fragment",
+    "at most %(most)s characters, all printable ASCII without spaces",
+    "This is not public yet: it is waiting for approval by a moderator",
+    "The moderation of this server does not allow this",
+    "You have %(most)s posts and changes that are waiting for approval",
+    "This was approved already",
+    "This was rejected already",
+    "The account of the author was suspended",
+    "A post or file that this needs no longer exists: reject it",
+    "The files have been changed since",
+    "The post has been edited since: reject this edit",
+    "The profile has been changed since: reject this change",
+    "The description has been changed since: reject this one",
     # Messages about reactions, pins and follows.
     "must be a single emoji",
     "You can react to a post with at most %(most)s emoji",
@@ -214,6 +228,15 @@ COMPLAINTS = (
     "Domain is not a valid domain name",
     "Ip is not an IP address or address range such as 203.0.113.0/24",
     "The list of blocks already has %(most)s entries, which is the maximum",
+    "expected an https URL without user name and fragment (got %(given)s)",
+    "at most %(most)s characters, all printable ASCII without spaces",
+    "%(given)s is not one of %(known)s",
+    "a webhook with this URL and these types exists already",
+    "there are %(most)s webhooks already, which is the maximum",
+    "%(most)s secrets of this webhook are valid, which is the maximum: rotate with a grace of 0, or wait",
+    "the network, or one of its stores, keeps no event log: set event_log = on",
+    "reports and moderation actions are private data: allow private data",
+    "Mastodon's format contains private data: allow private data",
 )
 """Error messages without the field name that precedes them in API responses."""
 _FIGURE = re.compile(r"%\\\((\w+)\\\)s")

@@ -1,6 +1,6 @@
-"""Login with OpenID Connect providers: redirect to the provider, its response, and what it is for.
+"""Login with OpenID Connect providers: the redirect to a provider and the handling of its response.
 
-A response logs in the member who is linked to the provider's user, confirms that a logged-in member is the owner of the account, or
+A response logs in the member linked to the provider's user, confirms that a logged-in member is the owner of the account, or
 leaves an *identity* in the browser for ten minutes: a user without a member, for whom the sign-up page creates a member, or whom
 the settings link to an existing one. An address never joins the two.
 """
@@ -68,7 +68,7 @@ class _Requested(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProviderIdentity(msgspec.Struct, frozen=True, array_like=True):
-    """A provider's user who is not linked to a member, as the browser keeps it."""
+    """A provider's user without a linked member, as stored in the browser."""
 
     provider: str
     external: ExternalId

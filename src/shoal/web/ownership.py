@@ -40,7 +40,7 @@ def login_buttons(ctx: PageContext) -> list[LoginButton]:
 
 
 class Owner(NamedTuple):
-    """How the viewer can prove that the account is theirs."""
+    """How the viewer can prove that they own the account."""
 
     password: bool
     passkey: bool
@@ -62,7 +62,7 @@ async def owner_of(ctx: PageContext) -> Owner:
 
 
 async def confirmed(ctx: PageContext) -> Member | None:
-    """Return the member who has confirmed in this browser and session that an account is theirs."""
+    """Return the member who has confirmed in this browser and session that they own an account."""
     return await confirmed_member(ctx.writes, ctx.browser.read(OWNER), ctx.browser.login)
 
 

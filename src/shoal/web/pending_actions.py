@@ -5,7 +5,7 @@ They are to like, share, save, follow, comment, or open a draft of what another 
 The browser stores the action in a cookie for half an hour. The form of the action needs the form token of this browser,
 so another site cannot cause an action. Only a login that begins on the page of the action performs it: the login page
 announces the action, and any other login discards it. A refused action is dropped, such as a like of a post that was
-deleted. A refused comment opens in the compose form.
+deleted. A refused comment opens in the compose form. A comment that is held for moderators leads to the list of pending posts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msgspec import Meta
 
 from shoal.commands import posts, reactions, relationships
 from shoal.commands.posts import Draft
-from shoal.core.errors import ShoalError
+from shoal.core.errors import Held, ShoalError
 from shoal.core.model import Member, Visibility
 from shoal.core.text import addressed, isolated
 from shoal.graph.schema import BOOKMARK
@@ -105,6 +105,8 @@ async def perform(ctx: PageContext, member: Member, to: str) -> str:
         return address("", "/compose", text=action.text)
     try:
         await _perform(replace(ctx, viewer=member), member, action)
+    except Held:
+        return "/pending"
     except ShoalError as error:
         _LOG.debug("the action %s, which waited for a login, was refused: %s", action.do, error)
         if action.do == "comment":

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from shoal import gazetteer
 from shoal.commands import members, relationships
 from shoal.commands.members import ProfileChange
-from shoal.core.errors import Gone, InvalidInput, NotFound
+from shoal.core.errors import Gone, Held, InvalidInput, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.media_files import still_of, with_sizes
 from shoal.core.model import Member
@@ -400,8 +400,17 @@ def _may_locate(member: Member) -> bool:
 
 async def save(ctx: PageContext, asked: ProfileForm) -> Response:
     member = ctx.checked(asked)
-    wrong = await keep_picture(ctx, "avatar", asked.avatar)
-    wrong |= await keep_picture(ctx, "header", asked.header)
+    wrong: dict[str, str] = {}
+    is_held = False
+    pictures: tuple[tuple[Literal["avatar", "header"], Upload | None], ...] = (
+        ("avatar", asked.avatar),
+        ("header", asked.header),
+    )
+    for which, sent in pictures:
+        try:
+            wrong |= await keep_picture(ctx, which, sent)
+        except Held:
+            is_held = True
     change = ProfileChange(
         display_name=asked.display_name,
         note=asked.note,
@@ -417,7 +426,11 @@ async def save(ctx: PageContext, asked: ProfileForm) -> Response:
         await members.update_profile(ctx.writes, member.id, change)
     except InvalidInput as error:
         wrong |= wrong_of(ctx.words, error)
-    return await show_settings(ctx, wrong=wrong, typed=asked) if wrong else saved_at(ctx, "profile")
+    except Held:
+        is_held = True
+    if wrong:
+        return await show_settings(ctx, wrong=wrong, typed=asked)
+    return ctx.go("/pending") if is_held else saved_at(ctx, "profile")
 
 
 async def remove(ctx: PageContext, asked: RemoveForm) -> Response:

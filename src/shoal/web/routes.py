@@ -26,6 +26,7 @@ from shoal.web import (
     explore,
     feedback,
     filters,
+    held_content,
     invitations,
     lists,
     login,
@@ -55,6 +56,7 @@ from shoal.web import (
     tags,
     timelines,
     two_factor,
+    webhooks,
 )
 from shoal.web import settings as settings_pages
 from shoal.web.errors import error_page
@@ -78,6 +80,7 @@ def pages(settings: Settings) -> tuple[Route, ...]:
         *explore.ROUTES,
         *feedback.ROUTES,
         *filters.ROUTES,
+        *held_content.ROUTES,
         *invitations.ROUTES,
         *lists.ROUTES,
         *login.ROUTES,
@@ -108,6 +111,7 @@ def pages(settings: Settings) -> tuple[Route, ...]:
         *tags.ROUTES,
         *timelines.ROUTES,
         *two_factor.ROUTES,
+        *webhooks.ROUTES,
         *(components.ROUTES if settings.development else ()),
     )
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from shoal.core.errors import SecondFactorNeeded
+from shoal.core.errors import Held, SecondFactorNeeded
 from shoal.http.responses import MAX_QUERY, NOT_MODIFIED, Reply, encode
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.context import Context
@@ -225,9 +225,9 @@ def _answering(
             if error.action is not None:
                 ctx.browser.postpone(response, error.action(to))
             return response
-        except SecondFactorNeeded:
-            return ctx.go("/settings/second_factor", needed=1)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
+        except (Held, SecondFactorNeeded) as error:
+            return ctx.go("/pending") if isinstance(error, Held) else ctx.go("/settings/second_factor", needed=1)
+        except Exception as error:  # noqa: BLE001 (the table of errors has a page for each)
             return await error_page(ctx, error)
 
     @wraps(handler)

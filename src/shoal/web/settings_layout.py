@@ -148,7 +148,7 @@ async def settings_page(
 ) -> Response:
     """Return the page of a section. Raises `LogInFirst` for anonymous viewers, except for the appearance.
 
-    A page of `_OF_OWNER` may first ask the member to confirm that the account is theirs. The default status is 422 if `wrong` is
+    A page of `_OF_OWNER` may first ask the member to confirm that they own the account. The default status is 422 if `wrong` is
     not empty, and otherwise 200.
     """
     if ctx.viewer is None and key != "appearance":

@@ -278,9 +278,13 @@ async def posts_of(ctx: PageContext, entries: Sequence[Entry]) -> list[PostView]
     return with_first_photo([post_of(ctx, entry, parents) for entry in entries])
 
 
+_FIRST_SCREEN = 4
+"""Posts that a phone shows without scrolling, if they have no photos."""
+
+
 def with_first_photo(posts: list[PostView]) -> list[PostView]:
-    """Mark one photo, the first in the first two posts, so that the browser loads it before others."""
-    for n, post in enumerate(posts[:2]):
+    """Mark one photo, the first in the posts of the first screen, so that the browser loads it before others."""
+    for n, post in enumerate(posts[:_FIRST_SCREEN]):
         if post.photos and not (post.covered or post.spoiler or post.folded):
             photo = msgspec.structs.replace(post.photos[0], first=True)
             return [*posts[:n], msgspec.structs.replace(post, photos=(photo, *post.photos[1:])), *posts[n + 1 :]]

@@ -12,9 +12,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.commands import account_deletions, external_ids, moderation, server_keys
+from shoal.commands import account_deletions, external_ids, moderation, posts, server_keys
+from shoal.commands.posts import Draft
+from shoal.core.errors import Held
 from shoal.core.external_ids import ExternalId
 from shoal.core.model import Role
+from shoal.core.publishing import Checks
 from shoal.http.openapi import document_of, name_of
 from shoal.http.routes import Body, Route
 from shoal.mastodon_api.routes import parts, table
@@ -22,6 +25,7 @@ from shoal.push.encryption import new_key
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_network
 from tests.api.in_memory_network import SCOPES, NetworkFixture, Someone, picture
+from tests.moderation.checks import WordCheck
 from tests.push.service import App
 
 ENDLESS = "/api/v1/streaming"
@@ -72,6 +76,8 @@ NOUNS = {
     "email_domain_blocks": "email_domain",
     "canonical_email_blocks": "email",
     "ip_blocks": "network",
+    "webhooks": "webhook",
+    "held": "held",
 }
 """Object type of the id in a path, by the words before it; the first match applies, the default is account."""
 
@@ -142,8 +148,15 @@ class Cast:
         self._made("/api/v1/push/subscription", subscription=wish, data={"policy": "none"})
         left = shoal.join("left")
         writes = shoal.network.writes
-        self.key = shoal.run(server_keys.create(writes, "shop", ("server",))).secret
+        self.key = shoal.run(server_keys.create(writes, "shop", ("server", "server:webhooks"))).secret
+        made = shoal.json("POST", "/api/shoal/v1/webhooks", self.key, json={"url": "https://127.0.0.1:1/hook"})
+        shoal.json("POST", f"/api/shoal/v1/webhooks/{made['id']}/test", self.key)
+        self.things["webhook"] = made["id"]
         shoal.run(external_ids.link(writes, self.carol.member.id, ExternalId("shop", self.carol.id)))
+        checked = replace(writes, checks=Checks((WordCheck(),)))
+        with pytest.raises(Held) as held:
+            shoal.run(posts.create(checked, self.carol.member.id, Draft(text="please hold this")))
+        self.things["held"] = str(held.value.held_id)
         self.things["receipt"] = shoal.run(account_deletions.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
     def _hold_back(self, stranger: Someone) -> None:

@@ -25,6 +25,9 @@ from shoal.http.authentication import KNOWN, check_subset, granted, parse
         ("read", "admin:read:accounts", False),
         ("admin:read", "read:accounts", False),
         ("push", "push", True),
+        ("server", "server:events", True),
+        ("server", "server:webhooks", False),
+        ("server server:webhooks", "server:webhooks", True),
         ("", "read", False),
     ],
 )

@@ -163,7 +163,7 @@ def test_token_exchange_for_barred_member_is_refused(here: NetworkFixture, app: 
 
 
 def linked(here: NetworkFixture, name: str, sub: str, role: Role = Role.NONE) -> Member:
-    """Return an existing member who is linked to a subject, with a role, or with a second factor if they have none."""
+    """Return an existing member linked to a subject, with a role, or with a second factor if they have none."""
     member = here.join(name).member
     here.run(external_ids.link(here.network.writes, member.id, ExternalId(ISSUER, sub)))
     if role is not Role.NONE:

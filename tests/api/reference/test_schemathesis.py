@@ -41,7 +41,7 @@ ENDLESS = "/api/v1/streaming"
 """Streaming endpoints, whose responses never finish."""
 LEFT_OUT = ("/oauth/revoke", "/openapi.json")
 """The first may revoke the token in use; the second is the document that the tests are generated from."""
-FOR_KEYS = ("/api/shoal/v1/members", "/api/shoal/v1/server_key", "/api/shoal/v1/events")
+FOR_KEYS = ("/api/shoal/v1/members", "/api/shoal/v1/server_key", "/api/shoal/v1/events", "/api/shoal/v1/webhooks")
 SCOPES = ("read", "write", "follow", "push", "profile", "admin:read", "admin:write")
 
 
@@ -74,7 +74,7 @@ def visit() -> Iterator[PageContext]:
         await moderation.set_role(network.writes, member.id, Role.ADMIN)
         app = (await oauth.register(network.writes, "T", redirect_uris=("urn:x",), scopes=SCOPES)).app
         tokens.append((await oauth.issue_token(network.writes, app.id, member.id, SCOPES)).text)
-        tokens.append((await server_keys.create(network.writes, "shop", ("server",))).secret)
+        tokens.append((await server_keys.create(network.writes, "shop", ("server", "server:webhooks"))).secret)
 
     with served(first=one_admin) as url, httpx.Client(base_url=url) as client:
         headers, key = ({"Authorization": f"Bearer {token}"} for token in tokens)

@@ -453,7 +453,7 @@ async def test_search_results_contain_only_posts_visible_to_viewer() -> None:
             allowed = {
                 cell
                 for cell, post in scene.posts.items()
-                if cell[1] != "deleted"
+                if cell[1] not in ("deleted", "held")
                 and (current := (await store.obj_get((post.id,))).get(post.id)) is not None
                 and may_list(me, current, author, stand)  # type: ignore[arg-type]
                 and (cell[0] is Visibility.PUBLIC or viewer in ("author", "mentioned"))

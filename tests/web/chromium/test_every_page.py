@@ -41,6 +41,7 @@ NOT_PAGES = {
     "/settings/logins": "is shown on a network with login providers: has tests of its own",
     "/signup/identity": "is shown between a login provider and the sign-up alone: has tests of its own",
     "/recover/{proof}": "is mailed on a network without passwords: has tests of its own",
+    "/held/{id}/pictures/{number}": "a picture",
     "/login/code": "is shown between password and code alone",
 }
 """Paths that are not pages, with the content of each."""

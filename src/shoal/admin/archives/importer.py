@@ -37,7 +37,7 @@ from shoal.commands import media, posts, relationships
 from shoal.commands.audit import note_alone
 from shoal.commands.posts import Draft
 from shoal.core.audit import AuditVerb, member_target
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Taken, Unfit
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Rejected, Taken, Unfit
 from shoal.core.handles import ForeignHandle
 from shoal.core.ids import SEQUENCE_BITS, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Visibility
@@ -383,6 +383,8 @@ class ArchiveImport:
             async with self.photo_limit:
                 try:
                     stored[number] = await self._photo(position, record, number, counted)
+                except Rejected as error:
+                    counted.omit("photos", Omission.REFUSED, f"{photo.file}: {error}")
                 except Unfit:
                     counted.omit("photos", Omission.OVER_QUOTA, photo.file)
                 except InvalidInput as error:

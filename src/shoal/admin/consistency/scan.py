@@ -34,7 +34,9 @@ from shoal.core.model import (
     Share,
     Token,
 )
+from shoal.core.publishing import HeldContent
 from shoal.core.signup import Invitation
+from shoal.core.webhooks import Webhook
 from shoal.graph.bulk import FIRST
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.member_lookup import declared_ids
@@ -51,6 +53,7 @@ from shoal.graph.schema import (
     EVERYBODY,
     EXPIRING,
     EXTERNAL_IDS,
+    HOLDS,
     IN_THREAD,
     LOGGED_IN,
     OWNS,
@@ -60,12 +63,14 @@ from shoal.graph.schema import (
     POSTED_RESTRICTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    QUEUED,
     RESTRICTED_COMMENTS_ON,
     REVISED,
     SCHEDULES,
     SERVER_KEYS,
     SHARES,
     TAG_OF,
+    WEBHOOKS,
     AnyNode,
     AssocType,
     public_list,
@@ -99,7 +104,10 @@ LISTED = (
     LOGGED_IN,
     EXPIRING,
     SCHEDULES,
+    HOLDS,
+    QUEUED,
     SERVER_KEYS,
+    WEBHOOKS,
     EXTERNAL_IDS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
@@ -116,12 +124,14 @@ _OWNED: dict[type[AnyNode], AssocType] = {
     ScheduledPost: SCHEDULES,
     Album: OWNS_ALBUM,
     Invitation: OWNS_INVITATION,
+    HeldContent: HOLDS,
 }
-_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+_OF_NETWORK: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
     NameBlock: BLOCKS_NAME,
+    Webhook: WEBHOOKS,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -219,8 +229,8 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _listings(node)
-        case Media() | ScheduledPost() | Album() | Invitation():
-            yield node.owner_id, _OWNED[type(node)].number, node.id
+        case Media() | ScheduledPost() | Album() | Invitation() | HeldContent():
+            yield from _owned(node)
         case Revision():
             yield node.post_id, REVISED.number, node.id
             yield from ((id_, ATTACHED.number, node.post_id) for id_ in node.media)
@@ -230,8 +240,14 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock():
-            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
+            yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
+
+
+def _owned(node: Media | ScheduledPost | Album | Invitation | HeldContent) -> Iterator[Triple]:
+    yield node.owner_id, _OWNED[type(node)].number, node.id
+    if isinstance(node, HeldContent) and not node.rejected_at:
+        yield node.id, QUEUED.number, EVERYBODY
 
 
 def _of_products(node: App | ExternalLink) -> Iterator[Triple]:

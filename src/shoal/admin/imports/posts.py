@@ -204,7 +204,7 @@ async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) 
 async def with_own_decoder(network: AnyNetwork) -> AsyncIterator[Writes]:
     """Yield the network's `Writes` with a media decoder of the import's own, which has one process per core."""
     async with CachingDecoder(network.media.limits, children=os.cpu_count() or 1) as decoder:
-        yield dataclasses.replace(network.writes, media=network.media.with_decoder(decoder))
+        yield dataclasses.replace(network.writes.trusted(), media=network.media.with_decoder(decoder))
 
 
 _BLOCK = 5_000

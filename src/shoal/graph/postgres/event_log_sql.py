@@ -22,8 +22,8 @@ MIGRATION = """
     );
     -- The number of the log, 0 while it is off, and the position up to which it was trimmed.
     ALTER TABLE shoal.owner ADD COLUMN log bigint NOT NULL DEFAULT 0, ADD COLUMN log_trimmed bigint[] NOT NULL DEFAULT '{}';
-    -- A promoted server knows what it had replayed until it is started again. Recovery after a crash sets this position too, but
-    -- no time of a replayed commit.
+    -- A promoted server reports its last replayed position until it is restarted. Recovery after a crash sets this position
+    -- too, but no time of a replayed commit.
     CREATE FUNCTION shoal.log_begun() RETURNS pg_lsn LANGUAGE sql VOLATILE AS $$
         SELECT CASE WHEN pg_last_xact_replay_timestamp() IS NULL THEN '0/0'
             ELSE coalesce(pg_last_wal_replay_lsn(), '0/0') END

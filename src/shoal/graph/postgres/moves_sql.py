@@ -63,7 +63,7 @@ _WATCH = """
     END $$;
 """
 _BEAT = """
-    -- The lock is held to the end, and a new map waits for it: whoever was told of the old one is in the list by then.
+    -- The lock is held to the end, and a new map waits for it: by then, each process that read the old map is in the list.
     CREATE FUNCTION shoal.beat(me bigint, mine integer, joins boolean)
     RETURNS TABLE (version integer, map jsonb, peers text[]) LANGUAGE plpgsql AS $$
     BEGIN

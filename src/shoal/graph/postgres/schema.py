@@ -55,7 +55,7 @@ _TABLES = """
         PRIMARY KEY (space, name)
     );
     CREATE INDEX key_by_end ON shoal.key (until) WHERE until > 0;
-    -- Rows live for moments, and are found by when they are due: what is dead must go soon, however many are alive.
+    -- Rows are short-lived and are found by due time: vacuum must remove dead rows soon, however many are alive.
     CREATE TABLE shoal.outbox (
         seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         ready_at timestamptz NOT NULL,
@@ -86,7 +86,7 @@ _TABLES = """
         id bigint NOT NULL
     );
     INSERT INTO shoal.owner (id) VALUES (0);
-    -- Data sources on their way to another store, and the names of what was written of them meanwhile.
+    -- Data sources that are being moved to another store, and the names of the rows written during the move.
     CREATE TABLE shoal.moving (
         source smallint PRIMARY KEY CHECK (source BETWEEN 0 AND 63),
         state text NOT NULL CHECK (state IN ('copying', 'frozen'))

@@ -16,7 +16,7 @@ from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Member, Role
 from shoal.core.visibility import STRANGER
 from shoal.graph.access import members_by_id
-from shoal.graph.contract import Cursor
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, STAFF
 from shoal.http.pagination import PageQuery
 from shoal.http.params import Id
@@ -24,6 +24,7 @@ from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, 
 from shoal.mastodon_api.entities import moderation as moderation_entities
 from shoal.mastodon_api.entities import serializers
 from shoal.mastodon_api.entities.moderation import AdminAccount
+from shoal.mastodon_api.entities.serializers import Addresses
 from shoal.queries import moderation as moderation_queries
 from shoal.queries.hydration import profiles
 from shoal.queries.moderation import Members, MemberState, is_in
@@ -158,15 +159,22 @@ async def _staff(app_context: AppContext, cursor: Cursor, test: Callable[[Member
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
     """Return members as moderators see them. E-mail addresses of members whose role is not below the caller's are omitted."""
+    return await admin_accounts(context.app.graph, context.app.at, found, lambda member: _sees_address(context, member))
+
+
+async def admin_accounts(
+    graph: Reader, at: Addresses, found: Sequence[Member], sees_address: Callable[[Member], bool]
+) -> list[AdminAccount]:
+    """Return members as moderators see them, with the e-mail addresses that the reader may see."""
     members = {member.id: member for member in found}
-    known = await profiles(context.app.graph, members, None, dict.fromkeys(members, STRANGER))
-    logins = await context.app.graph.obj_get([member.login_id for member in found if member.login_id])
+    known = await profiles(graph, members, None, dict.fromkeys(members, STRANGER))
+    logins = await graph.obj_get([member.login_id for member in found if member.login_id])
     answer = []
     for member in found:
         login = logins.get(member.login_id)
-        email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
+        email = login.email if isinstance(login, Login) and sees_address(member) else ""
         reason = login.reason if isinstance(login, Login) else ""
-        account = serializers.account(known[member.id], context.app.at)
+        account = serializers.account(known[member.id], at)
         answer.append(moderation_entities.admin_account(member, email, reason, account))
     return answer
 

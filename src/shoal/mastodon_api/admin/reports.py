@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from shoal.commands import reports
-from shoal.core.model import Report, Review, Role
+from shoal.core.model import Member, Report, Review, Role
 from shoal.graph.access import members_by_id
+from shoal.graph.contract import Reader
 from shoal.http.pagination import LISTED_DATA, PageQuery
 from shoal.http.params import Id
 from shoal.http.responses import raw
 from shoal.mastodon_api.admin.accounts import shown
-from shoal.mastodon_api.context import AppContext, Context, One, Router, actor, cursor_of, paged
+from shoal.mastodon_api.context import Context, One, Router, actor, cursor_of, paged
 from shoal.mastodon_api.entities import moderation as moderation_entities
-from shoal.mastodon_api.entities.moderation import AdminReport
+from shoal.mastodon_api.entities.moderation import AdminAccount, AdminReport
+from shoal.mastodon_api.entities.presenter import Presenter
 from shoal.mastodon_api.entities.serializers import moment
 from shoal.mastodon_api.entities.statuses import Status
 from shoal.mastodon_api.reports import Category, RuleIds, known_rules
 from shoal.queries import moderation
 from shoal.queries.hydration import Entry, hydrate_reported
 from shoal.queries.moderation import ReportFilter
+from shoal.settings import Settings
 
 router = Router(role=Role.MODERATOR)
 
@@ -119,14 +123,25 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
+    app = context.app
+    return await admin_reports(app.graph, app.present, app.settings, found, partial(shown, context))
+
+
+async def admin_reports(
+    graph: Reader,
+    present: Presenter,
+    settings: Settings,
+    found: Sequence[Report],
+    accounts_of: Callable[[Sequence[Member]], Awaitable[list[AdminAccount]]],
+) -> list[AdminReport]:
     """Return the entities of reports. The accounts and statuses of all reports are read together."""
     ids = {id_ for report in found for id_ in _people(report) if id_}
-    people = await members_by_id(context.app.graph, list(ids))
-    accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
-    entries = await hydrate_reported(context.app.graph, list({id_ for report in found for id_ in report.post_ids}))
+    people = await members_by_id(graph, list(ids))
+    accounts = {int(account.id): account for account in await accounts_of(list(people.values()))}
+    entries = await hydrate_reported(graph, list({id_ for report in found for id_ in report.post_ids}))
     waiting = {entry.id for entry in entries if entry.post.review is Review.WAITING}
-    statuses = {entry.id: await _status(context.app, entry) for entry in entries}
-    rules = {rule.id: rule for rule in moderation_entities.rules_of(context.app.settings)}
+    statuses = {entry.id: await _status(present, entry) for entry in entries}
+    rules = {rule.id: rule for rule in moderation_entities.rules_of(settings)}
     return [
         AdminReport(
             id=str(report.id),
@@ -154,6 +169,6 @@ def _people(report: Report) -> tuple[int, ...]:
     return report.reporter_id, report.target_id, report.assigned_to, report.closed_by
 
 
-async def _status(app_context: AppContext, entry: Entry) -> Status:
-    made: Status = raw(await app_context.present.status(None, entry, LISTED_DATA))
+async def _status(present: Presenter, entry: Entry) -> Status:
+    made: Status = raw(await present.status(None, entry, LISTED_DATA))
     return made

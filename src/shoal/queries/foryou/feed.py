@@ -316,7 +316,7 @@ async def _explain(reads: Reads, viewer: int, post: Post) -> FeedExplanation:
     proposed = await _proposed(reads, viewer, interests, recipe_for(reads, personalization))
     if post.id not in proposed:
         return FeedExplanation(
-            "sources", "no_source", "none of your sources brings it: nobody and no tag near you leads to it now"
+            "sources", "no_source", "no source has it: no followee, suggestion or tag of yours leads to it now"
         )
     reading = await _read(reads, viewer, personalization, interests, proposed, explain=False)
     ids = reading.part(0, len(reading))

@@ -65,7 +65,7 @@ class Rule(StrEnum):
 RULE_WORDS: Mapping[Rule, str] = {
     Rule.OWN: "it is your own",
     Rule.DIRECT: "it is a direct post",
-    Rule.REPLY: "it answers somebody else's post, and says little without it",
+    Rule.REPLY: "it is a reply to another member's post, and hard to understand without it",
     Rule.OPTED_OUT: "its author keeps their posts out of ranked feeds",
     Rule.APART: "you read its author in a list of their own",
     Rule.LANGUAGE: "you follow its author in other languages only",

@@ -63,7 +63,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail: { target } }) => {
 });
 // htmx settles nothing if a swap only removes an element.
 document.addEventListener("htmx:beforeCleanupElement", ({ target }) => {
-  if (target === focused?.target) setTimeout(refocus, 100);
+  if (target === focused?.target) queueMicrotask(refocus);
 });
 document.addEventListener("htmx:afterSettle", refocus);
 function refocus() {

@@ -1,0 +1,1 @@
+"""A shop with its own users and log-in, which shows their reviews by a Shoal server. README.md describes it."""

@@ -1,0 +1,151 @@
+"""Checks of posts, edits, profile changes and uploads before they are public: their input and their outcome.
+
+Checks run in order: the built-in rules, then the program's own callable or the hook URL. The strictest decision wins, and the first
+of equally strict ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from shoal.core.model import Node
+
+Kind = Literal["post", "edit", "profile", "media"]
+Action = Literal["allow", "hold", "reject"]
+
+_ACTIONS: tuple[Action, ...] = ("allow", "hold", "reject")
+"""In order of strictness."""
+
+MAX_REASON = 500
+"""Characters of a reason, and of the name of a rule."""
+RECENT_SECONDS = 600
+
+
+class MediaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture, video or sound of a candidate."""
+
+    id: int
+    kind: str
+    """`image`, `video`, `gifv` or `audio`."""
+    sha256: str = ""
+    """Hexadecimal digest of the uploaded file; empty where it is not known."""
+    phash: int | None = None
+    """Perceptual hash of the picture (64 bits); None where it is not known."""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """Content that is about to become public. Times are Unix seconds."""
+
+    kind: Kind
+    member_id: int
+    member_name: str
+    member_created_at: float
+    member_posts: int
+    """Number of the member's posts, without the candidate."""
+    text: str
+    """All texts of the candidate, one after the other: those of a post, with its poll and the descriptions of its media, of a
+    profile, or the description, camera and lens of an upload."""
+    data: str = ""
+    """`data` of a post, as JSON; empty without."""
+    links: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Canonical forms (lower-case NFKC) of the tags."""
+    mentions: tuple[str, ...] = ()
+    """User names of the mentioned members."""
+    visibility: str = "public"
+    """Visibility of a post; `public` for a profile and for media."""
+    media: tuple[MediaFacts, ...] = ()
+    recent_posts: int = 0
+    """Number of the member's posts in the last ten minutes, without the candidate."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The outcome of a check: whether the candidate becomes public, and why not."""
+
+    action: Action
+    reason: str = ""
+    """For the author, if the candidate is rejected; for moderators, if it is held."""
+    rule: str = ""
+    """Name of the rule that decided; empty for the callable and the hook."""
+
+
+ALLOW = Decision("allow")
+
+Check = Callable[[Candidate], Awaitable[Decision]]
+
+
+def strictest(decisions: Sequence[Decision]) -> Decision:
+    """Return the strictest decision, and the first of equally strict ones; `ALLOW` without decisions."""
+    return max(decisions, key=lambda decision: _ACTIONS.index(decision.action), default=ALLOW)
+
+
+class Checks(NamedTuple):
+    """The checks of a network, in order. Without any, nothing is checked."""
+
+    checks: tuple[Check, ...] = ()
+    direct: bool = False
+    """Whether direct posts are checked too."""
+
+    def __bool__(self) -> bool:
+        return bool(self.checks)
+
+    async def decide(self, candidate: Candidate) -> Decision:
+        """Run the checks until one of them rejects the candidate. Return the strictest decision."""
+        decisions: list[Decision] = []
+        for check in self.checks:
+            decisions.append(await check(candidate))
+            if decisions[-1].action == "reject":
+                break
+        return strictest(decisions)
+
+
+NO_CHECKS = Checks()
+
+
+class CheckedMedia(NamedTuple):
+    """The values of a post's media that a check saw, and that their owner can change."""
+
+    id: int
+    description: str
+    preview_key: str
+
+
+class HeldContent(Node, frozen=True, tag="held_content"):
+    """Content that waits for the decision of a moderator, or that a moderator has rejected."""
+
+    owner_id: int
+    kind: Kind
+    """For `media`, the content is a new description. An upload is held by its own flag, until a post with it is approved."""
+    text: str
+    """The texts for the moderators: those of the candidate, without the descriptions of its media."""
+    data: str = ""
+    """`data` of a post or edit, as JSON; empty without."""
+    content: bytes = b""
+    """The draft of a post or edit, or the changes of a profile, as encoded by the commands that apply them."""
+    target_id: int = 0
+    """The post of an edit, or the media of a description."""
+    edited_at: int = 0
+    """When the post of an edit was edited last. Approval fails if it has been edited since."""
+    media: tuple[int, ...] = ()
+    """Media of a post or edit. They are kept while the content exists."""
+    checked: tuple[CheckedMedia, ...] = ()
+    """The media as the check saw them. Approval fails if they have been changed since."""
+    files: tuple[str, ...] = ()
+    """Keys of the pictures of a profile."""
+    visibility: str = "public"
+    app_id: int = 0
+    reason: str = ""
+    """Why it was held, for the moderators."""
+    rule: str = ""
+    rejected_at: int = 0
+    """When a moderator rejected it, in Unix milliseconds; 0 while it waits."""
+    refusal: str = ""
+    """Why it was rejected, for the author."""
+
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """The descriptions of the media of a post or edit, in their order."""
+        return () if self.kind == "media" else tuple(media.description for media in self.checked)

@@ -1,0 +1,1 @@
+"""Webhooks: commands on endpoints, requests to them, and the worker that delivers the event log."""
