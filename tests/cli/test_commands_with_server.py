@@ -500,6 +500,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "key",
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
+        "project",  # in tests/project
         "post",
         "block",
         "export",
