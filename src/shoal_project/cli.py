@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import click
 
+from shoal.app.paths import store_files
 from shoal.cli.group import pass_settings
-from shoal.core.errors import Gone, Unavailable, with_cause
+from shoal.core.errors import Gone, InvalidInput, Unavailable, with_cause
 from shoal.settings import Settings
 from shoal_project.changes import INCLUDES
 from shoal_project.projection import Projection
@@ -49,6 +51,8 @@ def project(
 
     Needs the setting event_log. Private data are left out. The program may be stopped at any moment, and continues there.
     """
+    if Path(to.removeprefix("sqlite:///")).absolute() in (path.absolute() for path in store_files(settings)):
+        raise InvalidInput(f"--to: {to} is the store of the network: use another file")
     asyncio.run(_project(settings, to, server, key, include, rebuild=rebuild, once=once))
 
 

@@ -10,6 +10,7 @@ events: the member is noted in `shoal_reading`, and their current state is read 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -125,17 +126,14 @@ class Projection:
             if includes != " ".join(self._includes):
                 raise InvalidInput(f"the target was built with --include {includes or 'nothing'}: run with --rebuild")
             return
-        if not exists and (taken := [name for name in ("members", "posts") if await self._target.has(name)]):
-            raise InvalidInput(f"the target has a table {taken[0]} of another program: use another database or schema")
         every = (*INTERNAL, *TABLES)
+        if not exists and (taken := [table.name for table in every if await self._target.has(table.name)]):
+            raise InvalidInput(f"the target has a table {taken[0]} of another program: use another database or schema")
         steps: list[Step] = [Statement(f"DROP TABLE IF EXISTS {table.name}") for table in every if exists]
         steps += [Statement(sql) for table in every for sql in table.ddl(self._target.engine)]
-        values = f"({SCHEMA_VERSION}, $1, $2, 0, TRUE)"
-        steps.append(
-            Statement(
-                f"INSERT INTO shoal_projection VALUES {values}", (" ".join(self._includes), await self._source.end())
-            )
-        )
+        # A program that still follows the former tables has read a lower revision.
+        values = (" ".join(self._includes), await self._source.end(), time.time_ns())
+        steps.append(Statement(f"INSERT INTO shoal_projection VALUES ({SCHEMA_VERSION}, $1, $2, $3, TRUE)", values))
         steps += [Rows(READING, [(_WHOLE, "")]), Rows(STALE, self._target.leftovers())]
         await self._target.write(steps)
 

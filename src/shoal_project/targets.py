@@ -30,6 +30,7 @@ _TEMPORARY = ("08", "40", "53", "55", "57")
 """Classes of PostgreSQL's errors that may be gone later: connections, conflicts, resources, locks and shutdown."""
 _WAIT_SECONDS = 60.0
 """Maximum seconds that a transaction waits for another one."""
+_MONTH = re.compile(r"\d{4,5}-\d\d")
 
 
 class Statement(NamedTuple):
@@ -61,7 +62,8 @@ class Target(Protocol):
     async def write(self, steps: Sequence[Step]) -> None:
         """Run the steps in one transaction. Raises `Conflict` if a step that must change a row changes none."""
 
-    async def has(self, table: str) -> bool: ...
+    async def has(self, table: str) -> bool:
+        """Return whether a table or view of this name exists."""
 
     async def release(self) -> None:
         """Let other programs open the database until the next call, while this one waits."""
@@ -150,13 +152,10 @@ class SqliteTarget(_Embedded):
     _begin = "BEGIN IMMEDIATE"
 
     def _open(self) -> sqlite3.Connection:
-        try:
-            database = sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            # Overwrite deleted rows: members expect that their deleted posts are gone.
-            database.execute("PRAGMA secure_delete = ON")
-        except sqlite3.DatabaseError as error:
-            raise Unavailable(f"cannot open {self._path}: {error}") from error
+        database = sqlite3.connect(self._path, _WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+        database.execute("PRAGMA journal_mode = WAL")
+        # Overwrite deleted rows: members expect that their deleted posts are gone.
+        database.execute("PRAGMA secure_delete = ON")
         return database
 
     def _use(self, work: Callable[[Any], T]) -> T:
@@ -164,6 +163,8 @@ class SqliteTarget(_Embedded):
             return super()._use(work)
         except sqlite3.OperationalError as error:
             raise Unavailable(f"{self._path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(f"{self._path}: {error}") from error
 
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]:
         if isinstance(step, Rows):
@@ -177,7 +178,7 @@ class SqliteTarget(_Embedded):
         return found
 
     async def has(self, table: str) -> bool:
-        return bool(await self.read("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1", table))
+        return bool(await self.read("SELECT 1 FROM sqlite_master WHERE name = $1", table))
 
 
 def _plain(value: Any) -> Any:
@@ -199,11 +200,17 @@ class DuckdbTarget(_Embedded):
     _begin = "BEGIN TRANSACTION"
 
     def _open(self) -> Any:
+        # DuckDB would download an extension to open a file of another database.
+        return _module("duckdb", "project").connect(self._path, config={"autoinstall_known_extensions": False})
+
+    def _use(self, work: Callable[[Any], T]) -> T:
         duckdb = _module("duckdb", "project")
         try:
-            return duckdb.connect(self._path)
-        except duckdb.IOException as error:
-            raise Unavailable(f"cannot open {self._path}: {str(error).splitlines()[0]}") from error
+            return super()._use(work)
+        except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException, OSError) as error:
+            raise Unavailable(f"{self._path}: {str(error).splitlines()[0]}") from error
+        except duckdb.Error as error:
+            raise InvalidInput(f"{self._path}: {str(error).splitlines()[0]}") from error
 
     def _run(self, database: Any, step: Step) -> list[tuple[Any, ...]]:
         if isinstance(step, Rows):
@@ -218,7 +225,7 @@ class DuckdbTarget(_Embedded):
         return found
 
     async def has(self, table: str) -> bool:
-        return bool(await self.read("SELECT 1 FROM duckdb_tables() WHERE table_name = $1", table))
+        return bool(await self.read("SELECT 1 FROM information_schema.tables WHERE table_name = $1", table))
 
 
 def _naive(value: Any) -> Any:
@@ -238,8 +245,9 @@ class ParquetTarget(DuckdbTarget):
         self._folder = folder
 
     def leftovers(self) -> list[tuple[str, str]]:
-        files = self._folder.glob("*/month=*/rows.parquet")
-        return [(path.parts[-3], path.parts[-2].removeprefix("month=")) for path in files]
+        files = [path for table in TABLES for path in self._folder.glob(f"{table.name}/month=*/rows.parquet")]
+        found = [(path.parts[-3], path.parts[-2].removeprefix("month=")) for path in files]
+        return [(name, month) for name, month in found if _MONTH.fullmatch(month)]
 
     async def publish(self) -> None:
         for name, month in await self.read("SELECT table_name, month FROM shoal_stale ORDER BY 1, 2"):
@@ -290,9 +298,8 @@ class PostgresTarget:
         except (OSError, TimeoutError, self._asyncpg.InterfaceError) as error:
             raise Unavailable("the target does not answer") from error
         except self._asyncpg.PostgresError as error:
-            if str(error.sqlstate)[:2] not in _TEMPORARY:
-                raise
-            raise Unavailable("the target refuses statements") from error
+            is_temporary = str(error.sqlstate)[:2] in _TEMPORARY
+            raise (Unavailable if is_temporary else InvalidInput)(f"the target refuses a statement: {error}") from error
 
     async def _run(self, step: Step) -> list[tuple[Any, ...]]:
         if isinstance(step, Rows):

@@ -14,6 +14,8 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from shoal import Shoal
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.event_log import EventLog
 from shoal.settings import load
 from shoal_project.cli import project
 from shoal_project.targets import opened
@@ -104,6 +106,37 @@ def test_project_command_explains_what_a_key_or_server_lacks(tmp_path: Path) -> 
             assert done.exit_code != 0
             assert message in f"{done.output} {done.exception}", arguments
     assert not texts(tmp_path / "copy.db")
+
+
+def test_project_command_after_missed_events_asks_for_rebuild(tmp_path: Path) -> None:
+    store, copy = tmp_path / "shoal.db", tmp_path / "copy.db"
+    secret = run(prepared(store))
+    to = ("--to", f"sqlite:///{copy}", "--once")
+    assert invoke(store, *to).exit_code == 0
+
+    async def miss() -> None:
+        async with Shoal.open(f"sqlite:///{store}", event_log="on") as shoal:
+            for text in ("High tide", "Ebb"):
+                await (await shoal.member("bob")).create(text)
+            await EventLog(shoal.network.store).trim(MAX_TIME)
+
+    run(miss())
+    alone = invoke(store, *to)
+    with served(store, SHOAL_EVENT_LOG="on") as server:
+        told = [alone, invoke(store, *to), invoke(store, *to, "--server", server.url, "--key", secret)]
+        assert [(done.exit_code, "run with --rebuild" in done.output) for done in told] == [(1, True)] * 3
+        assert texts(copy) == ["Low #tide"]
+        assert invoke(store, *to, "--rebuild").exit_code == 0
+    assert texts(copy) == ["Low #tide", "High tide", "Ebb"]
+
+
+def test_project_command_refuses_store_itself_as_target(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    run(prepared(store))
+    before = store.read_bytes()
+    done = invoke(store, "--to", f"sqlite:///{store}")
+    assert "is the store of the network: use another file" in str(done.exception)
+    assert store.read_bytes() == before
 
 
 @in_loop

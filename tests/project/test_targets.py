@@ -119,6 +119,7 @@ def test_projection_of_deleted_post_and_member_keeps_none_of_their_data(logged: 
             assert await target.read("SELECT kind FROM shoal_edges WHERE NOT deleted AND kind = 'like'") == []
 
     logged.shoal.run(told())
+    assert [path.name for path in tmp_path.iterdir() if b"regretted" in path.read_bytes()] == []
 
 
 def test_projection_of_member_who_returns_has_their_posts_again(logged: Logged, tmp_path: Path) -> None:
@@ -194,6 +195,37 @@ def test_projection_of_second_program_on_one_target_is_refused_without_effect(lo
     logged.shoal.run(told())
 
 
+def test_projection_of_program_that_follows_replaced_tables_is_refused(logged: Logged, tmp_path: Path) -> None:
+    """Also when both programs have made equally many transactions."""
+
+    class Replaced(RoutedSource):
+        def __init__(self, target: Target) -> None:
+            super().__init__(logged.shoal, logged.secret, Random(1))
+            self._target = target
+
+        async def events(self, after: str, wait: int) -> EventsPage:
+            page = await super().events(after, wait)
+            query = "SELECT revision FROM shoal_projection"
+            before = await self._target.read(query)
+            await Projection(self._target, logged.public).begin(rebuild=True)
+            while await self._target.read(query) < before:
+                await Shoal(logged.network).register(f"member_{Random().getrandbits(40)}")
+                await Projection(self._target, logged.public).step()
+            return page
+
+    async def told() -> None:
+        ann = await Shoal(logged.network).register("ann")
+        async with opened(f"sqlite:///{tmp_path}/copy.db") as target:
+            await Projection(target, logged.public).begin()
+            while await Projection(target, logged.public).step():
+                pass
+            await ann.create("one")
+            with pytest.raises(Conflict, match="another `shoal project`"):
+                await Projection(target, Replaced(target)).step()
+
+    logged.shoal.run(told())
+
+
 def test_projection_after_trimmed_log_asks_for_rebuild(logged: Logged, tmp_path: Path) -> None:
     async def told() -> None:
         shoal = Shoal(logged.network)
@@ -211,12 +243,68 @@ def test_projection_after_trimmed_log_asks_for_rebuild(logged: Logged, tmp_path:
     logged.shoal.run(told())
 
 
-def test_projection_refuses_target_with_other_contents(logged: Logged, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "duckdb"])
+@pytest.mark.parametrize("kind", ["TABLE members", "VIEW daily"])
+def test_projection_refuses_target_with_table_of_another_program(
+    logged: Logged, tmp_path: Path, engine: str, kind: str
+) -> None:
+    owner = Databases()
+
     async def told() -> None:
-        async with opened(f"sqlite:///{tmp_path}/foreign.db") as target:
-            await target.write([Statement("CREATE TABLE members (id)")])
-            with pytest.raises(InvalidInput, match="table members of another program"):
+        async with target_on(engine, tmp_path, owner) as target:
+            await target.write([Statement(f"CREATE {kind} AS SELECT 1 AS id")])
+            with pytest.raises(InvalidInput, match=f"table {kind.split()[1]} of another program"):
                 await Projection(target, logged.public).begin(rebuild=True)
+
+    logged.shoal.run(told())
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "duckdb"])
+def test_target_that_refuses_statement_reports_it_as_error_of_input(
+    logged: Logged, tmp_path: Path, engine: str
+) -> None:
+    owner = Databases()
+
+    async def told() -> None:
+        async with target_on(engine, tmp_path, owner) as target:
+            await Projection(target, logged.public).begin()
+            insert = "INSERT INTO shoal_reading VALUES (1, '')"
+            with pytest.raises(InvalidInput, match=r"(?i)unique|duplicate"):
+                await target.write([Statement(insert), Statement(insert)])
+
+    logged.shoal.run(told())
+
+
+def test_postgresql_target_without_right_to_write_is_refused(logged: Logged, tmp_path: Path) -> None:
+    owner = Databases()
+
+    async def told() -> None:
+        async with target_on("postgresql", tmp_path, owner) as target:
+            await target.read("SET default_transaction_read_only = on")
+            with pytest.raises(InvalidInput, match="cannot execute CREATE TABLE in a read-only transaction"):
+                await Projection(target, logged.public).begin()
+
+    logged.shoal.run(told())
+
+
+def test_sqlite_target_with_damaged_pages_is_refused(logged: Logged, tmp_path: Path) -> None:
+    file = tmp_path / "copy.db"
+
+    async def told() -> None:
+        await lively(Shoal(logged.network))
+        async with opened(f"sqlite:///{file}") as target:
+            await read_all(target, logged.public)
+        stored = file.read_bytes()
+        file.write_bytes(stored[:4096] + b"\xff" * (len(stored) - 4096))
+        async with opened(f"sqlite:///{file}") as target:
+            with pytest.raises(InvalidInput, match=r"copy\.db: database disk image is malformed"):
+                await Projection(target, logged.public).step()
+
+    logged.shoal.run(told())
+
+
+def test_projection_refuses_target_of_other_version_or_includes(logged: Logged, tmp_path: Path) -> None:
+    async def told() -> None:
         async with opened(f"sqlite:///{tmp_path}/copy.db") as target:
             await Projection(target, logged.public).begin()
             with pytest.raises(InvalidInput, match="built with --include nothing: run with --rebuild"):
@@ -282,12 +370,15 @@ def test_parquet_files_of_earlier_contents_are_deleted_by_rebuild(logged: Logged
     async def told() -> None:
         async with opened(f"parquet:{tmp_path}") as target:
             await read_all(target, logged.public)
-            old = tmp_path / "posts" / "month=2020-01" / "rows.parquet"
-            old.parent.mkdir(parents=True)
-            old.touch()
+            names = ("posts/month=2020-01", "photos/month=2020-01", "posts/month=it's mine")
+            files = [tmp_path / name / "rows.parquet" for name in names]
+            for file in files:
+                file.parent.mkdir(parents=True)
+                file.touch()
             await read_all(target, logged.public, rebuild=True)
             await target.publish()
-            assert not old.exists()
+            # Files with other names are not of this program.
+            assert [file.exists() for file in files] == [False, True, True]
 
     logged.shoal.run(told())
 
@@ -310,7 +401,7 @@ def test_target_that_is_no_database_is_refused_with_its_path(logged: Logged, tmp
 
     async def told() -> None:
         async with opened(f"sqlite:///{tmp_path}/notes.txt") as target:
-            with pytest.raises(Unavailable, match=r"cannot open .*notes.txt: file is not a database"):
+            with pytest.raises(InvalidInput, match=r"notes\.txt: file is not a database"):
                 await Projection(target, logged.public).begin()
 
     logged.shoal.run(told())

@@ -196,6 +196,8 @@ _LISTS: Final = (FOLLOWS, LIKES, REACTS)
 _OWN_LISTS: Final = (FOLLOWS, FOLLOWED_BY, POSTED, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
 """What a consumer may lack about a member who became visible again."""
 _LEAST_LISTED: Final = 10
+_MOST_POSTED: Final = 16
+"""Maximum posts of one member in a page: the data of a post alone may take 64 KiB."""
 
 
 class StatePage(NamedTuple):
@@ -321,9 +323,11 @@ class EventReader:
         self, place: _StatePlace, lists: Sequence[AssocType], access: Access, limit: int, *, alone: bool
     ) -> StatePage:
         atype = lists[place.number - 1]
+        is_posted = atype in (POSTED, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
+        limit = min(limit, _MOST_POSTED) if is_posted else limit
         at = Cursor(before=place.before, limit=limit) if place.before else Cursor(limit=limit)
         rows = await self._graph.assoc_range(place.id, atype, at)
-        if atype in (POSTED, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED):
+        if is_posted:
             nodes = list((await _objects(self._graph, [row.id2 for row in rows])).values())
             events = await self._shown(nodes, (), access)
         else:
@@ -332,7 +336,7 @@ class EventReader:
         return StatePage(events, None if alone and not after.number else after.encode())
 
     async def _state_of_objects(self, place: _StatePlace, access: Access, limit: int) -> StatePage:
-        nodes = await self._store.obj_scan(place.id, limit)
+        nodes = _fitting(await self._store.obj_scan(place.id, limit))
         members = [node.id for node in nodes if isinstance(node, Member)]
         most = max(_LEAST_LISTED, limit // max(1, len(members)))
         at = Cursor(limit=most)
@@ -460,6 +464,16 @@ def _may_become(entry: LogEntry, chosen: frozenset[str]) -> bool:
         # A newer Shoal wrote this entry.
         return False
     return label in chosen or (label.endswith(".updated") and label.replace("updated", "deleted") in chosen)
+
+
+def _fitting(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Return the first nodes whose data together take at most `MAX_BYTES`, and at least one."""
+    size = 0
+    for count, node in enumerate(nodes):
+        size += len(node.json) if isinstance(node, Post) else 0
+        if count and size > MAX_BYTES:
+            return nodes[:count]
+    return nodes
 
 
 def _subject(node: Member | Post | Share | Media | Report) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from shoal import Shoal
 from shoal.core.model import Visibility
+from shoal.queries.events import MAX_BYTES
 from tests.api.events.consumer import EVENTS, PRIVATE, PUBLIC, Copy, all_events, facts_of, key_of
 from tests.api.events.test_copy import Story
 from tests.api.in_memory_network import NetworkFixture, network_fixture
@@ -89,6 +90,25 @@ def test_state_of_suspended_member_is_empty(logged: NetworkFixture) -> None:
 
     ann = logged.run(act())
     assert list(state(logged, key_of(logged, *PUBLIC), member=ann)) == []
+
+
+def test_state_of_posts_with_large_data_has_pages_of_one_mebibyte(logged: NetworkFixture) -> None:
+    async def act() -> tuple[int, set[str]]:
+        ann = await Shoal(logged.network).register("ann")
+        posts = [await ann.create("large", data="x" * 65_000) for _ in range(40)]
+        return ann.id, {f"post/{post.id}" for post in posts}
+
+    ann, posts = logged.run(act())
+    secret = key_of(logged, *PUBLIC)
+    for query in ({}, {"member": ann}):
+        after, found, sizes = "", [], []
+        while after is not None:
+            answer = logged.ask("GET", STATE, secret, params={"after": after, "limit": 200, **query})
+            sizes.append(len(answer.content))
+            found += [event["subject"] for event in answer.json()["events"] if event["type"] == "post.created"]
+            after = answer.json()["next"]
+        assert (len(found), set(found)) == (40, posts)
+        assert max(sizes) < 1.1 * MAX_BYTES
 
 
 @pytest.mark.parametrize("after", ["x", "1.2", "1.9.0", "1.-1.0", f"{'9' * 20}.0.0"])
