@@ -21,7 +21,7 @@ from shoal.search import postgres_sql as search_postgres
 from shoal.search import sqlite_sql as search_sqlite
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
-from tests import api_page, doc_snippets, events_page, ranking_page
+from tests import api_page, doc_snippets, events_page, projection_page, ranking_page
 from tests.planner import planning_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +69,11 @@ def test_api_page_routes_equal_server_routes() -> None:
 
 def test_events_page_equals_types_of_events() -> None:
     assert events_page.PAGE.read_text() == events_page.text() + "\n", "python -m tests.events_page writes it"
+
+
+def test_projection_page_equals_tables_of_projection() -> None:
+    page = projection_page.PAGE.read_text()
+    assert page == projection_page.text() + "\n", "python -m tests.projection_page writes it"
 
 
 def test_ranking_page_terms_equal_ranking_code() -> None:

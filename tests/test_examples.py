@@ -236,7 +236,7 @@ def test_fastapi_site_example_session_is_enough_for_feed(fastapi_site: str) -> N
         assert again.get("/feed").json() == [{"author": "ann", "text": "Low tide"}]
 
 
-_KERNEL = """
+KERNEL = """
 import asyncio, json, sys
 
 async def main(cells):
@@ -253,7 +253,7 @@ asyncio.run(main(json.load(open(sys.argv[1]))["cells"]))
 def test_notebook_example_counts_posts_by_weekday_and_tag(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
-    command = [installed.python, "-c", _KERNEL, str(EXAMPLES / "numbers.ipynb")]
+    command = [installed.python, "-c", KERNEL, str(EXAMPLES / "numbers.ipynb")]
     told = subprocess.run(
         command, env={**os.environ, "NETWORK": f"sqlite:///{store}"}, capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -268,8 +268,9 @@ def test_notebook_example_counts_posts_by_weekday_and_tag(tmp_path: Path, instal
     ]
 
 
-def test_notebook_example_is_stored_without_outputs() -> None:
-    notebook = json.loads((EXAMPLES / "numbers.ipynb").read_text())
+@pytest.mark.parametrize("name", ["numbers.ipynb", "sql.ipynb"])
+def test_notebook_example_is_stored_without_outputs(name: str) -> None:
+    notebook = json.loads((EXAMPLES / name).read_text())
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     assert {cell["cell_type"] for cell in notebook["cells"]} == {"markdown", "code"}
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

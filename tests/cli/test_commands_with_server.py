@@ -539,6 +539,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
         "moderation",
+        "project",  # in tests/project
         "post",
         "block",
         "export",

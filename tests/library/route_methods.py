@@ -97,6 +97,7 @@ METHODS: dict[str, str] = {
         )
     },
     "GET /api/shoal/v1/events": "shoal.events",
+    "GET /api/shoal/v1/events/state": "shoal.events_state",
     "GET /api/shoal/v1/events/stream": "shoal.events",
     "GET /api/v1/accounts": "visitor.profiles_of",
     "GET /api/v1/accounts/lookup": "visitor.profile_of",

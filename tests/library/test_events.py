@@ -92,6 +92,20 @@ async def test_library_events_end_when_network_closes() -> None:
         await anext(events)
 
 
+@in_loop
+async def test_library_state_is_that_of_the_events_so_far() -> None:
+    async with Shoal.open("memory://", event_log="on") as shoal:
+        ann, bob = await shoal.register("ann"), await shoal.register("bob")
+        await bob.like(await ann.create("public"))
+        await ann.create("private", visibility=Visibility.DIRECT)
+        async with aclosing(shoal.events_state(public=True)) as state:
+            public = [event.subject.partition("/")[0] async for event in state]
+        async with aclosing(shoal.events_state()) as state:
+            everything = [event.subject.partition("/")[0] async for event in state]
+        assert sorted(public) == ["like", "member", "member", "post"]
+        assert sorted(everything) == [*sorted(public), "post"]
+
+
 def test_sync_library_events_yields_events(tmp_path: Path) -> None:
     with shoal.sync.Shoal.open(f"sqlite:///{tmp_path}/shoal.db", event_log="on") as network:
         network.register("ann").create("hello")

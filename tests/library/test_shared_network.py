@@ -49,7 +49,7 @@ def test_shared_network_remote_methods_cover_all_library_classes() -> None:
     assert [name for name, method in NOUNS["member"].items() if method.streams] == sorted(
         ["live", "live_conversations", "live_list", "live_notifications", "live_public", "live_tag"]
     )
-    assert [name for name, method in NOUNS["shoal"].items() if method.streams] == ["events"]
+    assert [name for name, method in NOUNS["shoal"].items() if method.streams] == ["events", "events_state"]
     assert {name for methods in NOUNS.values() for name, method in methods.items() if method.idempotent} == {
         "create",
         "comment",

@@ -1,15 +1,16 @@
-"""An operation that reads the event log, for the command line."""
+"""Operations that read the event log and the state that it describes, for the command line."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Literal
 
 import msgspec
 
 from shoal.admin.contract import AnyNetwork, Operation
 from shoal.admin.report import Progress
-from shoal.queries.events import FULL, POLL_SECONDS, EventReader
+from shoal.queries.events import FULL, POLL_SECONDS, PUBLIC, Access, EventReader
 
 
 class EventLines(msgspec.Struct):
@@ -18,6 +19,10 @@ class EventLines(msgspec.Struct):
     lines: list[bytes]
     position: str
     more: bool
+
+
+def access_named(name: str) -> Access:
+    return {"full": FULL, "private": Access(private=True), "public": PUBLIC}[name]
 
 
 class ReadEvents(Operation[EventLines]):
@@ -29,6 +34,7 @@ class ReadEvents(Operation[EventLines]):
     wait: int = 0
     limit: int = 10
     """Few events, because an answer of the control socket has at most 1 MiB, and the data of a post 64 KiB."""
+    access: Literal["full", "private", "public"] = "full"
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> EventLines:
         remaining = self.wait
@@ -41,9 +47,33 @@ class ReadEvents(Operation[EventLines]):
             return remaining >= 0
 
         reader = EventReader(network.store, self.source)
-        async with aclosing(reader.pages(self.after, self.types, FULL, self.limit, pause)) as pages:
+        async with aclosing(
+            reader.pages(self.after, self.types, access_named(self.access), self.limit, pause)
+        ) as pages:
             async for page in pages:
                 if page.events or page.more:
                     break
         lines = [msgspec.json.encode(event) for event in page.positioned()]
         return EventLines(lines, page.position, page.more)
+
+
+class StateLines(msgspec.Struct):
+    """A part of the current state as events in JSON, and the place after them; None at the end."""
+
+    lines: list[bytes]
+    next: str | None
+
+
+class ReadState(Operation[StateLines]):
+    """Read a page of the current state as events, of the network or of one member."""
+
+    source: str
+    after: str
+    access: Literal["private", "public"]
+    member_id: int = 0
+    limit: int = 10
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> StateLines:
+        reader = EventReader(network.store, self.source)
+        page = await reader.state(self.after, access_named(self.access), self.limit, self.member_id)
+        return StateLines([msgspec.json.encode(event) for event in page.events], page.next)

@@ -51,6 +51,7 @@ PURPOSES = {
     "Data": {
         "import": "Import members, follows, posts and photos from CSV and JSONL.",
         "export": "Export a member's data to a directory or a zip file.",
+        "project": "Keep SQL tables of the network up to date, for analyses.",
         "backup": "Write consistent backups next to a running server; list, verify and prune them.",
         "restore": "Restore a backup into an empty store.",
         "check": "Check the consistency of the store, and repair it.",
@@ -100,7 +101,14 @@ _MODULES = {
 }
 """Modules of `shoal.cli` that are not named like their command."""
 
-_PLUGGED_IN = {"cluster": "scale", "demo": "scale", "plan": "scale", "placement study": "study", "simulate": "scale"}
+_PLUGGED_IN = {
+    "cluster": "scale",
+    "demo": "scale",
+    "plan": "scale",
+    "project": "project",
+    "placement study": "study",
+    "simulate": "scale",
+}
 """Commands from other packages, each with the extra that contains its optional dependencies."""
 
 _GROUP = "shoal.commands"

@@ -252,6 +252,19 @@ class Shoal:
         """
         return await EventReader(self.network.store, base_url(self.network.settings)).position(END)
 
+    async def events_state(self, *, public: bool = False) -> AsyncGenerator[Event, None]:
+        """Iterate over the current state of the network, as events of creations. Call `events_end` before, and continue from there.
+
+        With `public`, it leaves out what only members or moderators may see. Raises `Unavailable`.
+        """
+        reader = EventReader(self.network.store, base_url(self.network.settings))
+        after: str | None = ""
+        while after is not None:
+            page = await reader.state(after, PUBLIC if public else FULL, MAX_EVENTS)
+            for event in page.events:
+                yield event
+            after = page.next
+
     async def settle(self, patience: float = 60.0) -> None:
         """Wait until the background work of earlier calls, such as fan-out, is done.
 

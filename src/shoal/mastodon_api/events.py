@@ -18,6 +18,7 @@ from shoal.graph.contract import MAX_CURSOR
 from shoal.http.authentication import caller_of, granted
 from shoal.http.event_streams import LongPoll, Pause, PolledStream
 from shoal.http.openapi import taken
+from shoal.http.params import CursorId
 from shoal.http.responses import Reply, encode
 from shoal.http.routes import Body, Caller
 from shoal.mastodon_api.context import Context, Router
@@ -103,6 +104,34 @@ async def list_events(context: Context, params: EventsQuery) -> object:
         return encode(_body(found))
 
     return LongPoll(connection, stack, awaited)
+
+
+class StateQuery(msgspec.Struct, frozen=True, kw_only=True):
+    after: Annotated[str, Meta(max_length=64)] = ""
+    """The `next` of the previous page."""
+    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = 100
+    """Maximum objects of the page. It has about as many follows, likes and reactions each."""
+    member: CursorId | None = None
+    """Only this member, with their follows, followers, posts and shares."""
+
+
+class StateEntity(msgspec.Struct, kw_only=True):
+    """The current state, as events of creations."""
+
+    events: list[EventEntity]
+    next: str | None
+    """Where to continue; null at the end. A page may have no events although there is a next one."""
+
+
+@router.get("/api/shoal/v1/events/state", answer=StateEntity)
+async def show_state(context: Context, params: StateQuery) -> object:
+    """List the current state of the network as events, to begin a copy or to make it again.
+
+    Get a cursor of the events first, and continue from that cursor afterwards.
+    """
+    access = access_of(context.caller)
+    page = await context.app.events.state(params.after, access, params.limit, params.member or 0)
+    return {"events": page.events, "next": page.next}
 
 
 def _check_of(context: Context) -> Callable[[], Awaitable[None]]:

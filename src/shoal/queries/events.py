@@ -20,14 +20,25 @@ from msgspec import structs
 
 from shoal.core.credentials import Login
 from shoal.core.errors import InvalidInput, NotAllowed, Unavailable
-from shoal.core.ids import now_ms
+from shoal.core.ids import milliseconds_of, now_ms
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Media, Member, Node, Poll, Post, Report, Share
 from shoal.graph.cache.cached_graph import CachedGraph
-from shoal.graph.contract import LogCursor, LogEntry, Reader, Store
-from shoal.graph.event_log import EventLog, LogKind, LogPage, former_visibility
+from shoal.graph.contract import Assoc, Cursor, LogCursor, LogEntry, Reader, Store
+from shoal.graph.event_log import OBJECTS, EventLog, LogKind, LogPage, former_visibility
+from shoal.graph.payloads.follows import follow_terms
 from shoal.graph.payloads.members import decode_entry
 from shoal.graph.payloads.posts import chosen_of
-from shoal.graph.schema import AUDITED, REACTS
+from shoal.graph.schema import (
+    AUDITED,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKES,
+    POSTED,
+    POSTED_RESTRICTED,
+    POSTED_TO_FOLLOWERS,
+    REACTS,
+    AssocType,
+)
 from shoal.queries.event_data import (
     AuditData,
     EventData,
@@ -180,6 +191,46 @@ class EventPage(NamedTuple):
         return before + [structs.replace(event, position=self.position) for event in self.events[-1:]]
 
 
+_LISTS: Final = (FOLLOWS, LIKES, REACTS)
+"""The associations of each member that are part of the state of a network."""
+_OWN_LISTS: Final = (FOLLOWS, FOLLOWED_BY, POSTED, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
+"""What a consumer may lack about a member who became visible again."""
+_LEAST_LISTED: Final = 10
+_MOST_POSTED: Final = 16
+"""Maximum posts of one member in a page: the data of a post alone may take 64 KiB."""
+
+
+class StatePage(NamedTuple):
+    """A part of the current state, as events of creations. Continue at `next`; None at the end."""
+
+    events: Sequence[Event]
+    next: str | None
+
+
+class _StatePlace(NamedTuple):
+    """A place in the state: after an object, or in list number `number` of a member (0: none) before a time."""
+
+    id: int = 0
+    number: int = 0
+    before: int = 0
+
+    @classmethod
+    def decode(cls, text: str) -> _StatePlace:
+        parts = text.split(".") if text else ["0"] * 3
+        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 20 for part in parts):
+            raise InvalidInput(f"after: {text[:80]!r} is not the `next` of a page", field="after")
+        return cls(*map(int, parts))
+
+    def encode(self) -> str:
+        return ".".join(map(str, self))
+
+    def past(self, lists: Sequence[AssocType], rows: Sequence[Assoc], limit: int) -> _StatePlace:
+        """Return the place after these rows of the list, of which there are more if they reach the limit."""
+        if len(rows) >= limit:
+            return self._replace(before=rows[-1].time)
+        return _StatePlace(self.id, self.number + 1) if self.number < len(lists) else _StatePlace(self.id)
+
+
 class EventReader:
     """Reads the events of a network, whose root URL is `source`.
 
@@ -193,6 +244,7 @@ class EventReader:
     def __init__(
         self, store: Store, source: str, *, at_once: int = 4, patience: float = 20.0, apply_seconds: float = 60.0
     ) -> None:
+        self._store = store
         self._log = EventLog(store)
         self._graph: Reader = store.uncached() if isinstance(store, CachedGraph) else store
         self._source = source
@@ -242,6 +294,79 @@ class EventReader:
                     )
                 cursor = page
 
+    async def state(
+        self, after: str = "", access: Access = PUBLIC, limit: int = _USUAL_EVENTS, member_id: int = 0
+    ) -> StatePage:
+        """Return a page of what the reader may see now, as events: objects in the order of their ids, with members' associations.
+
+        It has up to `limit` objects and about as many associations of each kind. With `member_id`, the state is that member with
+        their follows, followers, posts and shares. Take a position of the log first: events after it complete the state.
+
+        Raises `InvalidInput` for an invalid parameter, and `Unavailable`.
+        """
+        if not 1 <= limit <= MAX_EVENTS:
+            raise InvalidInput(f"limit: 1 to {MAX_EVENTS} objects (got {limit})", field="limit")
+        place = _StatePlace.decode(after)
+        lists = _OWN_LISTS if member_id else _LISTS
+        if place.number > len(lists) or (member_id and place.id not in (0, member_id)):
+            raise InvalidInput("after: is not the `next` of a page of this state", field="after")
+        async with self._slot():
+            if place.number:
+                return await self._state_of_list(place, lists, access, limit, alone=bool(member_id))
+            if member_id:
+                found = await self._graph.obj_get([member_id])
+                shown = await self._shown(list(found.values()), (), access)
+                return StatePage(shown, _StatePlace(member_id, 1).encode() if shown else None)
+            return await self._state_of_objects(place, access, limit)
+
+    async def _state_of_list(
+        self, place: _StatePlace, lists: Sequence[AssocType], access: Access, limit: int, *, alone: bool
+    ) -> StatePage:
+        atype = lists[place.number - 1]
+        is_posted = atype in (POSTED, POSTED_TO_FOLLOWERS, POSTED_RESTRICTED)
+        limit = min(limit, _MOST_POSTED) if is_posted else limit
+        at = Cursor(before=place.before, limit=limit) if place.before else Cursor(limit=limit)
+        rows = await self._graph.assoc_range(place.id, atype, at)
+        if is_posted:
+            nodes = list((await _objects(self._graph, [row.id2 for row in rows])).values())
+            events = await self._shown(nodes, (), access)
+        else:
+            events = await self._shown((), [(place.id, atype, row) for row in rows], access)
+        after = place.past(lists, rows, limit)
+        return StatePage(events, None if alone and not after.number else after.encode())
+
+    async def _state_of_objects(self, place: _StatePlace, access: Access, limit: int) -> StatePage:
+        nodes = _fitting(await self._store.obj_scan(place.id, limit))
+        members = [node.id for node in nodes if isinstance(node, Member)]
+        most = max(_LEAST_LISTED, limit // max(1, len(members)))
+        at = Cursor(limit=most)
+        found = await asyncio.gather(*(self._graph.assoc_ranges(members, atype, at) for atype in _LISTS if members))
+        rows: list[tuple[int, AssocType, Assoc]] = []
+        for count, node in enumerate(nodes, 1):
+            for number, (atype, listed) in enumerate(zip(_LISTS, found, strict=False), 1):
+                rows += [(node.id, atype, row) for row in listed.get(node.id, ())]
+                if len(listed.get(node.id, ())) == most:
+                    after = _StatePlace(node.id, number).past(_LISTS, listed[node.id], most)
+                    return StatePage(await self._shown(nodes[:count], rows, access), after.encode())
+        events = await self._shown(nodes, rows, access)
+        return StatePage(events, _StatePlace(nodes[-1].id).encode() if nodes else None)
+
+    async def _shown(
+        self, nodes: Sequence[Node], rows: Sequence[tuple[int, AssocType, Assoc]], access: Access
+    ) -> list[Event]:
+        """Return objects and associations as events of their creation, without those that the reader may not see."""
+        entries = [
+            LogEntry(0, (), _began(node), OBJECTS[type(node)].tens + 1, _subject(node), node.id, 0, node.version)
+            for node in nodes
+            if isinstance(node, Member | Post | Share | Media | Report)
+        ] + [_entry_of(owner, atype, row) for owner, atype, row in rows]
+        events: list[Event] = []
+        for begin in range(0, len(entries), _READ_AT_ONCE):
+            part = entries[begin : begin + _READ_AT_ONCE]
+            state = await _read_state(self._graph, part, access)
+            events += [event for entry in part if (event := self._event(entry, state)) is not None]
+        return [structs.replace(event, id=f"state/{event.subject}/{event.version}") for event in events]
+
     async def _cursor(self, after: str) -> LogCursor | None:
         if after == END:
             return await self._log.end()
@@ -290,7 +415,7 @@ class EventReader:
             for number, entry in part:
                 if state.is_behind(entry) and now_ms() < entry.at + 1000 * self._apply_seconds:
                     return events, page.first(number)._replace(more=False)
-                event = self._event(entry, state)
+                event = self._event(entry, state, chosen)
                 if event is None or event.type not in chosen:
                     continue
                 size += len(msgspec.json.encode(event))
@@ -299,9 +424,16 @@ class EventReader:
                 events.append((entry, event))
         return events, page
 
-    def _event(self, entry: LogEntry, state: _State) -> Event | None:
+    def _event(self, entry: LogEntry, state: _State, chosen: frozenset[str] = frozenset()) -> Event | None:
         noun, change = LogKind(entry.kind).label.split(".")
         shown = state.show(self._source, entry, noun, change)
+        if shown is None and (member := state.hiding(entry, noun)) is not None:
+            # The reader learns of the reason at once: it may be over when the member's own entry is read.
+            about = entry._replace(object=member.id)
+            reason = state.show(self._source, about, "member", "updated")
+            label = "member.deleted" if reason and isinstance(reason[0], RemovedData) else "member.updated"
+            if reason and label in chosen:
+                entry, noun, change, shown = about, "member", "updated", reason
         if shown is None:
             return None
         data, version = shown
@@ -332,6 +464,33 @@ def _may_become(entry: LogEntry, chosen: frozenset[str]) -> bool:
         # A newer Shoal wrote this entry.
         return False
     return label in chosen or (label.endswith(".updated") and label.replace("updated", "deleted") in chosen)
+
+
+def _fitting(nodes: Sequence[Node]) -> Sequence[Node]:
+    """Return the first nodes whose data together take at most `MAX_BYTES`, and at least one."""
+    size = 0
+    for count, node in enumerate(nodes):
+        size += len(node.json) if isinstance(node, Post) else 0
+        if count and size > MAX_BYTES:
+            return nodes[:count]
+    return nodes
+
+
+def _subject(node: Member | Post | Share | Media | Report) -> int:
+    subject: int = getattr(node, OBJECTS[type(node)].subject)
+    return subject
+
+
+def _began(node: Member | Post | Share | Media | Report) -> int:
+    return node.created_at if isinstance(node, Member | Post) else milliseconds_of(node.id)
+
+
+def _entry_of(owner: int, atype: AssocType, row: Assoc) -> LogEntry:
+    """Return an association as the entry of its creation. A follow began before its options changed."""
+    kind = {LIKES: LogKind.LIKE_CREATED, REACTS: LogKind.REACTION_CREATED}.get(atype, LogKind.FOLLOW_CREATED)
+    began = follow_terms(row.data).began(row.time) if kind is LogKind.FOLLOW_CREATED else row.time
+    ends = (row.id2, owner) if atype is FOLLOWED_BY else (owner, row.id2)
+    return LogEntry(0, (), milliseconds_of(began), kind, *ends, 0, row.time)
 
 
 def _was_shown(node: Node) -> bool:
@@ -388,6 +547,17 @@ class _State(NamedTuple):
         if isinstance(node, Media):
             return media_data(source, node) if self.access.private and not node.held else None
         return report_data(node) if isinstance(node, Report) and self.access.reports else None
+
+    def hiding(self, entry: LogEntry, noun: str) -> Member | None:
+        """Return the member because of whom the reader may not see an entry, if there is one."""
+        node = self.nodes.get(entry.object)
+        if noun == "post" and isinstance(node, Post):
+            author = self.nodes.get(node.author_id)
+            return author if self._may_know(node) and isinstance(author, Member) and author.suspended else None
+        if noun == "follow" and not self.access.private:
+            found = (self.nodes.get(entry.subject), node)
+            return next((end for end in found if isinstance(end, Member) and end.hides_connections), None)
+        return None
 
     def _association(self, entry: LogEntry, noun: str, change: str) -> EventData | None:
         subject, target = str(entry.subject), str(entry.object)
