@@ -184,10 +184,12 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
         reached = low
         run.count(milliseconds_of(low) + 1_000 * BURST_SECONDS + 1)
     run.count(0)
+    complete = reached <= start + 1
     return DryRunReport(
         at=now,
-        since=milliseconds_of(reached),
-        complete=reached <= start + 1,
+        # Round up, because a range may begin within a millisecond.
+        since=now - days * DAY_MS if complete else milliseconds_of(reached - 1) + 1,
+        complete=complete,
         posts=run.checked["post"],
         profiles=run.checked["profile"],
         uploads=run.checked["media"],
