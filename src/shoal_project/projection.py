@@ -21,6 +21,7 @@ from shoal_project.changes import (
     Changes,
     Event,
     comment_rows,
+    field_rows,
     media_rows,
     member_row,
     post_row,
@@ -36,6 +37,7 @@ from shoal_project.tables import (
     LIKES,
     MEDIA,
     MEMBERS,
+    POST_FIELDS,
     POSTS,
     READING,
     SCHEMA_VERSION,
@@ -293,7 +295,7 @@ class _Plan:
         where = "id IN ids($1) OR author_id IN ids($2)"
         args = (sorted(self._touched_posts), sorted(self._gone))
         put = [(new.data, new.version) for new in self._posts.values() if new.data]
-        children = ((COMMENTS, comment_rows), (TAGS, tag_rows), (MEDIA, media_rows))
+        children = ((COMMENTS, comment_rows), (TAGS, tag_rows), (MEDIA, media_rows), (POST_FIELDS, field_rows))
         for table, _ in children:
             inner = f"post_id IN (SELECT id FROM posts WHERE {where})"
             yield from self._delete(table, inner, args)
