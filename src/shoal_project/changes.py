@@ -182,7 +182,10 @@ def field_rows(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
         elif value is not None:
             text = value if isinstance(value, str) else None
             flag = value if isinstance(value, bool) else None
-            number = float(value) if text is flag is None else None
+            try:
+                number = float(value) if text is flag is None else None
+            except OverflowError:
+                continue
             yield int(data["id"]), path, counts[path], text, number, flag, day
             counts[path] += 1
 

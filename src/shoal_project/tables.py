@@ -127,7 +127,7 @@ TAGS = Table(
 )
 POST_FIELDS = Table(
     "post_fields",
-    "The first 100 values in `data` of each post, except null: texts, numbers and booleans.",
+    "The first 100 values in `data` of each post, except null: texts, booleans, and numbers up to 1.8e308.",
     (
         Column("post_id", ID, "In `posts`."),
         Column(

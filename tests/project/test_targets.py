@@ -136,7 +136,7 @@ def test_projection_has_values_in_data_of_posts_by_path(logged: Logged, tmp_path
         "a\0": 1,
         "k" * 201: 1,
     }
-    nested = {"large": 10**30, "many": list(range(300)), "nul": "a\0b"}
+    nested = {"huge": 10**400, "large": 10**30, "many": list(range(300)), "nul": "a\0b"}
 
     async def told() -> None:
         ann = await Shoal(logged.network).register("ann")
