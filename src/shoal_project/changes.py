@@ -183,7 +183,7 @@ def field_rows(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
             text = value if isinstance(value, str) else None
             flag = value if isinstance(value, bool) else None
             try:
-                number = float(value) if text is flag is None else None
+                number = float(value) if text is None and flag is None else None
             except OverflowError:
                 continue
             yield int(data["id"]), path, counts[path], text, number, flag, day

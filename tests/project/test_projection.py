@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from shoal import Shoal
 from shoal.core.model import Post
 from shoal.library.handle import Handle
-from shoal_project.projection import Event, EventsPage, Projection
+from shoal_project.changes import Event
+from shoal_project.projection import EventsPage, Projection
 from shoal_project.targets import Statement, Target, opened
 from tests.api.events.consumer import PRIVATE, PUBLIC, key_of
 from tests.api.events.test_copy import Story
@@ -132,7 +134,11 @@ def test_projection_of_sharded_network_equals_it_after_random_actions_and_kills(
     else:
         owner = Databases()
         stores = [asyncio.run(postgres.database(owner)) for _ in range(2)]
-    settings = {"store": {"0-31": stores[0], "32-63": stores[1]}, "media": "memory://", "tags": "memory://"}
+    settings: dict[str, Any] = {
+        "store": {"0-31": stores[0], "32-63": stores[1]},
+        "media": "memory://",
+        "tags": "memory://",
+    }
     with network_fixture(**settings, search="memory://", event_log="on") as shoal:
         check(shoal, "sqlite", tmp_path, 5, PUBLIC, [])
 
