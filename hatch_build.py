@@ -11,7 +11,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class GenerateSyncLibrary(BuildHookInterface[BuilderConfig]):
-    """A build hook that writes `shoal.sync._generated`."""
+    """A build hook that writes `shoal.sync._generated` and `shoal.library._generated`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002  # the hook's signature
         """Run the generator, which has no dependencies, by its path: the checkout is not importable in a build."""

@@ -5,7 +5,8 @@
 average, independent of earlier responses (`benchmarks.open_load`), and a latency begins when a request is due. Members read their
 homes in turn; between two reads there are so many posts that most pages are rendered again. Posts, likes and follows are by
 random members. Measuring begins after a minute at full load, or after a tenth of a short run. Pauses of the event loop and of
-garbage collection are from the metrics of the writing process. The raw engine is an ASGI application under the same server that
+garbage collection are from the metrics of the writing process. Then requests arrive at twice the rate that a process can handle:
+it must refuse some at once, and answer the others in time. The raw engine is an ASGI application under the same server that
 returns a ready 25 KB body, under the same load for a tenth of the time.
 """
 
@@ -16,6 +17,7 @@ import asyncio
 import itertools
 import random
 import sys
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +45,8 @@ _NEWEST = 500
 _LOOK_SECONDS = 20.0
 _MINUTE = 60.0
 _SHARES = {"home": 90.0, "post": 5.0, "like": 2.5, "follow": 2.5}
+
+REFUSED = "status 503"
 
 _posted = msgspec.json.Decoder(Posted)
 
@@ -216,10 +220,31 @@ async def measure(
     pauses.tell(report, workers)
     right = outcome.answers - outcome.wrong.total()
     report.check(f"{workers}: answers that were right", right, max(1, outcome.answers))
+    overload = await overloaded(server, requests, chosen)
+    tell_overload(report, workers, overload, chosen.overload)
     report.check(f"{workers}: kinds of requests that were answered", len(outcome.kinds) >= 4, wanted=True)
     arrived = not mixture.last or await seen(server, keys.probe, mixture.last)
     report.check(f"{workers}: a follower has the last post", arrived, wanted=True)
     return outcome
+
+
+async def overloaded(server: Server, requests: Iterator[Request], chosen: argparse.Namespace) -> OpenOutcome:
+    """Offer more requests than the server can answer. Measuring begins after two seconds, when it refuses some of them."""
+    seconds = max(1.0, chosen.seconds / 6)
+    await open_load(server, requests, chosen.overload, min(2.0, seconds), chosen.seed + 2)
+    return await open_load(server, requests, chosen.overload, seconds, chosen.seed + 3)
+
+
+def tell_overload(report: Report, workers: int, outcome: OpenOutcome, rate: float) -> None:
+    """Add the rows of an overload. A request is answered, or refused with 503; anything else is an error."""
+    latencies, words = outcome.latencies(), f"{workers}: overload"
+    report.add(f"{words}: answers", len(latencies) / outcome.seconds, "1/s", raw=rate)
+    report.add(f"{words}: refusals", outcome.wrong[REFUSED] / outcome.seconds, "1/s", raw=rate)
+    report.add(f"{words}: p99 of answers", spread(latencies).p99 * 1e3, "ms")
+    refusals = array("d", [latency for kind in outcome.kinds.values() for latency in kind.failures])
+    if refusals:
+        report.add(f"{words}: p99 of refusals", spread(refusals).p99 * 1e3, "ms")
+    report.check(f"{words}: other errors", outcome.wrong.total() - outcome.wrong[REFUSED], 0)
 
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
@@ -248,13 +273,14 @@ def main() -> None:
     options = parser(
         __doc__,
         quick={"seconds": 20.0, "circle": 200},
-        smallest={"seconds": 1.0, "circle": 40, "rate": 200.0},
+        smallest={"seconds": 1.0, "circle": 40, "rate": 200.0, "overload": 400.0},
     )
     keep_option(options)
     options.add_argument(
         "--circle", type=int, default=1_000, help="number of members, not counting a celebrity whom all of them follow"
     )
     options.add_argument("--rate", type=float, default=1_500.0, help="requests per second")
+    options.add_argument("--overload", type=float, default=3_000.0, help="requests per second of the overload")
     options.add_argument("--seconds", type=float, default=120.0, help="duration of the load test in seconds")
     options.add_argument(
         "--workers", type=int, nargs="+", default=[1, 2], help="numbers of processes to measure, one after the other"

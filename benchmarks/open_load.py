@@ -30,9 +30,10 @@ class Request(NamedTuple):
 
 @dataclass
 class Kind:
-    """Results of the requests of a kind. `latencies` are seconds, one per response."""
+    """Results of the requests of a kind. `latencies` are seconds, one per right response; `failures`, one per other response."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
+    failures: array[float] = field(default_factory=lambda: array("d"))
     wrong: Counter[str] = field(default_factory=Counter)
 
 
@@ -47,7 +48,7 @@ class OpenOutcome:
 
     @property
     def answers(self) -> int:
-        return sum(len(kind.latencies) for kind in self.kinds.values())
+        return sum(len(kind.latencies) + len(kind.failures) for kind in self.kinds.values())
 
     @property
     def wrong(self) -> Counter[str]:
@@ -75,8 +76,9 @@ class _OpenConnection(AnswerReader):
         request, self._request = self._request, None
         assert request is not None
         kind = self._load.kind(request.kind)
-        kind.latencies.append(time.perf_counter() - self._due)
-        if problem := request.check(status, body):
+        problem = request.check(status, body)
+        (kind.failures if problem else kind.latencies).append(time.perf_counter() - self._due)
+        if problem:
             kind.wrong[problem] += 1
         self._load.free.append(self)
 

@@ -96,6 +96,9 @@ IN_README = (0, 3, 4, 5, 7)
 """Rows of `HEADLINES` in the README."""
 
 _README_BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
+_MARKED_BLOCK = re.compile(r"(<!-- figures (\w+) -->\n).*?(?=<!-- /figures -->)", re.DOTALL)
+MARKED = ("howto/moderate.md",)
+"""Pages below `docs` that are written by hand, except for marked tables of what a post costs in a benchmark."""
 _BLOCK = re.compile(r"```figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 _LONG_BLOCK = re.compile(r"```long figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 
@@ -219,6 +222,12 @@ def pages() -> dict[Path, str]:
     written = {
         REPOSITORY / "docs" / name: rendered((TEMPLATES / name).read_text("utf-8"), results, long) for name in PAGES
     }
+    by_name = {result.benchmark: result for result in results.results}
+    for path in (REPOSITORY / "docs" / name for name in MARKED):
+        written[path] = _MARKED_BLOCK.sub(
+            lambda block: block[1] + _any_table(block[2], by_name.get(block[2]), long, ["a post, *"]),
+            path.read_text("utf-8"),
+        )
     complexity = (TEMPLATES / complexity_page.PAGE.name).read_text("utf-8")
     written[complexity_page.PAGE] = complexity_page.rendered(complexity, long)
     table = headlines(results.results, [HEADLINES[row] for row in IN_README])

@@ -74,6 +74,7 @@ TARGETS = (
     Target("mixed_load", "*: post: p99", "most", 20),
     Target("mixed_load", "*: event loop pauses: longest", "most", 10),
     Target("mixed_load", "*: garbage was collected: longest", "most", 10),
+    Target("mixed_load", "*: overload: p99 of answers", "most", 250),
     Target("mixed_load", "1: memory at the end", "most", 250),
     Target("placement_study", "real names, MD5: all of it", "most", 5),
     Target("placement_study", "real names, every scheme: all of it", "most", 30),

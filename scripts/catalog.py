@@ -41,6 +41,7 @@ _TABLES = (
     messages._OF_ONE,
     notifications._ONE,
     pending_actions._AFTER_LOGIN,
+    pending_actions._AFTER_SIGN_UP,
     notifications._ONE_OR_MORE,
     ranking._SOURCE_WORDS,
     ranking._OUT_WORDS,

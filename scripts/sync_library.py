@@ -1,9 +1,11 @@
-"""Generate `shoal.sync._generated`: the classes of `shoal.library` with methods that block instead of being awaited.
+"""Generate `shoal.sync._generated`, the classes of `shoal.library` with methods that block, and `shoal.library._generated`.
+
+The latter has the type `Options`: the fields of `shoal.settings.Settings`, by which `Shoal.open` accepts settings by name.
 
     python -m scripts.sync_library
 
-`hatch_build.py` runs it in every build, and `make` when the library is newer than the generated module. It parses the library
-without importing it and needs only the standard library.
+`hatch_build.py` runs it in every build, and `make` when the library is newer than the generated module. It parses the
+sources without importing them and needs only the standard library.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
 TARGET = SOURCE / "shoal" / "sync" / "_generated.py"
+OPTIONS = SOURCE / "shoal" / "library" / "_generated.py"
 COMMAND = "python -m scripts.sync_library"
 
 _ENTRY = "shoal.library.network.Shoal"
@@ -36,6 +40,53 @@ Generated from `src/shoal/library` by `{COMMAND}`: changes to this file are lost
 def generate() -> str:
     """Return the text of the generated module."""
     return _Generator().module()
+
+
+def generate_options() -> str:
+    """Return the text of the module with `Options`, which has all fields of `Settings` except `store`, the URL."""
+    fields = {
+        ast.unparse(field.target): _WithoutLimits().visit(field.annotation)
+        for field in _class("shoal.settings.Settings").body
+        if isinstance(field, ast.AnnAssign)
+    }
+    del fields["store"]
+    names = {one.id for hint in fields.values() for one in ast.walk(hint) if isinstance(one, ast.Name)}
+    own = sorted(names & _classes("shoal.settings").keys())
+    lines = [f"    {name}: {ast.unparse(hint)}" for name, hint in fields.items()]
+    return f'''"""The settings that `Shoal.open` accepts by name.
+
+Generated from `src/shoal/settings.py` by `{COMMAND}`: changes to this file are lost.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from shoal.settings import {", ".join(own)}
+
+
+class Options(TypedDict, total=False):
+    """The fields of `shoal.settings.Settings`, which documents them, except `store`, the URL."""
+
+{chr(10).join(lines)}
+'''
+
+
+class _WithoutLimits(ast.NodeTransformer):
+    """Replaces `Annotated` types, and the names of such types in `shoal.settings`, by the plain types."""
+
+    def __init__(self) -> None:
+        assigned = [node for node in _tree("shoal.settings").body if isinstance(node, ast.Assign)]
+        self._named = {ast.unparse(node.targets[0]): node.value for node in assigned}
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self.visit(self._named[node.id]) if node.id in self._named else node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        match node:
+            case ast.Subscript(ast.Name("Annotated"), ast.Tuple([plain, *_])):
+                return self.visit(plain)
+        return self.generic_visit(node)
 
 
 class _Generator:
@@ -220,9 +271,10 @@ def _parsed_class(text: str) -> ast.ClassDef:
 
 
 def main() -> None:
-    unfinished = TARGET.with_suffix(f".{os.getpid()}.tmp")
-    unfinished.write_text(generate())
-    unfinished.replace(TARGET)
+    for target, text in ((TARGET, generate()), (OPTIONS, generate_options())):
+        unfinished = target.with_suffix(f".{os.getpid()}.tmp")
+        unfinished.write_text(text)
+        unfinished.replace(target)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from typing import NamedTuple
 from shoal.commands import (
     account_deletions,
     albums,
+    bulk_moderation,
     filters,
     invitations,
     lists,
     members,
     moderation,
+    moderation_rules,
     notifications,
     posts,
     relationships,
@@ -25,11 +27,13 @@ from shoal.commands.posts import Draft
 from shoal.commands.reports import Complaint
 from shoal.consumers import mail
 from shoal.consumers.mail import Whom
+from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.email import MailKind
 from shoal.core.events import MailDue
 from shoal.core.filters import FilterContext
 from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import Member, Post, Role, Treatment, Visibility
+from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.core.ranking.recipes import BALANCED, recipe_link
 from shoal.core.webhooks import Delivery, Pause, Webhook, WebhookLog, WebhookSecret, new_secret
 from shoal.graph.contract import Batch, Cursor
@@ -153,6 +157,11 @@ MEMBERS = {
     "moderation-report": "/moderation/reports/{report}",
     "moderation-held": "/moderation/held",
     "moderation-members": "/moderation/members",
+    "moderation-rules": "/moderation/rules",
+    "moderation-rule-new": "/moderation/rules/new",
+    "moderation-rule": "/moderation/rules/{rule}",
+    "bulk-actions": "/moderation/bulk",
+    "bulk-action": "/moderation/bulk/{bulk}",
     "audit-log": "/moderation/audit",
     "moderation-member": "/moderation/members/{author_id}",
     "operations": "/ops",
@@ -183,6 +192,10 @@ class Subjects(NamedTuple):
     filter: int
     sender: int
     """A member whose notifications are held back."""
+    rule: int
+    """A moderation rule."""
+    bulk: int
+    """A preview of a bulk action."""
     webhook: int
     recipe: str
     """The query of a link to a recipe."""
@@ -216,6 +229,10 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
     await notifications.set_policy(writes, hero.id, {"new_accounts": Treatment.FILTER})
     sender = await members.register(writes, "just_arrived")
     await posts.create(writes, sender.id, Draft(text=f"@{hero.name} buy my boat"))
+    rule = await moderation_rules.create(
+        writes, RuleDraft(name="Boats", conditions=Conditions(words=("buy my boat",), younger_than_days=7))
+    )
+    bulk = await bulk_moderation.create(writes, BulkQuery(member_id=author.id), "mark_sensitive", [photo])
     recipe = recipe_link("", BALANCED).partition("?")[2]
     moved_on = await members.register(writes, "moved_on")
     gone = await account_deletions.dismiss(writes, moved_on.id, writes.limits.leaving_days)
@@ -233,6 +250,8 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         chosen.id,
         held.id,
         sender.id,
+        rule.id,
+        bulk.id,
         (await _webhook(writes)).id,
         recipe,
         gone.receipt,

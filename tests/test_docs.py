@@ -20,10 +20,7 @@ from shoal.http.rate_limits import DEFAULTS
 from shoal.search import postgres_sql as search_postgres
 from shoal.search import sqlite_sql as search_sqlite
 from shoal.settings import Settings
-from shoal.streaming import dynamodb as streaming
 from shoal.tagcloud import postgres_sql, sqlite_sql
-from shoal.tagcloud.dynamodb_items import ITEMS
-from shoal.timelines import dynamodb as timelines
 from tests import api_page, doc_snippets, events_page, projection_page, ranking_page
 from tests.planner import planning_page
 
@@ -118,24 +115,11 @@ def _tables(migrations: Sequence[Migration]) -> str:
     return "".join(migration.script for migration in migrations)
 
 
-def test_data_layout_page_lists_exactly_the_tag_tables_and_items() -> None:
-    tables, _, items = (
-        PAGES["data-layout.md"].partition("### Tag tables")[2].partition("\n## ")[0].partition("### Tag items")
-    )
+def test_data_layout_page_lists_exactly_the_tag_tables() -> None:
+    tables = PAGES["data-layout.md"].partition("### Tag tables")[2].partition("### Tag items")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE))
     assert named == set(re.findall(r"CREATE TABLE (\w+)", _tables(sqlite_sql.MIGRATIONS)))
     assert named == set(re.findall(r"CREATE TABLE shoal\.tag_(\w+)", _tables(postgres_sql.MIGRATIONS)))
-    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", items, re.MULTILINE)
-    assert rows == [(id_, sort) for id_, sort, *_ in ITEMS]
-
-
-def test_data_layout_page_lists_exactly_the_items_of_the_timelines_table() -> None:
-    section = PAGES["data-layout.md"].partition("### DynamoDB: the table of the timelines")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.*) \| [^|]* \|$", section, re.MULTILINE)
-    items = (*timelines.ITEMS, *streaming.ITEMS)
-    assert [row[:2] for row in rows] == [item[:2] for item in items]
-    for (_, sort, attributes), (_, _, names) in zip(rows, items, strict=True):
-        assert set(names.split(", ")) - {"until"} <= set(re.findall(r"`(\w+)`", attributes)), sort
 
 
 def test_data_layout_page_lists_exactly_the_search_tables() -> None:

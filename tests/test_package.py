@@ -23,7 +23,7 @@ def test_wheel_and_source_distribution_contain_every_package_file(built: Path) -
     listed = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = {name for name in listed.split() if (ROOT / name).exists()}
     assert {"src/shoal/py.typed", "src/shoal_demo/photos/CREDITS.md"} <= files
-    files.add("src/shoal/sync/_generated.py")
+    files |= {"src/shoal/sync/_generated.py", "src/shoal/library/_generated.py"}
     wheel = next(built.glob("*.whl"))
     with zipfile.ZipFile(wheel) as archive:
         assert files <= {f"src/{name}" for name in archive.namelist()}

@@ -25,6 +25,7 @@ from difflib import SequenceMatcher
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import islice
 from types import MappingProxyType
 from typing import Annotated, NamedTuple, NoReturn
 
@@ -204,19 +205,22 @@ class Gazetteer:
             if (known := others.get(id_)) is not None:
                 yield from ((other, row, False) for other in known.alternatenames if not _CODE.fullmatch(other))
 
-    def suggested(self, text: str, language: str, limit: int, *, countries: bool = False) -> list[str]:
-        """Return the labels of the largest towns whose names begin with a text. With `countries`, countries are included.
+    def suggested(self, text: str, language: str, limit: int, *, countries: bool = False) -> dict[str, Place | None]:
+        """Return the labels and places of the largest towns whose names begin with a text.
+
+        With `countries`, countries are included, without a place.
 
         The first call takes about a second to index the names: call it in a thread.
         """
         parts = _parts(text[:MOST_TYPED])
         if not parts:
-            return []
+            return {}
         start = " ".join(parts)
-        found = [label for label in _countries(language).values() if countries and _key(label).startswith(start)]
-        found.sort(key=len)
-        found += [self._town(row).label(language) for row in self._matching(parts, partly=True)]
-        return list(dict.fromkeys(found))[:limit]
+        named = [label for label in _countries(language).values() if countries and _key(label).startswith(start)]
+        found: dict[str, Place | None] = dict.fromkeys(sorted(named, key=len))
+        for town in map(self._town, self._matching(parts, partly=True)):
+            found.setdefault(town.label(language), town.place)
+        return dict(islice(found.items(), limit))
 
     def location(self, text: str, language: str) -> Location:
         """Return the country, or the country and town, that a member typed. For errors and duration, see `town`."""

@@ -245,20 +245,20 @@ def messages(people: Sequence[Person], hero: int, now_ms: int) -> Iterator[Plann
     if people[hero].name != HERO:
         return
     count = 0
-    for member, hours, lines in CORRESPONDENCE:
-        if member not in at:
+    for letters in CORRESPONDENCE:
+        if letters.member not in at:
             continue
-        for number, line in enumerate(lines):
+        for number, line in enumerate(letters.lines):
             by_hero = line.startswith("> ")
-            author, recipient = (hero, at[member]) if by_hero else (at[member], hero)
+            author, recipient = (hero, at[letters.member]) if by_hero else (at[letters.member], hero)
             yield PlannedMessage(
                 author=author,
                 recipient=recipient,
-                moment=now_ms - int(hours * HOUR_MS) + number * HOUR_MS // 2,
+                moment=now_ms - int(letters.hours * HOUR_MS) + number * HOUR_MS // 2,
                 text=line.removeprefix("> "),
                 parent=count + number - 1 if number else None,
             )
-        count += len(lines)
+        count += len(letters.lines)
 
 
 POSTS_A_DAY = 1 / 30

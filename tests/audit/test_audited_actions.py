@@ -20,12 +20,14 @@ from shoal.commands import (
     account_deletions,
     audit,
     blocklists,
+    bulk_moderation,
     credentials,
     external_ids,
     held_content,
     invitations,
     members,
     moderation,
+    moderation_rules,
     oauth,
     passkeys,
     publishing,
@@ -40,11 +42,13 @@ from shoal.commands.posts import Draft, encode_draft
 from shoal.commands.reports import Complaint
 from shoal.core.audit import Actor, AuditVerb, TargetKind, member_target
 from shoal.core.blocklists import IpSeverity
+from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import ProfileChanged
 from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
+from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
 from shoal.core.publishing import HeldContent
 from shoal.core.webhooks import Webhook
 from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
@@ -62,6 +66,7 @@ from tests.engines.virtual_authenticator import SoftDevice
 
 PASSWORD, OTHER = "a long password", "another long one"
 WHERE = "203.0.113.9"
+SPAM, HAM = (RuleDraft(name="Rule", conditions=Conditions(words=(word,))) for word in ("spam", "ham"))
 
 
 class Faulty:
@@ -242,6 +247,24 @@ async def change_network(it: Scene) -> Act:
     return lambda: blocklists.update_ip_block(it.writes, block.id, IpBlockChanges(comment="again and again"))
 
 
+async def create_rule(it: Scene) -> None:
+    await moderation_rules.create(it.shoal.network.writes, SPAM)
+
+
+async def bulk_apply(it: Scene) -> Act:
+    writes = it.shoal.network.writes
+    action = await bulk_moderation.create(writes, BulkQuery(words=("spam",)), "hide", [])
+    return lambda: bulk_moderation.apply(it.writes, action.id)
+
+
+async def bulk_undo(it: Scene) -> Act:
+    writes = it.shoal.network.writes
+    action = await bulk_moderation.create(writes, BulkQuery(words=("spam",)), "hide", [])
+    await bulk_moderation.apply(writes, action.id)
+    await it.shoal.settle()
+    return lambda: bulk_moderation.undo(it.writes, action.id)
+
+
 async def unblock_domain(it: Scene) -> Act:
     block = await blocklists.block_domain(it.shoal.network.writes, "junk.example")
     return lambda: blocklists.unblock_domain(it.writes, block.id)
@@ -419,6 +442,16 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.HELD_REJECTED: on_held(held_content.reject),
     AuditVerb.POST_KEPT_FROM_TRENDS: on_post(moderation.keep_from_trends),
     AuditVerb.POST_ALLOWED_IN_TRENDS: on_post(moderation.let_trend, moderation.keep_from_trends),
+    AuditVerb.POSTS_CHANGED: Case(bulk_apply, TargetKind.BULK_ACTION),
+    AuditVerb.POSTS_RESTORED: Case(bulk_undo, TargetKind.BULK_ACTION),
+    AuditVerb.RULE_CREATED: doing(lambda it: moderation_rules.create(it.writes, SPAM), kind=TargetKind.RULE, anew=True),
+    AuditVerb.RULE_CHANGED: doing(
+        lambda it: moderation_rules.update(it.writes, 1, HAM), create_rule, kind=TargetKind.RULE
+    ),
+    AuditVerb.RULE_STATE_CHANGED: doing(
+        lambda it: moderation_rules.set_state(it.writes, 1, RuleState.DRY_RUN), create_rule, kind=TargetKind.RULE
+    ),
+    AuditVerb.RULE_DELETED: doing(lambda it: moderation_rules.delete(it.writes, 1), create_rule, kind=TargetKind.RULE),
     AuditVerb.TAG_DENIED: on_rule(tag_rules.denying("tide")),
     AuditVerb.TAG_ALLOWED: on_rule(tag_rules.allowing("tide"), tag_rules.denying("tide")),
     AuditVerb.TAG_MERGED: on_rule(tag_rules.merging("tides", "tide")),

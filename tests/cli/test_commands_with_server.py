@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, aclosing
 from pathlib import Path
@@ -91,6 +92,13 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     """Return the one-line error of a command that must fail."""
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
     return done.stderr.strip()
+
+
+def eventually_true(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_cli_member_commands_add_and_change_members_with_and_without_running_server(shoal: Shoal) -> None:
@@ -397,6 +405,36 @@ def test_cli_command_on_store_of_running_server_takes_effect_immediately(tmp_pat
     assert not door.exists()
 
 
+def test_cli_moderation_commands_on_store_of_running_server_hold_and_hide_posts(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with served(store) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+        key = run(store, "key", "create", "shop", "--scopes", "server:act read write").stdout.strip()
+        told(run(store, "member", "external-ids", "ann", "--add", "shop", "1"))
+        headers = {"Authorization": f"Bearer {key}", "Shoal-Member": "external:shop:1"}
+
+        def write(text: str) -> str:
+            """Post, and return the id; empty if the post is held."""
+            answer = client.post("/api/v1/statuses", json={"status": text}, headers=headers)
+            assert answer.status_code == 200 or "waiting for approval" in answer.text
+            return str(answer.json()["id"]) if answer.status_code == 200 else ""
+
+        def is_shown(status_id: str) -> bool:
+            return client.get(f"/api/v1/statuses/{status_id}").status_code == 200
+
+        first = write("Buy my boat")
+        told(run(store, "moderation", "rules", "add", "Boats", "--word", "boat"))
+        assert "1 hits by 1 members" in told(run(store, "moderation", "rules", "try", "1"))
+        told(run(store, "moderation", "rules", "state", "1", "armed"))
+        eventually_true(lambda: not write("Buy my boat"))
+        preview = told(run(store, "moderation", "bulk", "preview", "hide", "--word", "boat"))
+        action = preview.rpartition("apply ")[2].partition("`")[0]
+        told(run(store, "moderation", "bulk", "apply", action))
+        eventually_true(lambda: not is_shown(first))
+        told(run(store, "moderation", "bulk", "undo", action))
+        eventually_true(lambda: is_shown(first))
+
+
 def test_backup_command_creates_lists_verifies_prunes_and_restores_backups(shoal: Shoal, tmp_path: Path) -> None:
     place = str(tmp_path / "backups")
     first = told(shoal("backup", "--to", place)).splitlines()
@@ -500,6 +538,7 @@ def test_cli_commands_are_all_tested_with_server_unless_they_need_none() -> None
         "key",
         "webhooks",  # in tests/webhooks
         "held",  # in tests/moderation
+        "moderation",
         "project",  # in tests/project
         "post",
         "block",

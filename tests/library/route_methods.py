@@ -8,6 +8,7 @@ from shoal.library.handle import Handle, Visitor
 from shoal.library.lists import OwnLists
 from shoal.library.media import OwnAlbums
 from shoal.library.moderation import Moderation, NetworkBlocklists, OwnHeld
+from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.network import Shoal
 from shoal.library.notifications import OwnConversations, OwnNotifications
 from shoal.library.posts import OwnScheduled
@@ -31,6 +32,8 @@ SURFACES: dict[str, type] = {
     "held": OwnHeld,
     "server_keys": ServerKeys,
     "external_ids": ExternalIds,
+    "moderation_rules": ModerationRules,
+    "bulk_moderation": BulkModeration,
     "webhooks": Webhooks,
 }
 """Library classes, by their names in `METHODS`."""
@@ -38,6 +41,7 @@ SURFACES: dict[str, type] = {
 _STATUS, _ACCOUNT, _LIST = "/api/v1/statuses/{id}", "/api/v1/accounts/{id}", "/api/v1/lists/{id}"
 _REACTIONS = "/api/v1/pleroma/statuses/{id}/reactions"
 _FILTER, _ADMIN = "/api/v2/filters", "/api/v1/admin"
+_RULES, _BULK = "/api/shoal/v1/admin/moderation_rules", "/api/shoal/v1/admin/bulk_actions"
 
 METHODS: dict[str, str] = {
     "POST /api/v1/accounts": "shoal.register",
@@ -59,6 +63,18 @@ METHODS: dict[str, str] = {
     "POST /api/shoal/v1/members/by-external-id/{issuer}/{id}/link": "external_ids.link",
     "POST /api/shoal/v1/members/by-external-id": "external_ids.upsert",
     "GET /api/shoal/v1/members/{id}": "external_ids.of",
+    f"GET {_RULES}": "moderation_rules.all",
+    f"GET {_RULES}/{{id}}": "moderation_rules.all",
+    f"POST {_RULES}": "moderation_rules.create",
+    f"PUT {_RULES}/{{id}}": "moderation_rules.update",
+    f"DELETE {_RULES}/{{id}}": "moderation_rules.delete",
+    f"POST {_RULES}/{{id}}/state": "moderation_rules.set_state",
+    f"POST {_RULES}/dry_run": "moderation_rules.dry_run",
+    f"GET {_BULK}": "bulk_moderation.all",
+    f"GET {_BULK}/{{id}}": "bulk_moderation.show",
+    f"POST {_BULK}": "bulk_moderation.preview",
+    f"POST {_BULK}/{{id}}/apply": "bulk_moderation.apply",
+    f"POST {_BULK}/{{id}}/undo": "bulk_moderation.undo",
     "GET /api/shoal/v1/webhooks": "webhooks.all",
     "POST /api/shoal/v1/webhooks": "webhooks.create",
     "GET /api/shoal/v1/webhooks/{id}": "webhooks.get",

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from shoal.library._generated import Options
 
 from shoal import Shoal, errors
+from shoal.core.bulk_moderation import BulkQuery
 from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.graph.payloads.notifications import Group, Kind
-from shoal.library.network import Options
 from shoal.mastodon_api.routes import table
 from shoal.settings import Settings, SettingsError
 from tests.async_runner import in_loop
@@ -40,6 +42,9 @@ _VALUES: dict[str, Any] = {
     "name": "tide",
     "title": "x",
     "keyword": "x",
+    "draft": RuleDraft(name="x", conditions=Conditions(words=("tide",))),
+    "query": BulkQuery(words=("tide",)),
+    "action": "hide",
     "at": 1,
     "contexts": ["home"],
     "role": "moderator",

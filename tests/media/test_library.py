@@ -115,8 +115,8 @@ def test_media_library_remove_deletes_files_and_is_idempotent() -> None:
 
 def test_media_library_avatar_is_square_and_header_three_to_one() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        avatar = await library.store_avatar("dan", picture(size=(900, 500)))
-        header = await library.store_header("dan", picture(size=(1600, 1600)))
+        avatar, _ = await library.store_avatar("dan", picture(size=(900, 500)))
+        header, _ = await library.store_header("dan", picture(size=(1600, 1600)))
         assert avatar.startswith(f"{media_path('dan')}/avatar-")
         assert header.startswith(f"{media_path('dan')}/header-")
         assert Image.open(io.BytesIO((await library.read(avatar))[0])).size == (400, 400)
@@ -133,7 +133,7 @@ def test_media_library_animated_avatar_is_stored_with_still_frame() -> None:
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=100)
 
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        avatar = await library.store_avatar("dan", file.getvalue())
+        avatar, _ = await library.store_avatar("dan", file.getvalue())
         assert still_of(avatar) != avatar
         assert sorted(await listed(store, media_path("dan"))) == sorted(with_copies(avatar))
         assert with_copies(avatar)[1:] == (still_of(avatar), sizes_of(avatar)[128])

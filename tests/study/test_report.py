@@ -110,7 +110,7 @@ def test_placement_study_report_plots_have_descriptions_and_stay_within_bounds(p
 def test_placement_study_report_compares_every_graph_with_the_paper(page: str) -> None:
     assert page.count("<td>the paper</td>") == len(GRAPHS)
     assert "<td>the paper</td><td>38,353.80</td><td>228.88</td><td>0.0060</td>" in page
-    assert "D3&#x27;s fullest bucket: almost 25,000 in the paper" in page
+    assert "D3&#39;s fullest bucket: almost 25,000 in the paper" in page
 
 
 def test_placement_study_report_lists_seven_constraints_and_proofs_of_errors_in_paper(page: str) -> None:

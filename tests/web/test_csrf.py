@@ -63,6 +63,8 @@ def id_for(row: Route, field: str, subjects: Subjects) -> int:
         "/conversations": subjects.talk,
         "/lists": subjects.list,
         "/moderation/reports": subjects.report,
+        "/moderation/rules": subjects.rule,
+        "/moderation/bulk": subjects.bulk,
         "/moderation": subjects.report,
         "/notifications/requests": subjects.sender,
         "/posts/{id}/edit": subjects.own,

@@ -104,6 +104,14 @@ def test_nearby_page_shows_posts_within_radius_on_map(here: NetworkFixture) -> N
     assert "No posts near here yet" in visitor(here).open("/explore/nearby?at=-45,170").text
 
 
+def test_nearby_page_without_place_shows_map_of_new_photos(here: NetworkFixture) -> None:
+    page = visitor(here).open("/explore/nearby")
+    assert page.one("svg.map a.spot")["aria-label"] == "45.43° N, 12.33° E: 3 posts"
+    assert page.one("svg.map a.spot")["href"] in {f"#{photo['id']}" for photo in page.photos}
+    assert (len(page.html.select("svg.map a.spot")), len(page.photos)) == (2, 4)
+    assert not visitor(here).open("/explore/nearby?at=home").html.select("svg.map")
+
+
 def test_nearby_page_with_invalid_coordinates_shows_error(here: NetworkFixture) -> None:
     browser = visitor(here)
     page = browser.open("/explore/nearby")

@@ -95,6 +95,18 @@ def test_welcome_steps_when_skipped_leave_popular_photos_on_home(here: NetworkFi
     assert here.run(personalization_of(here.graph, new.id)).feedback.picked == ()
 
 
+def test_home_of_new_member_who_skipped_the_welcome_steps_ends_with_them(here: NetworkFixture) -> None:
+    member(here, "pam")
+    browser = visitor(here, "pam")
+    browser.open("/@ann").press("Follow")
+    here.settle()
+    home = browser.open("/")
+    assert home.posts != []
+    assert home.follow("Set up your profile").path == "/welcome/profile"
+    browser.open("/welcome/profile").press("Continue", display_name="Pam")
+    assert "Set up your profile" not in browser.open("/").text
+
+
 def test_home_with_interests_and_without_followees_shows_posts_with_followed_tags(here: NetworkFixture) -> None:
     member(here, "nia")
     visitor(here, "nia").open("/welcome/interests").press("Continue", tags=["dawn"])

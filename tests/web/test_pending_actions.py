@@ -120,12 +120,12 @@ def test_login_page_opened_from_post_page_by_visitor_returns_to_post(here: Netwo
     assert log_in(browser.open(str(login["href"]))).path == f"/@ann/{sea.id}"
 
 
-def test_login_page_states_the_pending_action(here: NetworkFixture, sea: Post) -> None:
+def test_login_and_sign_up_pages_state_the_pending_action(here: NetworkFixture, sea: Post) -> None:
     page = visitor(here).open(f"/@ann/{sea.id}")
     assert "Log in to like this post." in page.press("Like", page.post("The sea")).text
     page = page.press("Comment", text="How cold was it?")
     assert "Log in to publish your comment: How cold was it?" in page.text
-    assert "publish your comment" in page.follow("Create an account").text
+    assert "Sign up to publish your comment." in page.follow("Create an account").text
 
 
 @pytest.mark.parametrize("path", ["/login", "/login?to=/notifications", "/notifications"])

@@ -210,3 +210,17 @@ def test_report_form_ignores_external_return_url(here: NetworkFixture) -> None:
     olga, _ = member(here, "olga"), member(here, "pit")
     page = visitor(here, "pit").open(f"/report?member={olga.id}&to=https://elsewhere.example/")
     assert page.links("Cancel")[0]["href"] == "/"
+
+
+def test_post_page_offers_to_follow_its_author_unless_followed(here: NetworkFixture) -> None:
+    fawn = member(here, "fawn")
+    member(here, "gwen")
+    post = posted(here, fawn, "Fog", 1)
+    path = f"/@fawn/{post.id}"
+    page = visitor(here).open(path)
+    assert "Log in to follow this person." in page.press("Follow", page.one(".follow-author")).text
+    page = visitor(here, "gwen").open(path)
+    page = page.press("Follow", page.one(".follow-author"))
+    assert page.path == path
+    assert not page.html.select(".follow-author")
+    assert not visitor(here, "fawn").open(path).html.select(".follow-author")

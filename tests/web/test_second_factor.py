@@ -200,7 +200,7 @@ def test_staff_second_factor_setting_restricts_moderation_without_second_factor(
         refused = strict.ask("GET", "/api/v1/admin/reports", token)
         assert (refused.status_code, "second factor" in refused.json()["error"]) == (403, True)
         assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
-        for path in ("/moderation", "/ops"):
+        for path in ("/moderation", "/moderation/rules", "/moderation/bulk", "/ops"):
             sent = browser.open(path)
             assert (sent.path, "need two-factor authentication" in sent.text) == (f"{PATH}?needed=1", True)
         turned_on(browser)

@@ -56,6 +56,7 @@ TEXT = {
     "Report": ("comment",),
     "IpBlock": ("comment",),
     "App": ("name",),
+    "BulkAction": ("reason",),
     "WebhookLog": ("deliveries",),
     "HeldContent": ("text", "data", "checked", "reason", "rule", "refusal"),
 }
@@ -99,6 +100,8 @@ NOT_TEXT = {
     "ScheduledPost": {"refused"},
     "HeldContent": {"files", "visibility"},
     "EmailToken": {"address"},
+    "StoredRules": {"rules"},  # written by admins; see test_moderation_rules.py
+    "BulkAction": {"query", "verb", "actor_name"},
     "Webhook": {"access", "delivered", "failing_id", "format", "lease", "position", "secrets", "types", "url"},
 }
 """The other text fields: names, addresses, keys and codes with a restricted alphabet, and reasons written by the server."""

@@ -1,7 +1,7 @@
 """All operations that an operator may run on a network; their union is `AnyOperation`.
 
 Operations on members, sessions, blocks, slow requests, imports, checks, jobs, tags and feeds. Operations on archive imports, the
-audit log, events, external ids, held content and server keys are in the modules of their subjects.
+audit log, events, external ids, held content, moderation rules, bulk actions and server keys are in the modules of their subjects.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from shoal.admin import feeds, jobs, tags
 from shoal.admin.archives.importer import ImportArchive
 from shoal.admin.audit_log import ExportAudit, ListAudit
 from shoal.admin.blocklists import Blocklists
+from shoal.admin.bulk_moderation import ApplyBulk, ListBulk, PreviewBulk, ShowBulk, UndoBulk
 from shoal.admin.consistency.check import check, check_sampled
 from shoal.admin.contract import AnyNetwork, Operation, member_named
 from shoal.admin.events import ReadEvents
@@ -31,6 +32,7 @@ from shoal.admin.held_content import ApproveHeld, ListHeld, RejectHeld
 from shoal.admin.imports.files import Sources
 from shoal.admin.imports.records import ImportReport, Summary
 from shoal.admin.imports.run import import_all
+from shoal.admin.moderation_rules import DeleteRule, ListRules, PutRule, SetRuleState, TryRules
 from shoal.admin.report import CheckReport, Progress
 from shoal.admin.server_keys import CreateKey, DeleteKey, ListKeys, RotateKey
 from shoal.admin.webhooks import (
@@ -470,6 +472,18 @@ class AskStatus(Operation[Status]):
 
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
+_MODERATION = (
+    ListRules,
+    PutRule,
+    SetRuleState,
+    DeleteRule,
+    TryRules,
+    PreviewBulk,
+    ApplyBulk,
+    UndoBulk,
+    ShowBulk,
+    ListBulk,
+)
 _HELD = (ListHeld, ApproveHeld, RejectHeld)
 _WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
 AnyOperation = reduce(
@@ -481,6 +495,7 @@ AnyOperation = reduce(
         ReadEvents,
         *_KEYS,
         *_EXTERNAL_IDS,
+        *_MODERATION,
         *_HELD,
         *_WEBHOOKS,
         *Operation.__subclasses__(),

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from shoal import gazetteer
+from shoal.admin.moderation_rules import RuleBook
 from shoal.admin.tags import TagUpgrade
 from shoal.app.backends import Backend
 from shoal.app.engines import Statements, engine_probes
@@ -134,6 +135,8 @@ class Network:
     statements: Statements
     """Counts the requests to engines."""
     recorder: Recorder
+    rules: RuleBook
+    """The moderation rules of this process."""
     webhooks: WebhookWorker | None
     """Delivers the event log to webhooks; None in a process that does not process jobs, and without an event log."""
     moderation_hook: ModerationHook | None
@@ -240,6 +243,9 @@ async def open_network(
             histories.on_change(store.forget_all, network.timelines.forget_all)
         if not read_only:
             await begin_histories(network.store, settings.tombstone_days)
+            await network.rules.read()
+            network.rules.start()
+            stack.push_async_callback(network.rules.stop)
         if background and not read_only:
             _start(network, broker, stack, working=working)
         yield network
@@ -303,6 +309,7 @@ async def _assemble(
         push_sender=open_push_sender(settings, server_key) if server_key else None,
         lifetime=lifetime,
     )
+    rules = RuleBook(lasting)
     hub = Hub(channel, lasting, on_merge=counting.updates.receive)
     stack.push_async_callback(hub.close)
     if isinstance(counting.updates, ChannelUpdates):
@@ -323,7 +330,9 @@ async def _assemble(
             pressure_of(runner, search, settings),
             inviters=settings.invitations,
             lifetime=lifetime,
-            checks=Checks((moderation_hook,) if moderation_hook else (), direct=settings.moderation_direct),
+            checks=Checks(
+                (moderation_hook,) if moderation_hook else (), rules.checks, direct=settings.moderation_direct
+            ),
         ),
         reads=Reads(
             store,
@@ -354,6 +363,7 @@ async def _assemble(
         memory=store,
         statements=statements,
         recorder=recorder,
+        rules=rules,
         webhooks=_webhook_worker(settings, store, effects) if working and settings.event_log != "off" else None,
         moderation_hook=moderation_hook,
     )

@@ -38,6 +38,7 @@ PURPOSES = {
         "post": "Hide and unhide posts.",
         "held": "List, approve and reject content that waits for approval.",
         "block": "Block e-mail addresses and names at sign-up, and IP address ranges.",
+        "moderation": "Manage moderation rules, and change many posts at once.",
         "audit": "List and export the audit log.",
     },
     "Content": {
@@ -87,6 +88,7 @@ _MODULES = {
     "import": "transfer",
     "init": "setup",
     "mail": "setup",
+    "moderation": "moderation_rules",
     "move": "maintenance",
     "post": "moderation",
     "push": "setup",

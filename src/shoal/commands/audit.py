@@ -17,7 +17,7 @@ from shoal.core.text import MAX_USER_NAME
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Cursor, Graph, IdTaken
 from shoal.graph.payloads.members import put_entry, take_entry
-from shoal.graph.schema import AUDITED, PUBLIC_LISTS
+from shoal.graph.schema import AUDITED, PUBLIC_LISTS, REMOVED_PICTURES, AssocType, public_list
 
 _DROPPED_AT_ONCE = 20
 """Entries deleted per commit: a DynamoDB transaction is limited to 100 items, and an entry takes up to four."""
@@ -83,12 +83,13 @@ async def _run_if_possible(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 async def drop_old(writes: Writes, before: int) -> None:
-    """Delete the audit entries older than the snowflake id `before`, in small batches."""
+    """Delete the audit entries, and the removed pictures, older than the snowflake id `before`, in small batches."""
     old = Cursor(before=before, limit=_TAKEN_AT_ONCE, oldest_first=True)
-    while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, AUDITED, old):
-        for public, page in pages.items():
-            for at in range(0, len(page), _DROPPED_AT_ONCE):
-                await _drop(writes, shard_of(public), page[at : at + _DROPPED_AT_ONCE])
+    for atype in (AUDITED, REMOVED_PICTURES):
+        while pages := await writes.graph.assoc_ranges(PUBLIC_LISTS, atype, old):
+            for public, page in pages.items():
+                for at in range(0, len(page), _DROPPED_AT_ONCE):
+                    await _drop(writes, shard_of(public), atype, page[at : at + _DROPPED_AT_ONCE])
 
 
 async def end_addresses(writes: Writes, member_id: int) -> int:
@@ -101,8 +102,11 @@ async def end_addresses(writes: Writes, member_id: int) -> int:
     return len(batch.assocs)
 
 
-async def _drop(writes: Writes, shard: int, entries: Sequence[Assoc]) -> None:
+async def _drop(writes: Writes, shard: int, atype: AssocType, entries: Sequence[Assoc]) -> None:
     batch = Batch(shard)
     for entry in entries:
-        take_entry(batch, entry, writes.new_id(shard))
+        if atype is AUDITED:
+            take_entry(batch, entry, writes.new_id(shard))
+        else:
+            batch.assoc_del(public_list(shard), atype, entry.id2, writes.new_id(shard))
     await writes.graph.commit(batch)

@@ -15,15 +15,15 @@ from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Rejected, Shoa
 from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
-from shoal.core.model import Media, MediaKind, MediaState, Member
+from shoal.core.model import Media, MediaKind, MediaState, Member, Post, Visibility
 from shoal.core.photo_details import PhotoDetails, cleaned
-from shoal.core.publishing import ALLOW, Decision, HeldContent
+from shoal.core.publishing import Decision, HeldContent, texts_of
 from shoal.core.text import check_text
 from shoal.graph import media as life
-from shoal.graph.access import access_member, own_object
+from shoal.graph.access import access_member, objects_of, own_object
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Changed, IdTaken, Reader
-from shoal.graph.schema import import_key
+from shoal.graph.contract import Batch, Changed, Cursor, IdTaken, Reader
+from shoal.graph.schema import ATTACHED, import_key
 from shoal.media.library import Poster
 from shoal.media.sniff import GIF, sniff_clip
 
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _NO_THUMBNAIL = "thumbnail: only video and audio can have a thumbnail"
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
+_MOST_POSTS = 100
+"""Posts of media that are read to find one that is checked."""
 _NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
 
 
@@ -78,11 +80,10 @@ async def upload(
     )
     try:
         if writes.checks:
-            facts = [publishing.facts_of_file(media_id, media.kind, data)]
+            facts = [publishing.facts_of_file(media_id, media.kind, data, media.blurhash)]
             if thumbnail:
                 facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
-            camera = (media.details.camera, media.details.lens) if media.details else ()
-            decision = await publishing.check(writes, owner, "media", (description, *camera), media=tuple(facts))
+            decision = await publishing.check(writes, owner, "media", texts_of(media), media=tuple(facts))
             media = msgspec.structs.replace(media, held=decision.action == "hold")
         return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
@@ -196,12 +197,11 @@ async def describe(
     held: HeldContent | None = None
     decide = publishing.once(lambda asked: _decision(writes, asked[0]))
     poster: dict[str, Any] = {}
+    holds_thumbnail: dict[bool, bool] = {}
+    """Decisions of the checks, by whether a post that is checked has the media."""
     if thumbnail:
         check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
-        facts = publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail)
-        if writes.checks and (await publishing.check(writes, owner, "media", (), media=(facts,))).action == "hold":
-            poster["held"] = True
         poster |= msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
 
     async def attempt() -> Media:
@@ -209,16 +209,22 @@ async def describe(
         # Check for the version that the commit replaces: it conflicts if a post has attached the media during the check.
         stored = await own_object(writes.graph, Media, owner_id, media_id)
         asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
-        held = None
+        held, in_post = None, await _is_in_checked_post(writes, stored)
+        if thumbnail and in_post not in holds_thumbnail:
+            holds_thumbnail[in_post] = await _is_held(writes, stored, thumbnail, poster["blurhash"], in_post=in_post)
         if approved:
             _check_not_described(stored, approved)
         elif not stored.unused_since:
-            if "held" in poster:
+            if holds_thumbnail.get(in_post):
                 raise Rejected(publishing.REFUSED)
-            if asked.description != stored.description and (decision := await decide((asked,))).action == "hold":
+            if (
+                in_post
+                and asked.description != stored.description
+                and (decision := await decide((asked,))).action == "hold"
+            ):
                 held = _held(stored, asked.description, decision)
                 asked = msgspec.structs.replace(asked, description=stored.description)
-        changed = msgspec.structs.replace(asked, **poster)
+        changed = msgspec.structs.replace(asked, **poster, held=stored.held or holds_thumbnail.get(in_post, False))
         if changed != stored or together_with:
             changed = await _replace(writes, stored, changed, together_with)
         return changed
@@ -234,12 +240,33 @@ async def describe(
     return changed
 
 
+async def _is_in_checked_post(writes: Writes, media: Media) -> bool:
+    """Return whether changes of media are like edits of a post that is checked: direct posts are not, unless a setting says so."""
+    if not writes.checks or media.unused_since:
+        return False
+    listed = await writes.graph.assoc_range(media.id, ATTACHED, Cursor(limit=_MOST_POSTS))
+    posts = await objects_of(writes.graph, Post, [entry.id2 for entry in listed])
+    return (
+        writes.checks.direct
+        or len(listed) == _MOST_POSTS
+        or any(post.visibility is not Visibility.DIRECT for post in posts)
+    )
+
+
+async def _is_held(writes: Writes, media: Media, thumbnail: bytes, blurhash: str, *, in_post: bool) -> bool:
+    """Return whether the checks hold a thumbnail. Raises `Rejected`."""
+    if not writes.checks:
+        return False
+    owner = await access_member(writes.graph, media.owner_id)
+    facts = publishing.facts_of_file(media.id, MediaKind.IMAGE, thumbnail, blurhash)
+    return (await publishing.check(writes, owner, "media", (), media=(facts,), in_post=in_post)).action == "hold"
+
+
 async def _decision(writes: Writes, media: Media) -> Decision:
     """Return the decision of the checks about the description of media in a post. Raises `Rejected`."""
-    if not writes.checks:
-        return ALLOW
     owner = await access_member(writes.graph, media.owner_id)
-    return await publishing.check(writes, owner, "media", (media.description,), media=publishing.facts_of((media,)))
+    facts = publishing.facts_of((media,))
+    return await publishing.check(writes, owner, "media", (media.description,), media=facts, in_post=True)
 
 
 def _check_not_described(media: Media, approved: HeldContent) -> None:

@@ -395,17 +395,16 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
     """
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
-    decision = await _decision(writes, member, profile, changes) if writes.checks else ALLOW
     if profile.findable_by_email is not None:
         changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
-    stored_keys: list[str] = []
+    pictures: dict[str, tuple[str, str]] = {}  # keys and blurhashes
     try:
         if profile.avatar is not None:
-            stored_keys.append(await writes.media.store_avatar(member.name, profile.avatar))
-            changes["avatar"] = stored_keys[-1]
+            pictures["avatar"] = await writes.media.store_avatar(member.name, profile.avatar)
         if profile.header is not None:
-            stored_keys.append(await writes.media.store_header(member.name, profile.header))
-            changes["header"] = stored_keys[-1]
+            pictures["header"] = await writes.media.store_header(member.name, profile.header)
+        decision = await _decision(writes, member, profile, changes, pictures) if writes.checks else ALLOW
+        changes |= {name: key for name, (key, _blurhash) in pictures.items()}
         if decision.action == "hold":
             content = {name: changes.pop(name) for name in _HELD if name in changes}
             if changes:
@@ -417,18 +416,26 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
         return await _change(writes, member_id, changes, named)
     except ShoalError as error:
-        if stored_keys and is_refusal(error):
+        if pictures and is_refusal(error):
             # One of the two pictures may have been stored before the other was found invalid.
-            await writes.media.remove(stored_keys)
+            await writes.media.remove([key for key, _blurhash in pictures.values()])
         raise
 
 
-async def _decision(writes: Writes, member: Member, profile: ProfileChange, changes: dict[str, Any]) -> Decision:
+async def _decision(
+    writes: Writes,
+    member: Member,
+    profile: ProfileChange,
+    changes: dict[str, Any],
+    pictures: Mapping[str, tuple[str, str]],
+) -> Decision:
     """Return the decision of the checks about the texts and pictures that change. Raises `Rejected`."""
-    pictures = (profile.avatar, profile.header)
-    if all(changes.get(name, value) == value for name, value in _texts_of(member).items()) and not any(pictures):
+    if all(changes.get(name, value) == value for name, value in _texts_of(member).items()) and not pictures:
         return ALLOW
-    media = tuple(publishing.facts_of_file(0, MediaKind.IMAGE, data) for data in pictures if data)
+    media = tuple(
+        publishing.facts_of_file(0, MediaKind.IMAGE, getattr(profile, name), blurhash)
+        for name, (_key, blurhash) in pictures.items()
+    )
     return await publishing.check(writes, member, "profile", _lines(changes), media=media)
 
 

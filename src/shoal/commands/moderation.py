@@ -15,14 +15,14 @@ from shoal.commands.context import Writes
 from shoal.core.audit import AuditVerb, member_target, post_target
 from shoal.core.email import MailKind
 from shoal.core.errors import NotAllowed
-from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import MailDue, MemberRemoved, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.access import get_object
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.member_lookup import login_of
-from shoal.graph.payloads.posts import hidden_batch
+from shoal.graph.payloads.moderation import moderated_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 
 _MAX_TOKENS = 10_000
@@ -44,9 +44,8 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
         if why == post.hidden:
             return post
-        after, batch = hidden_batch(post, why, writes.new_id.now())
-        if hidden:
-            batch.emit(PostHidden(post_id=post_id))
+        now = writes.new_id(shard_of(post.author_id))
+        after, batch = await moderated_batch(writes.graph, post, hidden=hidden, now=now, at=writes.new_id.now())
         verb = AuditVerb.POST_HIDDEN if hidden else AuditVerb.POST_REVEALED
         note(writes, batch, verb, post_target(post), author=str(post.author_id))
         await writes.graph.commit(batch)

@@ -24,7 +24,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.licenses import License
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place
-from shoal.core.publishing import ALLOW, Decision, HeldContent
+from shoal.core.publishing import ALLOW, Decision, HeldContent, texts_of
 from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
 from shoal.gazetteer import stored_place
@@ -254,7 +254,7 @@ async def _decision(
         writes,
         author,
         kind,
-        (content["spoiler"], content["text"], *options, *(each.description for each in media)),
+        (content["spoiler"], content["text"], *options, *(text for each in media for text in texts_of(each))),
         data=content["json"],
         tags=content["tags"],
         mentions=content["mentions"],

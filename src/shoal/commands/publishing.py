@@ -36,11 +36,11 @@ Decide = Callable[[Sequence[Media]], Awaitable[Decision]]
 
 
 def facts_of(media: Sequence[Media]) -> tuple[MediaFacts, ...]:
-    return tuple(MediaFacts(id=each.id, kind=each.kind.value) for each in media)
+    return tuple(MediaFacts(id=each.id, kind=each.kind.value, blurhash=each.blurhash) for each in media)
 
 
-def facts_of_file(id_: int, kind: str, data: bytes) -> MediaFacts:
-    return MediaFacts(id=id_, kind=kind, sha256=sha256(data).hexdigest())
+def facts_of_file(id_: int, kind: str, data: bytes, blurhash: str = "") -> MediaFacts:
+    return MediaFacts(id=id_, kind=kind, sha256=sha256(data).hexdigest(), blurhash=blurhash)
 
 
 def checked_media(media: Sequence[Media]) -> tuple[CheckedMedia, ...]:
@@ -78,6 +78,7 @@ async def check(
     mentions: Sequence[Mention] = (),
     visibility: Visibility = Visibility.PUBLIC,
     media: tuple[MediaFacts, ...] = (),
+    in_post: bool = False,
 ) -> Decision:
     """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`."""
     text = "\n".join(filter(None, texts))
@@ -99,6 +100,7 @@ async def check(
             mentions=tuple(mention.name for mention in mentions),
             visibility=visibility.value,
             media=media,
+            in_post=in_post,
             recent_posts=len(newest),
         )
     )

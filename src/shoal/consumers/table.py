@@ -8,6 +8,7 @@ from functools import cache
 from typing import NoReturn
 
 from shoal.consumers import (
+    bulk_moderation,
     cleanup,
     conversations,
     home,
@@ -93,9 +94,11 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_revisions,
         cleanup.clear_tags,
         indexing.look_at_post,
+        bulk_moderation.clear_marks,
     ),
     events.PollRemoved: (cleanup.clear_votes,),
     events.PostHidden: (streaming.tell_hiding,),
+    events.BulkActionDue: (bulk_moderation.carry_out,),
     events.ShareCreated: (
         streaming.tell_share,
         notifications.tell_of_share,

@@ -44,6 +44,12 @@ class AuditVerb(StrEnum):
     HELD_REJECTED = "held.rejected"
     POST_KEPT_FROM_TRENDS = "post.kept_from_trends"
     POST_ALLOWED_IN_TRENDS = "post.allowed_in_trends"
+    POSTS_CHANGED = "posts.changed"
+    POSTS_RESTORED = "posts.restored"
+    RULE_CREATED = "rule.created"
+    RULE_CHANGED = "rule.changed"
+    RULE_STATE_CHANGED = "rule.state_changed"
+    RULE_DELETED = "rule.deleted"
     TAG_DENIED = "tag.denied"
     TAG_ALLOWED = "tag.allowed"
     TAG_MERGED = "tag.merged"
@@ -117,6 +123,12 @@ MODERATION_VERBS = frozenset(
         AuditVerb.HELD_APPROVED,
         AuditVerb.HELD_REJECTED,
         AuditVerb.POST_ALLOWED_IN_TRENDS,
+        AuditVerb.POSTS_CHANGED,
+        AuditVerb.POSTS_RESTORED,
+        AuditVerb.RULE_CREATED,
+        AuditVerb.RULE_CHANGED,
+        AuditVerb.RULE_STATE_CHANGED,
+        AuditVerb.RULE_DELETED,
         AuditVerb.TAG_DENIED,
         AuditVerb.TAG_ALLOWED,
         AuditVerb.TAG_MERGED,
@@ -151,6 +163,8 @@ class TargetKind(StrEnum):
     IP = "ip"
     NAME = "name"
     JOBS = "jobs"
+    RULE = "rule"
+    BULK_ACTION = "bulk_action"
     SERVER_KEY = "server_key"
     WEBHOOK = "webhook"
 

@@ -96,6 +96,12 @@ class TagsUsed(Event, frozen=True, tag="tags_used"):
     """The canonical tag, its form as typed, and +1 (added) or -1 (removed)."""
 
 
+class BulkActionDue(Event, frozen=True, tag="bulk_action_due"):
+    """A bulk action has to be applied, undone or deleted. Its state says which."""
+
+    action_id: int
+
+
 class SuspensionChanged(Event, frozen=True, tag="suspension_changed"):
     """A member was suspended or restored."""
 

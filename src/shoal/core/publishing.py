@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from shoal.core.model import Node
+from shoal.core.model import Media, Node
 
 Kind = Literal["post", "edit", "profile", "media"]
 Action = Literal["allow", "hold", "reject"]
@@ -34,6 +34,13 @@ class MediaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Hexadecimal digest of the uploaded file; empty where it is not known."""
     phash: int | None = None
     """Perceptual hash of the picture (64 bits); None where it is not known."""
+    blurhash: str = ""
+    """BlurHash of the picture, or of a frame of the video; empty where it is not known."""
+
+
+def texts_of(media: Media) -> tuple[str, ...]:
+    """Return the texts that are shown with a picture, video or sound."""
+    return (media.description, *((media.details.camera, media.details.lens) if media.details else ()))
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +53,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     member_posts: int
     """Number of the member's posts, without the candidate."""
     text: str
-    """All texts of the candidate, one after the other: those of a post, with its poll and the descriptions of its media, of a
-    profile, or the description, camera and lens of an upload."""
+    """All texts of the candidate, one after the other: those of a post, with its poll and its media, of a profile, or the
+    description, camera and lens of an upload."""
     data: str = ""
     """`data` of a post, as JSON; empty without."""
     links: tuple[str, ...] = ()
@@ -58,6 +65,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     visibility: str = "public"
     """Visibility of a post; `public` for a profile and for media."""
     media: tuple[MediaFacts, ...] = ()
+    in_post: bool = False
+    """Of `media`: whether a post that is checked has the file already, so a new description or thumbnail is like an edit of it."""
     recent_posts: int = 0
     """Number of the member's posts in the last ten minutes, without the candidate."""
 
@@ -83,19 +92,21 @@ def strictest(decisions: Sequence[Decision]) -> Decision:
 
 
 class Checks(NamedTuple):
-    """The checks of a network, in order. Without any, nothing is checked."""
+    """The checks of a network, in order: first the rules. Without any, nothing is checked."""
 
     checks: tuple[Check, ...] = ()
+    rules: Sequence[Check] = ()
+    """The check of the moderation rules; empty while none of them is in force."""
     direct: bool = False
     """Whether direct posts are checked too."""
 
     def __bool__(self) -> bool:
-        return bool(self.checks)
+        return bool(self.rules or self.checks)
 
     async def decide(self, candidate: Candidate) -> Decision:
         """Run the checks until one of them rejects the candidate. Return the strictest decision."""
         decisions: list[Decision] = []
-        for check in self.checks:
+        for check in (*self.rules, *self.checks):
             decisions.append(await check(candidate))
             if decisions[-1].action == "reject":
                 break

@@ -81,7 +81,7 @@ def fold(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    words = _words(text)
+    words = tokens_of(text)
     if len(set(words)) == len(words):
         return words
     counts: dict[str, int] = {}
@@ -98,7 +98,7 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
 
     With `open_ended`, the last word of the text may be the beginning of a longer word.
     """
-    words = _words(text)
+    words = tokens_of(text)
     if not words:
         return None
     last = words[-1]
@@ -112,7 +112,8 @@ def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
     return Clause(tuple(words), open_ended)
 
 
-def _words(text: str) -> list[str]:
+def tokens_of(text: str) -> list[str]:
+    """Return all words of a text, in order. Unlike `words_of`, for matching without an index: no repetition is left out."""
     folded = fold(text)
     if folded.isascii():
         return [word[:MAX_WORD] for word in _PLAIN.findall(folded)]

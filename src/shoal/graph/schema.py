@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.bulk_moderation import BulkAction
 from shoal.core.credentials import ChallengeKey, Login
 from shoal.core.email import ContactSalt, EmailToken
 from shoal.core.errors import NewerNeeded
@@ -35,6 +36,7 @@ from shoal.core.model import (
     Share,
     Token,
 )
+from shoal.core.moderation_rules import StoredRules
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 from shoal.core.publishing import HeldContent
 from shoal.core.ranking.preferences import FeedPreferences, SeenPosts
@@ -166,6 +168,11 @@ OWNS_INVITATION = AssocType(102, "owns_invitation")  # member -> invitation
 EXTERNAL_IDS = AssocType(115, "external_ids")  # member -> link of an external id
 SERVER_KEYS = AssocType(114, "server_keys")  # `EVERYBODY` -> app of a server key
 TOKEN_USE_START = AssocType(104, "token_uses_kept", counted=False)  # `EVERYBODY` -> `EVERYBODY`; time: start of records
+BULK_ACTIONS = AssocType(140, "bulk_actions")  # `EVERYBODY` -> bulk action
+BULK_CHANGED = AssocType(141, "bulk_changed")  # post -> bulk action that changed it; data: the action, as text
+REMOVED_PICTURES = AssocType(
+    142, "removed_pictures", counted=False
+)  # public list -> post hidden by moderators; data: blurhashes
 WEBHOOKS = AssocType(120, "webhooks")  # `EVERYBODY` -> webhook
 PARKED_EVENTS = AssocType(121, "parked_events")  # webhook -> parked event (an id made of its id); data: the event
 HOLDS = AssocType(130, "holds")  # member -> own held content
@@ -400,6 +407,10 @@ def import_key(shard: int, source: str) -> Key:
     return Key(shard, "import", source)
 
 
+def moderation_rules_key() -> Key:
+    return Key(shard_of(EVERYBODY), "moderation_rules", "")
+
+
 def backup_key() -> Key:
     """Return the key that records the newest complete backup. Its value is an id made from the time of the backup."""
     return Key(shard_of(EVERYBODY), "backup", "newest")
@@ -442,6 +453,8 @@ AnyNode = (
     | ChallengeKey
     | AccountDeletion
     | EmailToken
+    | StoredRules
+    | BulkAction
     | Webhook
     | WebhookLog
     | HeldContent

@@ -133,30 +133,52 @@ def _address(text: str) -> str | None:
 
 _PAUSE_SECONDS = 0.002
 _MOST = 64
+_STANDING_SECONDS = 0.5
+"""A queue that has not been empty for so long is not a burst: requests arrive faster than they are processed."""
+_WAITING_SECONDS = 0.15
+"""Longest wait of a request in a standing queue."""
+_OVERLOAD_SECONDS = 10.0
+"""For so long after a refusal, a queue counts as standing after the longest wait of a request."""
+
+
+class _Waiting(NamedTuple):
+    since: float
+    start: Callable[[], None]
+    refuse: Callable[[], None] | None
 
 
 class RequestPace:
-    """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration."""
+    """Starts requests in the order of arrival. The number per event loop iteration is limited, and adapts to their duration.
 
-    def __init__(self, pause_seconds: float = _PAUSE_SECONDS) -> None:
+    If the queue has not been empty for half a second, the process is overloaded, and each request would wait longer than the one
+    before it. Requests that have waited for too long are then refused instead of started, so that the others wait for at most that
+    long. A shorter burst is only delayed.
+    """
+
+    def __init__(self, pause_seconds: float = _PAUSE_SECONDS, *, clock: Callable[[], float] = perf_counter) -> None:
         self._pause_seconds = pause_seconds
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._clock = clock
+        self._waiting: deque[_Waiting] = deque()
         self._most = self._left = 1
         self._turning = self._begun = False
-        self._since = 0.0
+        self._since = self._standing_since = self._overloaded_until = 0.0
+        self.refused = 0
 
-    def begin(self, request: Callable[[], None]) -> None:
-        """Start a request in this iteration of the event loop or in a later one."""
-        self._waiting.append(request)
+    def begin(self, start: Callable[[], None], refuse: Callable[[], None] | None = None) -> None:
+        """Start a request in this iteration of the event loop or in a later one. Without `refuse`, it is never refused."""
+        now = self._clock()
+        if not self._waiting:
+            self._standing_since = now
+        self._waiting.append(_Waiting(now, start, refuse))
         if not self._turning:
             self._turning = True
             self._left = self._most
-            self._since = perf_counter()
+            self._since = now
             asyncio.get_running_loop().call_soon(self._next_batch)
         self._go_on()
 
     def _next_batch(self) -> None:
-        now = perf_counter()
+        now = self._clock()
         if now - self._since > self._pause_seconds:
             self._most = max(1, self._most // 2)
         elif self._waiting:
@@ -164,15 +186,32 @@ class RequestPace:
         self._since = now
         self._left = self._most
         self._turning, self._begun = self._begun, False
+        if self._waiting:
+            self._refuse_late(now)
         if self._turning:
             self._go_on()
             asyncio.get_running_loop().call_soon(self._next_batch)
+
+    def _refuse_late(self, now: float) -> None:
+        """If the queue is standing, refuse requests that have waited for too long, at most `_MOST` at once."""
+        if now - self._standing_since < (_WAITING_SECONDS if now < self._overloaded_until else _STANDING_SECONDS):
+            return
+        for _ in range(min(_MOST, len(self._waiting))):
+            if now - self._waiting[0].since < _WAITING_SECONDS:
+                return
+            late = self._waiting.popleft()
+            if late.refuse is None:
+                late.start()
+            else:
+                self.refused += 1
+                self._overloaded_until = now + _OVERLOAD_SECONDS
+                late.refuse()
 
     def _go_on(self) -> None:
         while self._waiting and self._left:
             self._left -= 1
             self._begun = True
-            self._waiting.popleft()()
+            self._waiting.popleft().start()
 
 
 MOST = 10_000

@@ -65,27 +65,27 @@ class WholeResponses:
                 self._start = message
             else:
                 await self._send(message)
-        elif not self._write(start, message):
+        elif not _written(self._cycle, start, message):
             await self._send(start)
             await self._send(message)
 
-    def _write(self, start: Message, message: Message) -> bool:
-        """Write a complete response. Return False, without writing, if uvicorn must send it."""
-        cycle = self._cycle
-        if message["type"] != "http.response.body" or message.get("more_body") or cycle.scope["method"] == "HEAD":
-            return False
-        if cycle.response_started or not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected:
-            return False
-        body = message.get("body", b"")
-        head = head_of(start["status"], (*cycle.default_headers, *start["headers"]), len(body))
-        if head is None:
-            return False
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.transport.write(head + body)
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
+
+def _written(cycle: RequestResponseCycle, start: Message, message: Message) -> bool:
+    """Write a complete response. Return False, without writing, if uvicorn must send it."""
+    if message["type"] != "http.response.body" or message.get("more_body") or cycle.scope["method"] == "HEAD":
+        return False
+    if cycle.response_started or not cycle.keep_alive or cycle.flow.write_paused or cycle.disconnected:
+        return False
+    body = message.get("body", b"")
+    head = head_of(start["status"], (*cycle.default_headers, *start["headers"]), len(body))
+    if head is None:
+        return False
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    cycle.transport.write(head + body)
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
 
 
 def _has_length(start: Message) -> bool:
@@ -317,13 +317,16 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        start = partial(super()._start_asgi_task, cycle, cast("Any", WholeResponses(app, cycle)))
-
-        def unless_closing() -> None:
+        def start(app: ASGIApp) -> None:
             if not self.transport.is_closing():
-                start()
+                super(HttpConnection, self)._start_asgi_task(cycle, cast("Any", WholeResponses(app, cycle)))
 
-        self._all.pace.begin(unless_closing)
+        def refuse() -> None:
+            if self.transport.is_closing() or not _written(cycle, *_busy.messages):
+                start(_busy)
+
+        always = self.url.partition(b"?")[0] in _ALWAYS
+        self._all.pace.begin(partial(start, app), None if always else refuse)
 
     def _begin(self) -> None:
         """Read the client's address from the proxy's headers, and count the request for that client."""
@@ -473,13 +476,26 @@ def _answer(status: int, sentence: str) -> bytes:
 _ANSWERS = {status: _answer(status, sentence) for status, sentence in SENTENCES.items()}
 
 
-async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Send 429 to a client of a proxy. The proxy's connection stays open, because other clients share it."""
-    body = b'{"error":"%b"}' % SENTENCES[429].encode()
-    headers = [
-        (b"content-type", b"application/json; charset=utf-8"),
-        (b"content-length", b"%d" % len(body)),
-        (b"retry-after", b"5"),
-    ]
-    await send({"type": "http.response.start", "status": 429, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+class _Refusal:
+    """Sends an error. The connection stays open, because a proxy shares it among its clients."""
+
+    def __init__(self, status: int, retry_after: int) -> None:
+        body = b'{"error":"%b"}' % SENTENCES[status].encode()
+        headers = [
+            (b"content-type", b"application/json; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"retry-after", b"%d" % retry_after),
+            (b"access-control-allow-origin", b"*"),
+        ]
+        self.messages: tuple[Message, Message] = (
+            {"type": "http.response.start", "status": status, "headers": headers},
+            {"type": "http.response.body", "body": body},
+        )
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in self.messages:
+            await send(message)
+
+
+_too_many = _Refusal(429, 5)
+_busy = _Refusal(503, 1)

@@ -1,11 +1,11 @@
-"""`Shoal`, an open network as an application uses it, and the settings that `Shoal.open` accepts by name."""
+"""`Shoal`, an open network as an application uses it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from functools import partial
-from typing import Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from shoal import settings as configuration
 from shoal.app.network import Network, open_network
@@ -20,6 +20,7 @@ from shoal.library.acting import AnyMember, AnyPost, resolve
 from shoal.library.external_ids import ExternalIds
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation, NetworkBlocklists
+from shoal.library.moderation_rules import BulkModeration, ModerationRules
 from shoal.library.search import Tags
 from shoal.library.server_keys import ServerKeys
 from shoal.library.shared_network import SharedNetwork
@@ -27,101 +28,10 @@ from shoal.library.webhooks import Webhooks
 from shoal.queries.events import END, FULL, MAX_EVENTS, POLL_SECONDS, PUBLIC, Event, EventReader
 from shoal.streaming.subscriptions import PRESENCE
 
+if TYPE_CHECKING:
+    from shoal.library._generated import Options
+
 SHARED_MODERATION = "moderation: a shared network needs the setting moderation_hook instead"
-
-
-class Options(TypedDict, total=False):
-    """The fields of `shoal.settings.Settings`, which documents them, except `store`, the URL. A test compares the two."""
-
-    timelines: str
-    broker: str
-    broker_queues: int
-    tags: str
-    tag_merge_tags: int
-    tag_merge_increments: int
-    tag_merge_seconds: float
-    tag_merge_pause_seconds: float
-    tag_cloud_refresh: Literal["notify", "poll"]
-    search: str | dict[str, str]
-    run_consequences: bool
-    media: str
-    base_url: str
-    host: str
-    port: int
-    metrics_host: str
-    metrics_port: int
-    trusted_proxies: tuple[str, ...]
-    connections_per_address: int
-    title: str
-    description: str
-    contact_email: str
-    mail: str
-    mail_from: str
-    email_confirmation: Literal["none", "asked", "required"]
-    push_key: str
-    push_networks: tuple[str, ...]
-    contact_account: str
-    rules: tuple[str, ...]
-    terms_of_service: str
-    privacy_policy: str
-    registrations: bool
-    approval: bool
-    signup_work: int
-    invitations: Literal["off", "staff", "members"]
-    staff_second_factor: bool
-    public_pages: bool
-    token_days: int
-    password_grant: bool
-    password_login: bool
-    oidc_providers: dict[str, configuration.OidcProvider]
-    issuers: dict[str, configuration.Issuer]
-    outgoing_networks: tuple[str, ...]
-    webhook_networks: tuple[str, ...]
-    moderation_hook: str
-    moderation_hook_secret: str
-    moderation_hook_ms: int
-    moderation_hook_failure: Literal["allow", "hold"]
-    moderation_direct: bool
-    max_post_characters: int
-    max_media_per_post: int
-    max_upload_bytes: int
-    max_pixels: int
-    feed_edge: int
-    keep_originals: bool
-    max_member_bytes: int
-    max_video_bytes: int
-    max_video_seconds: int
-    max_archive_bytes: int
-    archives: str
-    max_follows: int
-    leaving_days: int
-    recipe: dict[str, float | dict[str, float]]
-    for_you_list: bool
-    reports_to_hold: int
-    reporter_age_days: float
-    timeline_length: int
-    timeline_members: int
-    timeline_idle_days: float
-    high_fan_out_from: int
-    object_cache: int
-    answer_cache: int
-    tombstone_days: float
-    audit_days: float
-    event_log: Literal["", "on", "off"]
-    event_log_days: float
-    follow_history_days: float
-    rate_limits: bool
-    limits: dict[str, str]
-    requests_at_work: int
-    requests_waiting: int
-    waiting_seconds: float
-    most_behind_seconds: float
-    development: bool
-    log_format: Literal["text", "json"]
-    request_log: Literal["off", "slow", "all"]
-    slow_ms: float
-    opentelemetry: bool
-    log_level: Literal["debug", "info", "warning", "error"]
 
 
 class Shoal:
@@ -132,6 +42,8 @@ class Shoal:
         self.tags = Tags(network.reads)
         self.blocklists = NetworkBlocklists(network.writes)
         self.moderation = Moderation(network)
+        self.moderation_rules = ModerationRules(network)
+        self.bulk_moderation = BulkModeration(network)
         self.server_keys = ServerKeys(network)
         self.external_ids = ExternalIds(network)
         self.webhooks = Webhooks(network)

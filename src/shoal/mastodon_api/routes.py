@@ -47,7 +47,7 @@ from shoal.mastodon_api import (
     webhooks,
 )
 from shoal.mastodon_api.admin import accounts as admin_accounts
-from shoal.mastodon_api.admin import audit_log, blocklists, statistics
+from shoal.mastodon_api.admin import audit_log, blocklists, moderation_rules, statistics
 from shoal.mastodon_api.admin import reports as admin_reports
 from shoal.mastodon_api.admin import trends as admin_trends
 from shoal.mastodon_api.context import Context, Router
@@ -94,6 +94,11 @@ _GROUPS = (
         "moderation",
         "Reports and moderation of accounts.",
         (reports.router, admin_accounts.router, admin_reports.router, held_content.router, held_content.own_router),
+    ),
+    (
+        "moderation rules",
+        "Rules that hold or reject content, their dry runs, and bulk actions on statuses.",
+        (moderation_rules.router, moderation_rules.bulk_router),
     ),
     (
         "blocklists",

@@ -139,15 +139,15 @@ class MediaLibrary:
             details=cleaned(made.details),
         )
 
-    async def store_avatar(self, user_name: str, data: bytes) -> str:
-        """Crop the middle of a picture to a square and store it. Return the key for `Member.avatar`.
+    async def store_avatar(self, user_name: str, data: bytes) -> tuple[str, str]:
+        """Crop the middle of a picture to a square and store it. Return the key for `Member.avatar`, and the blurhash.
 
         The caller removes the previous avatar.
         """
         return await self._store_crop(user_name, "avatar", data, AVATAR, SMALL_AVATAR)
 
-    async def store_header(self, user_name: str, data: bytes) -> str:
-        """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`."""
+    async def store_header(self, user_name: str, data: bytes) -> tuple[str, str]:
+        """Crop the middle of a picture to 3:1, store it, and return the key for `Member.header`, and the blurhash."""
         return await self._store_crop(user_name, "header", data, HEADER, SMALL_HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
@@ -252,7 +252,9 @@ class MediaLibrary:
         """Return the sizes of files in bytes by key. Missing files are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
-    async def _store_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int], small: int) -> str:
+    async def _store_crop(
+        self, user_name: str, noun: str, data: bytes, size: tuple[int, int], small: int
+    ) -> tuple[str, str]:
         self._check(data)
         made = await self.decoder.crop(data, *size, small, member=media_path(user_name))
         # The random part gives each upload of a picture its own key, so that removing one upload never removes another.
@@ -262,7 +264,7 @@ class MediaLibrary:
             key = f"{key.removesuffix(SUFFIXES[made.content_type])}{ANIMATED}"
             files[key] = (made.picture.data, made.content_type)
         await self._put_all(files)
-        return key
+        return key, made.blurhash
 
     def _check(self, data: bytes) -> None:
         """Raise an error for an upload that is visibly invalid, before a child process decodes it."""

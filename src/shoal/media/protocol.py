@@ -51,6 +51,7 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
 
     picture: Picture
     content_type: Made
+    blurhash: str
     still: Picture | None = None
     """The first frame, encoded like `picture`, if `picture` is an animation."""
 

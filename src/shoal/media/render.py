@@ -36,13 +36,13 @@ from PIL import (
     features,
 )
 
+from shoal.core.blurhash import DIGITS
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.core.photo_details import PhotoDetails, camera_name, cleaned
 from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Crop, Made, Picture, Rendering
 from shoal.media.sniff import AVIF, HEAD, HEIC, JPEG, PNG, WEBP, is_lossless, sniff
 
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
 _LINEAR = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in range(256)]
 
 Color = tuple[float, float, float]
@@ -105,7 +105,7 @@ def _to_srgb(value: float) -> int:
 
 
 def _base83(value: int, length: int) -> str:
-    return "".join(_DIGITS[value // 83**power % 83] for power in reversed(range(length)))
+    return "".join(DIGITS[value // 83**power % 83] for power in reversed(range(length)))
 
 
 AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # The processor-time limit counts all threads together.
@@ -288,7 +288,11 @@ def crop(data: bytes, limits: UploadLimits, size: tuple[int, int], small: int = 
         image.draft(None, (max(size), max(size)))
         cut = _cut(_upright(_plain(image)), size)
         style = style_of(data, cut, cut)
-        return Crop(picture=encoded(cut, style, limits.quality, edges=edges), content_type=style.content_type)
+        return Crop(
+            picture=encoded(cut, style, limits.quality, edges=edges),
+            content_type=style.content_type,
+            blurhash=_blurhash(cut),
+        )
 
 
 def _cut(upright: Image.Image, size: tuple[int, int]) -> Image.Image:
@@ -321,6 +325,7 @@ def _cropped_animation(image: Image.Image, limits: UploadLimits, size: tuple[int
     return Crop(
         picture=encoded_animation(frames, milliseconds, _loop(image), limits.quality),
         content_type=_ANIMATED.content_type,
+        blurhash=_blurhash(frames[0]),
         still=encoded(frames[0], _ANIMATED, limits.quality, edges=edges),
     )
 

@@ -286,6 +286,8 @@ async def holding_metrics(network: Network) -> Iterable[Metric]:
     families.add("shoal_pictures_waiting", decoder.waiting)
     families.add("shoal_clips_at_work", workshop.at_work)
     families.add("shoal_clips_waiting", workshop.waiting)
+    for state, number in network.rules.matches.items():
+        families.add("shoal_moderation_rule_matches_total", number, state.value)
     if (hook := network.moderation_hook) is not None:
         for outcome in get_args(Outcome):
             families.add("shoal_moderation_checks_total", hook.outcomes[outcome], outcome)
@@ -327,7 +329,7 @@ async def request_metrics(running: RunningApp) -> Iterable[Metric]:
     refused = {
         "behind": app_context.writes.pressure.refused,
         "blocked": app_context.ip_guard.refused,
-        "busy": gate.refused if gate else 0,
+        "busy": connections.pace.refused + (gate.refused if gate else 0),
         "connections": connections.refused,
     }
     for reason, number in refused.items():

@@ -23,179 +23,144 @@ class DescribedMetric(NamedTuple):
     meaning: str
 
 
+def _counter(name: str, meaning: str, *labels: str) -> DescribedMetric:
+    return DescribedMetric(name, "counter", labels, meaning)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> DescribedMetric:
+    return DescribedMetric(name, "gauge", labels, meaning)
+
+
+def _histogram(name: str, meaning: str, *labels: str) -> DescribedMetric:
+    return DescribedMetric(name, "histogram", labels, meaning)
+
+
 PROCESS = (
-    DescribedMetric(
+    _gauge(
         "shoal_info",
-        "gauge",
-        ("version", "role"),
         "Always 1; the labels have the version of Shoal and the role: `web` or `worker`",
+        "version",
+        "role",
     ),
-    DescribedMetric(
+    _histogram(
         "shoal_loop_delay_seconds",
-        "histogram",
-        (),
         "Delay of an event loop timer that fires forty times a second: all requests are delayed by as much",
     ),
-    DescribedMetric("shoal_loop_delay_longest_seconds", "gauge", (), "Longest event loop delay in the last minute"),
-    DescribedMetric(
-        "shoal_garbage_pause_seconds",
-        "histogram",
-        (),
-        "Duration of a garbage collection, which stops all threads of the process",
+    _gauge("shoal_loop_delay_longest_seconds", "Longest event loop delay in the last minute"),
+    _histogram(
+        "shoal_garbage_pause_seconds", "Duration of a garbage collection, which stops all threads of the process"
     ),
-    DescribedMetric(
-        "shoal_garbage_pause_longest_seconds", "gauge", (), "Longest garbage collection in the last minute"
-    ),
-    DescribedMetric(
-        "shoal_part_up", "gauge", ("part",), "1 if a store, the timelines or the broker can be reached, else 0"
-    ),
-    DescribedMetric(
-        "shoal_process_cpu_seconds_total", "counter", (), "Total user and system CPU time spent in seconds."
-    ),
-    DescribedMetric("shoal_process_resident_memory_bytes", "gauge", (), "Resident memory size in bytes."),
-    DescribedMetric("shoal_process_virtual_memory_bytes", "gauge", (), "Virtual memory size in bytes."),
-    DescribedMetric(
-        "shoal_process_start_time_seconds", "gauge", (), "Start time of the process since unix epoch in seconds."
-    ),
-    DescribedMetric("shoal_process_open_fds", "gauge", (), "Number of open file descriptors."),
-    DescribedMetric("shoal_process_max_fds", "gauge", (), "Maximum number of open file descriptors."),
+    _gauge("shoal_garbage_pause_longest_seconds", "Longest garbage collection in the last minute"),
+    _gauge("shoal_part_up", "1 if a store, the timelines or the broker can be reached, else 0", "part"),
+    _counter("shoal_process_cpu_seconds_total", "Total user and system CPU time spent in seconds."),
+    _gauge("shoal_process_resident_memory_bytes", "Resident memory size in bytes."),
+    _gauge("shoal_process_virtual_memory_bytes", "Virtual memory size in bytes."),
+    _gauge("shoal_process_start_time_seconds", "Start time of the process since unix epoch in seconds."),
+    _gauge("shoal_process_open_fds", "Number of open file descriptors."),
+    _gauge("shoal_process_max_fds", "Maximum number of open file descriptors."),
 )
 """Metrics of every process. The client library provides the metrics with the prefix `shoal_process_`."""
 
 REQUESTS = (
-    DescribedMetric("shoal_requests_total", "counter", ("route", "status"), "Completed requests, by route and status"),
-    DescribedMetric(
+    _counter("shoal_requests_total", "Completed requests, by route and status", "route", "status"),
+    _histogram(
         "shoal_request_seconds",
-        "histogram",
-        ("route",),
         "Time from the head of a request to the end of its response; for streams and files, to the start of the response",
+        "route",
     ),
-    DescribedMetric(
+    _counter(
         "shoal_requests_refused_total",
-        "counter",
-        ("reason",),
         "Requests refused before routing (`busy`, `behind`, `blocked`), and connections beyond a limit (`connections`)",
+        "reason",
     ),
-    DescribedMetric(
-        "shoal_rate_limited_total", "counter", ("class",), "Requests beyond a rate limit, by rate limit class"
-    ),
-    DescribedMetric("shoal_requests_at_work", "gauge", (), "Requests being processed: at most `requests_at_work`"),
-    DescribedMetric("shoal_requests_waiting", "gauge", (), "Requests that wait for a slot"),
-    DescribedMetric("shoal_connections", "gauge", (), "Open client connections"),
-    DescribedMetric("shoal_listeners", "gauge", (), "Open streams of live updates"),
+    _counter("shoal_rate_limited_total", "Requests beyond a rate limit, by rate limit class", "class"),
+    _gauge("shoal_requests_at_work", "Requests being processed: at most `requests_at_work`"),
+    _gauge("shoal_requests_waiting", "Requests that wait for a slot"),
+    _gauge("shoal_connections", "Open client connections"),
+    _gauge("shoal_listeners", "Open streams of live updates"),
 )
 
 DELIVERIES = (
-    DescribedMetric("shoal_events_waiting", "gauge", (), "Unprocessed events in the outboxes of the stores"),
-    DescribedMetric("shoal_oldest_event_seconds", "gauge", (), "Age of the oldest unprocessed event"),
-    DescribedMetric("shoal_jobs_set_aside", "gauge", (), "Jobs that failed repeatedly and are parked"),
-    DescribedMetric(
+    _gauge("shoal_events_waiting", "Unprocessed events in the outboxes of the stores"),
+    _gauge("shoal_oldest_event_seconds", "Age of the oldest unprocessed event"),
+    _gauge("shoal_jobs_set_aside", "Jobs that failed repeatedly and are parked"),
+    _gauge(
         "shoal_deliveries_behind_seconds",
-        "gauge",
-        (),
         "Expected time until this process starts a new event, or the age of the oldest event that it has not started",
     ),
-    DescribedMetric(
+    _histogram(
         "shoal_delivery_lag_seconds",
-        "histogram",
-        (),
         "Time from the commit of an event to the end of its processing, for events completed by this process",
     ),
-    DescribedMetric("shoal_jobs_done_total", "counter", (), "Jobs completed by this process"),
-    DescribedMetric(
-        "shoal_jobs_failed_total",
-        "counter",
-        (),
-        "Job attempts that failed in this process because of an error in the job",
-    ),
-    DescribedMetric("shoal_jobs_buried_total", "counter", (), "Jobs parked by this process"),
-    DescribedMetric("shoal_pushed_entries_total", "counter", (), "Entries pushed into materialized home timelines"),
-    DescribedMetric(
-        "shoal_pulled_lists_total", "counter", (), "Lists of high fan-out members and tags read for home pages"
-    ),
-    DescribedMetric("shoal_high_fan_out_sources", "gauge", (), "High fan-out members and tags"),
-    DescribedMetric(
-        "shoal_search_behind_seconds", "gauge", (), "Age of the oldest change that the search index does not contain"
-    ),
-    DescribedMetric("shoal_search_written_total", "counter", (), "Objects processed for the search index"),
-    DescribedMetric("shoal_tag_merges_total", "counter", (), "Versions of the tag cloud written by this process"),
-    DescribedMetric("shoal_tag_increments_sent_total", "counter", (), "Increments of tag counts sent by this process"),
-    DescribedMetric(
-        "shoal_tag_increments_waiting", "gauge", (), "Increments received by this process and not yet merged"
-    ),
+    _counter("shoal_jobs_done_total", "Jobs completed by this process"),
+    _counter("shoal_jobs_failed_total", "Job attempts that failed in this process because of an error in the job"),
+    _counter("shoal_jobs_buried_total", "Jobs parked by this process"),
+    _counter("shoal_moderation_rule_matches_total", "Matches of moderation rules, by the state of the rule", "state"),
+    _counter("shoal_pushed_entries_total", "Entries pushed into materialized home timelines"),
+    _counter("shoal_pulled_lists_total", "Lists of high fan-out members and tags read for home pages"),
+    _gauge("shoal_high_fan_out_sources", "High fan-out members and tags"),
+    _gauge("shoal_search_behind_seconds", "Age of the oldest change that the search index does not contain"),
+    _counter("shoal_search_written_total", "Objects processed for the search index"),
+    _counter("shoal_tag_merges_total", "Versions of the tag cloud written by this process"),
+    _counter("shoal_tag_increments_sent_total", "Increments of tag counts sent by this process"),
+    _gauge("shoal_tag_increments_waiting", "Increments received by this process and not yet merged"),
 )
 
 WEBHOOKS = (
-    DescribedMetric("shoal_webhooks", "gauge", (), "Webhooks"),
-    DescribedMetric(
+    _gauge("shoal_webhooks", "Webhooks"),
+    _gauge(
         "shoal_webhooks_paused",
-        "gauge",
-        ("reason",),
         "Paused webhooks: `manual`, by an operator; `key`, by their server key; `failing`, `gone`, `full`, `expired`, `no_key`",
+        "reason",
     ),
-    DescribedMetric("shoal_webhook_parked_events", "gauge", (), "Events that webhooks did not accept for three days"),
-    DescribedMetric(
+    _gauge("shoal_webhook_parked_events", "Events that webhooks did not accept for three days"),
+    _gauge(
         "shoal_webhook_lag_events",
-        "gauge",
-        ("webhook",),
         "Events that a webhook has not accepted yet, at most 200; for webhooks that are not paused",
+        "webhook",
     ),
-    DescribedMetric("shoal_webhook_lag_seconds", "gauge", ("webhook",), "Age of the oldest of these events"),
-    DescribedMetric(
+    _gauge("shoal_webhook_lag_seconds", "Age of the oldest of these events", "webhook"),
+    _counter(
         "shoal_webhook_deliveries_total",
-        "counter",
-        ("result",),
         "Requests to webhooks: `accepted`, status 2xx; `refused`, another status; `failed`, no response",
+        "result",
     ),
 )
 
 CACHE_METRICS = (
-    DescribedMetric("shoal_warm_timelines", "gauge", (), "Home timelines in the memory of this process"),
-    DescribedMetric("shoal_warm_timelines_most", "gauge", (), "Maximum number of these timelines: `timeline_members`"),
-    DescribedMetric("shoal_timelines_bytes", "gauge", (), "Memory of these timelines"),
-    DescribedMetric("shoal_cache_entries", "gauge", ("cache",), "Entries in a cache of this process"),
-    DescribedMetric(
-        "shoal_cache_asked_total", "counter", ("cache",), "Look-ups: keys of bulk reads, and whole responses"
-    ),
-    DescribedMetric("shoal_cache_missed_total", "counter", ("cache",), "Look-ups that the cache could not answer"),
-    DescribedMetric(
-        "shoal_statements_total",
-        "counter",
-        ("store",),
-        "Statements, requests and scripts sent to a store over a connection",
-    ),
-    DescribedMetric("shoal_pictures_decoding", "gauge", (), "Pictures being decoded"),
-    DescribedMetric("shoal_pictures_waiting", "gauge", (), "Pictures that wait for decoding"),
-    DescribedMetric("shoal_clips_at_work", "gauge", (), "Videos and sounds being converted"),
-    DescribedMetric("shoal_clips_waiting", "gauge", (), "Videos and sounds that wait for conversion"),
-    DescribedMetric("shoal_letters_under_way", "gauge", (), "Mails being written, sent or queued"),
-    DescribedMetric("shoal_letters_sent_total", "counter", (), "Mails accepted by the mail server"),
-    DescribedMetric("shoal_letters_refused_total", "counter", (), "Mails permanently rejected by the mail server"),
-    DescribedMetric("shoal_letters_put_off_total", "counter", (), "Attempts to send a mail that are retried"),
-    DescribedMetric(
+    _gauge("shoal_warm_timelines", "Home timelines in the memory of this process"),
+    _gauge("shoal_warm_timelines_most", "Maximum number of these timelines: `timeline_members`"),
+    _gauge("shoal_timelines_bytes", "Memory of these timelines"),
+    _gauge("shoal_cache_entries", "Entries in a cache of this process", "cache"),
+    _counter("shoal_cache_asked_total", "Look-ups: keys of bulk reads, and whole responses", "cache"),
+    _counter("shoal_cache_missed_total", "Look-ups that the cache could not answer", "cache"),
+    _counter("shoal_statements_total", "Statements, requests and scripts sent to a store over a connection", "store"),
+    _gauge("shoal_pictures_decoding", "Pictures being decoded"),
+    _gauge("shoal_pictures_waiting", "Pictures that wait for decoding"),
+    _gauge("shoal_clips_at_work", "Videos and sounds being converted"),
+    _gauge("shoal_clips_waiting", "Videos and sounds that wait for conversion"),
+    _gauge("shoal_letters_under_way", "Mails being written, sent or queued"),
+    _counter("shoal_letters_sent_total", "Mails accepted by the mail server"),
+    _counter("shoal_letters_refused_total", "Mails permanently rejected by the mail server"),
+    _counter("shoal_letters_put_off_total", "Attempts to send a mail that are retried"),
+    _counter(
         "shoal_moderation_checks_total",
-        "counter",
-        ("outcome",),
         "Checks by the moderation hook: `allow`, `hold` and `reject`, its decisions; `failed`, no decision; `busy` and `skipped`, "
         "not called",
+        "outcome",
     ),
-    DescribedMetric(
-        "shoal_moderation_seconds_total", "counter", (), "Time that authors waited for the moderation hook"
-    ),
-    DescribedMetric("shoal_push_messages_under_way", "gauge", (), "Web push messages being sent or queued"),
-    DescribedMetric(
+    _counter("shoal_moderation_seconds_total", "Time that authors waited for the moderation hook"),
+    _gauge("shoal_push_messages_under_way", "Web push messages being sent or queued"),
+    _counter(
         "shoal_push_messages_total",
-        "counter",
-        ("outcome",),
         "Web push messages: `done`; `ended`, no such subscription; `refused`, permanently rejected; `put_off`, retried",
+        "outcome",
     ),
 )
 
 BACKUPS = (
-    DescribedMetric(
+    _gauge(
         "shoal_last_backup_timestamp_seconds",
-        "gauge",
-        (),
         "Unix time of the state that the newest backup restores; 0 if `shoal backup` has made none",
     ),
 )
@@ -203,43 +168,28 @@ BACKUPS = (
 _PLACE = ("engine", "place")
 
 ENGINES = (
-    DescribedMetric("shoal_engine_up", "gauge", _PLACE, "1 if the engine returned its statistics, else 0"),
-    DescribedMetric(
-        "shoal_engine_info", "gauge", (*_PLACE, "version"), "Always 1; the label has the version of the engine"
-    ),
-    DescribedMetric(
-        "shoal_engine_attention", "gauge", (*_PLACE, "figure"), "1 if `/ops` shows this statistic in red, else 0"
-    ),
-    DescribedMetric("shoal_engine_stored_bytes", "gauge", _PLACE, "Size of the database, file or table"),
-    DescribedMetric("shoal_engine_log_bytes", "gauge", _PLACE, "Size of the write-ahead log (SQLite)"),
-    DescribedMetric("shoal_engine_disk_free_bytes", "gauge", _PLACE, "Free space on the disk of the file (SQLite)"),
-    DescribedMetric("shoal_engine_memory_bytes", "gauge", _PLACE, "Memory in use (Redis)"),
-    DescribedMetric("shoal_engine_memory_most_bytes", "gauge", _PLACE, "`maxmemory`, if it is set (Redis)"),
-    DescribedMetric("shoal_engine_items", "gauge", _PLACE, "Keys (Redis), items (DynamoDB)"),
-    DescribedMetric("shoal_engine_connections", "gauge", _PLACE, "Connections of all clients (PostgreSQL, Redis)"),
-    DescribedMetric("shoal_engine_connections_most", "gauge", _PLACE, "`max_connections` (PostgreSQL)"),
-    DescribedMetric("shoal_engine_commits_total", "counter", _PLACE, "Transactions committed (PostgreSQL)"),
-    DescribedMetric("shoal_engine_deadlocks_total", "counter", _PLACE, "Deadlocks (PostgreSQL)"),
-    DescribedMetric("shoal_engine_evicted_total", "counter", _PLACE, "Keys evicted (Redis)"),
-    DescribedMetric(
-        "shoal_engine_operations_per_second", "gauge", _PLACE, "Commands per second, at this moment (Redis)"
-    ),
-    DescribedMetric(
-        "shoal_engine_cache_hit_ratio",
-        "gauge",
-        _PLACE,
-        "Fraction of reads served from memory, 0 to 1 (PostgreSQL, Redis)",
-    ),
-    DescribedMetric(
-        "shoal_engine_longest_transaction_seconds", "gauge", _PLACE, "Age of the oldest transaction (PostgreSQL)"
-    ),
-    DescribedMetric(
-        "shoal_engine_replica_behind_seconds", "gauge", _PLACE, "Delay of the slowest replica (PostgreSQL)"
-    ),
-    DescribedMetric("shoal_engine_jobs_waiting", "gauge", _PLACE, "Jobs that wait for a worker (RabbitMQ)"),
-    DescribedMetric("shoal_engine_jobs_delayed", "gauge", _PLACE, "Jobs that wait for a retry (RabbitMQ)"),
-    DescribedMetric("shoal_engine_jobs_set_aside", "gauge", _PLACE, "Parked jobs (RabbitMQ)"),
-    DescribedMetric("shoal_engine_workers", "gauge", _PLACE, "Consumers of the job queue (RabbitMQ)"),
+    _gauge("shoal_engine_up", "1 if the engine returned its statistics, else 0", *_PLACE),
+    _gauge("shoal_engine_info", "Always 1; the label has the version of the engine", *_PLACE, "version"),
+    _gauge("shoal_engine_attention", "1 if `/ops` shows this statistic in red, else 0", *_PLACE, "figure"),
+    _gauge("shoal_engine_stored_bytes", "Size of the database, file or table", *_PLACE),
+    _gauge("shoal_engine_log_bytes", "Size of the write-ahead log (SQLite)", *_PLACE),
+    _gauge("shoal_engine_disk_free_bytes", "Free space on the disk of the file (SQLite)", *_PLACE),
+    _gauge("shoal_engine_memory_bytes", "Memory in use (Redis)", *_PLACE),
+    _gauge("shoal_engine_memory_most_bytes", "`maxmemory`, if it is set (Redis)", *_PLACE),
+    _gauge("shoal_engine_items", "Keys (Redis), items (DynamoDB)", *_PLACE),
+    _gauge("shoal_engine_connections", "Connections of all clients (PostgreSQL, Redis)", *_PLACE),
+    _gauge("shoal_engine_connections_most", "`max_connections` (PostgreSQL)", *_PLACE),
+    _counter("shoal_engine_commits_total", "Transactions committed (PostgreSQL)", *_PLACE),
+    _counter("shoal_engine_deadlocks_total", "Deadlocks (PostgreSQL)", *_PLACE),
+    _counter("shoal_engine_evicted_total", "Keys evicted (Redis)", *_PLACE),
+    _gauge("shoal_engine_operations_per_second", "Commands per second, at this moment (Redis)", *_PLACE),
+    _gauge("shoal_engine_cache_hit_ratio", "Fraction of reads served from memory, 0 to 1 (PostgreSQL, Redis)", *_PLACE),
+    _gauge("shoal_engine_longest_transaction_seconds", "Age of the oldest transaction (PostgreSQL)", *_PLACE),
+    _gauge("shoal_engine_replica_behind_seconds", "Delay of the slowest replica (PostgreSQL)", *_PLACE),
+    _gauge("shoal_engine_jobs_waiting", "Jobs that wait for a worker (RabbitMQ)", *_PLACE),
+    _gauge("shoal_engine_jobs_delayed", "Jobs that wait for a retry (RabbitMQ)", *_PLACE),
+    _gauge("shoal_engine_jobs_set_aside", "Parked jobs (RabbitMQ)", *_PLACE),
+    _gauge("shoal_engine_workers", "Consumers of the job queue (RabbitMQ)", *_PLACE),
 )
 
 SECTIONS = {

@@ -27,6 +27,8 @@ from shoal.queries.pagination import check_limit, look_through, objects_page, pu
 SCANS = 40
 """Maximum scans per page: after that the page is short, and its cursor continues from there."""
 SCANNED = 2_000
+SEARCH_SCANS = 100
+"""Maximum scans of a search through all posts for a moderator, who waits for the result."""
 _MILLISECOND = floor_at(1_800_000_000_001) - floor_at(1_800_000_000_000)
 _STRETCH = 86_400_000 * _MILLISECOND
 """Initial range of a page: a day."""
@@ -88,14 +90,32 @@ async def _oldest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
 
 
 async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Members:
-    high = min(cursor.before, floor_at(now_ms() + _SKEW_MS))
-    stretch, found, scans, began = _STRETCH, list[Member](), 0, high
-    # A page must make progress, or its cursor would repeat.
-    while scans < SCANS or high == began:
-        scans += 1
-        low = max(high - stretch, cursor.after + 1)
+    found: list[Member] = []
+    reached: int | None = None
+    async for low, here in newest_objects(scanner, cursor.before, cursor.after):
+        found += list(_members(here, filter_))[::-1]
+        if len(found) > cursor.limit:
+            return Members(found[: cursor.limit], found[cursor.limit - 1].id)
+        reached = low if low > cursor.after + 1 else None
+    return Members(found, reached)
+
+
+async def newest_objects(
+    scanner: Scanner, before: int, after: int = 0, scans: int = SCANS
+) -> AsyncGenerator[tuple[int, list[AnyNode]], None]:
+    """Yield the objects with ids between `after` and `before` in ranges of time, from the newest to the oldest.
+
+    Each item has the lowest id of its range, and the objects of the range in the order of their ids. After `scans` scans, no
+    further range is read.
+    """
+    high, stretch, began = min(before, floor_at(now_ms() + _SKEW_MS)), _STRETCH, 0
+    # The first range is always read to its end: a page must make progress, or its cursor would repeat.
+    progress = False
+    while began < scans or not progress:
+        began += 1
+        low = max(high - stretch, after + 1)
         if low >= high:
-            return Members(found, None)
+            return
         scanned = await scanner.obj_scan(low - 1, SCANNED)
         here = [node for node in scanned if node.id < high]
         if len(here) == SCANNED:
@@ -104,13 +124,10 @@ async def _newest(scanner: Scanner, cursor: Cursor, filter_: MemberFilter) -> Me
                 stretch = max(min(stretch, here[-1].id - low) // 2, _MILLISECOND)
                 continue
             here += await _rest(scanner, here[-1].id, high)
-        found += list(_members(here, filter_))[::-1]
-        if len(found) > cursor.limit:
-            return Members(found[: cursor.limit], found[cursor.limit - 1].id)
-        high = low
+        yield low, here
+        high, progress = low, True
         if len(here) <= SCANNED // 8:
             stretch *= 4
-    return Members(found, high)
 
 
 async def _rest(scanner: Scanner, after: int, high: int) -> list[AnyNode]:

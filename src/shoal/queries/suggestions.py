@@ -222,7 +222,7 @@ MOST = 80
 
 
 class SuggestionReason(NamedTuple):
-    """One reason for a suggestion, from `core.ranking.people.REASONS`.
+    """One reason for a suggestion, from `core.ranking.people.REASON_NAMES`.
 
     The reason contributes its value times its weight to the score.
     """

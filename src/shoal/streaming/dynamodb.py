@@ -19,12 +19,6 @@ from shoal.graph.dynamodb.items import Item, ItemKey, attribute, digits, item_of
 from shoal.graph.dynamodb.transactions import ABSENT, still
 from shoal.streaming.contract import ChannelMessage, Gap, Position
 
-ITEMS = (
-    ("channel", "log", "log, newest"),
-    ("channel", "message#<number>", "first, messages, until"),
-)
-"""Every item: its `ID`, its `sort` and its other attributes. `<number>` is that of its last message."""
-
 _LOG = ItemKey("channel", "log")
 _AT_ONCE = 100
 """Maximum number of messages in an item."""

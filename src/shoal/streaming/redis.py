@@ -29,84 +29,10 @@ _BLOCK_SECONDS = 2.0
 _BACKOFF_SECONDS = 0.5
 _POSITION = re.compile(r"(\d{1,19})-(\d{1,15})", re.ASCII)
 
-_LOG = r"""
-local function last(key)
-  local about = redis.call('XINFO', 'STREAM', key)
-  for at = 1, #about, 2 do
-    if about[at] == 'last-generated-id' then return string.match(about[at + 1], '(%d+)-(%d+)') end
-  end
-end
-
--- The log and the number of its newest message; nil without a log of this server's history.
-local function known(key, there)
-  if there == 0 then return nil end
-  local group = redis.call('XINFO', 'GROUPS', key)[1]
-  if not group or group[2] ~= history() then return nil end
-  return last(key)
-end
-
-local function begin(key)
-  local now = redis.call('TIME')
-  local log = now[1] .. string.format('%06d', now[2])
-  redis.call('DEL', key)
-  redis.call('XGROUP', 'CREATE', key, history(), '0', 'MKSTREAM')
-  redis.call('XSETID', key, log .. '-0')
-  return log, '0'
-end
-"""
-
-_PUBLISH = Script(
-    "channel.publish",
-    _LOG
-    + r"""
--- ARGV: the key, maximum length, messages.
-local key = ARGV[1]
-local there = first(1, 'EXISTS', key)
-if there then
-  local log = known(key, there) or begin(key)
-  for at = 3, #ARGV do redis.call('XADD', key, 'MAXLEN', '~', ARGV[2], log .. '-*', 'm', ARGV[at]) end
-end
-return {refused, true}
-""",
-    # Publish even if the server's memory is full: the log has a bounded length.
-    grows=False,
-)
-
-_END = Script(
-    "channel.end",
-    _LOG
-    + r"""
--- ARGV: the key. Returns the log, and the numbers of its newest and its oldest stored message.
-local key = ARGV[1]
-local there = first(1, 'EXISTS', key)
-if not there then return {refused, false} end
-local log, newest = known(key, there)
-if not log then log, newest = begin(key) end
-local oldest = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
-return {refused, {log, newest, oldest and string.match(oldest[1], '%-(%d+)') or newest + 1}}
-""",
-    grows=False,
-)
-
-_READ = Script(
-    "channel.read",
-    _LOG
-    + r"""
--- ARGV: the key, a log, a number, limit. Returns the messages after that number; nil if some are missing.
--- It is not flagged as read-only, so a replica, which may lack the newest messages, refuses it.
-local key, after = ARGV[1], tonumber(ARGV[3])
-local there = first(1, 'EXISTS', key)
-if not there then return {refused, false} end
-local log, newest = known(key, there)
-if log ~= ARGV[2] or tonumber(newest) < after then return {refused, false} end
-local entries = redis.call('XRANGE', key, '(' .. log .. '-' .. ARGV[3], '+', 'COUNT', ARGV[4])
-if (entries[1] and entries[1][1] or log .. '-' .. newest + 1) ~= log .. '-' .. after + 1 then return {refused, false} end
-local messages = {}
-for at, entry in ipairs(entries) do messages[at] = entry[2][2] end
-return {refused, messages}
-""",
-    grows=False,
-)
+# It is published even if the server's memory is full: the log has a bounded length.
+_PUBLISH = Script.load(__package__, "channel.publish", common="log", grows=False)
+_END = Script.load(__package__, "channel.end", common="log", grows=False)
+_READ = Script.load(__package__, "channel.read", common="log", grows=False)
 
 
 class RedisChannel:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from shoal import settings as configuration
 from shoal.core.errors import InvalidInput
 from shoal.core.publishing import Check
 from shoal.library.acting import Acting, Identity
-from shoal.library.network import SHARED_MODERATION, Options, Shoal
+from shoal.library.network import SHARED_MODERATION, Shoal
 from shoal.library.shared_network import SharedNetwork
 from shoal.sync.loops import LoopPerProcess, LoopThread
+
+if TYPE_CHECKING:
+    from shoal.library._generated import Options
 
 
 class Proxy:

@@ -1,4 +1,4 @@
-"""The items of the tag cloud in the DynamoDB table of the graph: their keys and attributes. `ITEMS` lists them.
+"""The items of the tag cloud in the DynamoDB table of the graph: their keys and attributes. docs/data-layout.md lists them.
 
 Numbers in keys are as in `graph.dynamodb.items`. Tags are in parts by ranges of their ids, which are made of digests: so the
 parts are even, and in sequence they are in scan order.
@@ -13,26 +13,6 @@ import msgspec
 
 from shoal.graph.dynamodb.items import Item, ItemKey, Spot, Value, digits, item_of, number_of, typed
 from shoal.tagcloud.contract import AuthorKey, TagRow, TagRule
-
-ITEMS = (
-    ("tags", "state", "version, at, complete_to, before_day, days; while a version is being written: intent, next", ""),
-    ("tags", "lock", "holder, since, until", ""),
-    ("tags", "rule#<name>", "denied, target", ""),
-    ("tagcloud", "<version>#<piece>", "at, data, of", ""),
-    ("tagranks", "<version>#<piece>", "data, of", ""),
-    ("tag#<p>", "<id>", "data", ""),
-    ("tagday#<day>#<p>", "<tag>#<member>", "n", ""),
-    ("tagmarks#<bucket>", "<version>#<piece>", "data, of", ""),
-    ("tagdone#<increment>", "done", "at", "tagdone#<p>: at, increment"),
-    (
-        "taginbox#<increment>",
-        "body#<piece>",
-        "data, of",
-        "of the first piece: taginbox#<p>: when it was laid there, increment",
-    ),
-    ("tagslice#<p>", "<version>#<intent>#<slice>", "version, data", ""),
-)
-"""Every item: its `ID`, its `sort`, its other attributes, and its place in the index."""
 
 STATE = ItemKey("tags", "state")
 LOCK = ItemKey("tags", "lock")

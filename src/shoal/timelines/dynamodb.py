@@ -40,13 +40,6 @@ from shoal.graph.dynamodb.items import Item, ItemKey, Value, attribute, item_of,
 from shoal.graph.dynamodb.store import PATIENCE_SECONDS
 from shoal.timelines.contract import RETENTION_SECONDS, Ids, Window
 
-ITEMS = (
-    ("<member>", "head", "start, version, filled, floor, ids, tail, until"),
-    ("<member>", "tail", "version, data, until"),
-    ("ranking#<id>", "ranking", "data, until"),
-)
-"""Every item: its `ID`, its `sort` and its other attributes."""
-
 _HEAD, _TAIL, _RANKING = "head", "tail", "ranking"
 _HEAD_LENGTH = 80
 """Entries at which a head is full: 84 of 19 digits fit into a kilobyte with the rest of the item."""

@@ -242,22 +242,8 @@ def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:
 
 _READINGS_PREFIX = "r"
 
-_KEEP = Script(
-    "readings.keep",
-    r"""
--- ARGV: one key, the reading, and seconds.
-return {refused, first(1, 'SET', ARGV[1], ARGV[2], 'EX', ARGV[3]) and true}
-""",
-)
-
-_GET = Script(
-    "readings.get",
-    r"""
--- ARGV: one key.
-return {refused, first(1, 'GET', ARGV[1])}
-""",
-    grows=False,
-)
+_KEEP = Script.load(__package__, "readings.keep")
+_GET = Script.load(__package__, "readings.get", grows=False)
 
 
 class RedisReadings:

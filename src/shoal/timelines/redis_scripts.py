@@ -12,8 +12,6 @@ Positive 64-bit integers have the order of the floating-point numbers with ident
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from shoal.graph.redis.client import Script
 
 HEAD_BYTES = 32
@@ -21,20 +19,13 @@ MARK_AT, MARK_BYTES = 16, 2
 FLOOR_AT = 24
 
 
-def _script(name: str, *, common: bool = False, grows: bool = True) -> Script:
-    """Load a script from the folder `lua`. With `common`, the functions of `common.lua` precede it; for `grows`, see `Script`."""
-    parts = ("common", name) if common else (name,)
-    texts = [files("shoal.timelines").joinpath("lua", f"{part}.lua").read_text("utf-8") for part in parts]
-    return Script(f"timelines.{name}", "".join(f"\n{text}" for text in texts), grows=grows)
-
-
-PUSH = _script("push", common=True)
-REMOVE = _script("remove", common=True, grows=False)
-SUBTRACT = _script("subtract", common=True, grows=False)
-CREATE = _script("create")
-MERGE = _script("merge", common=True)
-READ = _script("read", grows=False)
-LOOK = _script("look", grows=False)
-DROP = _script("drop", grows=False)
-WARM = _script("warm", grows=False)
-DROP_IDLE = _script("drop_idle", grows=False)
+PUSH = Script.load(__package__, "timelines.push", common="common")
+REMOVE = Script.load(__package__, "timelines.remove", common="common", grows=False)
+SUBTRACT = Script.load(__package__, "timelines.subtract", common="common", grows=False)
+CREATE = Script.load(__package__, "timelines.create")
+MERGE = Script.load(__package__, "timelines.merge", common="common")
+READ = Script.load(__package__, "timelines.read", grows=False)
+LOOK = Script.load(__package__, "timelines.look", grows=False)
+DROP = Script.load(__package__, "timelines.drop", grows=False)
+WARM = Script.load(__package__, "timelines.warm", grows=False)
+DROP_IDLE = Script.load(__package__, "timelines.drop_idle", grows=False)

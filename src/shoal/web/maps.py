@@ -208,7 +208,8 @@ def _meridians(ctx: PageContext, window: _Window) -> tuple[Line, ...]:
 
 def _parallels(ctx: PageContext, window: _Window) -> tuple[Line, ...]:
     _ = ctx.words.text
-    north, south = -window.top / _UNIT, -(window.top + window.height) / _UNIT
+    # No line is at the bottom, where the degrees of longitude are.
+    north, south = -window.top / _UNIT, -(window.top + 0.94 * window.height) / _UNIT
     lines = []
     for degrees in _degrees(south, north, _SHAPE):
         name = _("%(n)s° N") if degrees > 0 else _("%(n)s° S") if degrees < 0 else "%(n)s°"
@@ -274,9 +275,27 @@ def _center(area: Disk) -> str:
     return f"{area.latitude:g},{area.longitude:g}"
 
 
+_RECENT = 60
+"""Number of new photos whose places are on the map of the page without a place."""
+
+
 async def _ask(ctx: PageContext, at: str = "", wrong: str = "") -> Response:
-    names_places = gazetteer.installed() is not None
-    return await page(ctx, "nearby_ask", title=ctx.words.text("Nearby"), at=at, wrong=wrong, names_places=names_places)
+    """Show the form for a place and, unless it was refused, a map of the places of new photos."""
+    recent: Sequence[Entry] = ()
+    if not wrong:
+        found = await feed.public_page(ctx.reads, ctx.viewer_id, Cursor(limit=_RECENT), only_media=True)
+        placed = [entry for entry in found.entries if entry.post.place]
+        recent = await filtered(ctx.reads.graph, ctx.viewer_id, placed, FilterContext.PUBLIC)
+    return await page(
+        ctx,
+        "nearby_ask",
+        title=ctx.words.text("Nearby"),
+        at=at,
+        wrong=wrong,
+        names_places=gazetteer.installed() is not None,
+        map=map_of(ctx, recent, "p"),
+        grid=grid_of(ctx, recent, everything=True),
+    )
 
 
 _POSTS = 200

@@ -40,6 +40,16 @@ _AFTER_LOGIN = {
     "share": "Log in to share this post.",
     "save": "Log in to save this post.",
     "follow": "Log in to follow this person.",
+    "draft": "Log in to post what you shared.",
+}
+_AFTER_SIGN_UP = {
+    "like": "Sign up to like this post.",
+    "share": "Sign up to share this post.",
+    "save": "Sign up to save this post.",
+    "follow": "Sign up to follow this person.",
+    "follow_tag": "Sign up to follow this tag.",
+    "comment": "Sign up to publish your comment.",
+    "draft": "Sign up to post what you shared.",
 }
 
 
@@ -74,17 +84,15 @@ def decoded(text: str) -> PendingAction | None:
     return None
 
 
-def in_words(ctx: PageContext, action: PendingAction | None) -> str:
-    """Return a sentence that describes the action that the login will perform; empty for no action."""
+def in_words(ctx: PageContext, action: PendingAction | None, *, joins: bool = False) -> str:
+    """Return a sentence with the action that the login or, with `joins`, the sign-up will perform; empty for no action."""
     _ = ctx.words.text
+    if action is None or (joins and not action.lost):
+        return _(_AFTER_SIGN_UP[action.do]) if action else ""
     match action:
-        case None:
-            return ""
         case PendingAction(do="comment", text=text):
             return _("Log in to publish your comment: %(text)s") % {"text": isolated(text)}
-        case PendingAction(do="draft", lost=False):
-            return _("Log in to post what you shared.")
-        case PendingAction(do="draft", text=text):
+        case PendingAction(do="draft", lost=True, text=text):
             return (
                 _("Log in to post what you shared. Its text is kept; share the photos again after logging in.")
                 if text

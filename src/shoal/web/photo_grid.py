@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from shoal.core.blurhash import distance
 from shoal.core.model import Media, MediaKind
 from shoal.core.text import plain_excerpt
 from shoal.core.visibility import is_sensitive
@@ -18,7 +18,7 @@ from shoal.queries.hydration import Entry
 from shoal.queries.pipeline import Page
 from shoal.web.photo_rows import LEAST_RATIO, MOST_RATIO, WIDTHS, grid_sizes, ratio_class, ratio_of, row_breaks
 from shoal.web.request_context import PageContext
-from shoal.web.view_models import BASE83, Face, Photo, face_of, photo_of
+from shoal.web.view_models import Face, Photo, face_of, photo_of
 
 PHOTOS = 24
 _MOST_PAGES = 5
@@ -216,28 +216,6 @@ def _fillers(total: float, few: float) -> Iterable[str]:
             yield f"{width.css_class} {ratio_class(missing / parts)}"
 
 
-@lru_cache(10_000)
-def _components(blurhash: str) -> tuple[float, ...]:
-    """Return the average color and the first cosine components of a blurhash, each about 0 to 1; empty if it is invalid.
-
-    Format: https://github.com/woltapp/blurhash/blob/master/Algorithm.md
-    """
-    values = [BASE83.get(digit, -1) for digit in blurhash]
-    if len(values) < 6 or min(values) < 0:
-        return ()
-    average = 0
-    for value in values[2:6]:
-        average = average * 83 + value
-    found = [(average >> shift & 255) / 255 for shift in (16, 8, 0)]
-    largest = (values[1] + 1) / 166
-    for high, low in zip(values[6::2], values[7::2], strict=False):
-        packed = high * 83 + low
-        levels = ((part - 9) / 9 for part in (packed // 361, packed // 19 % 19, packed % 19))
-        found += [math.copysign(level * level, level) * largest for level in levels]
-    return (float(values[0]), *found)
-
-
 def alike(one: str, other: str) -> bool:
     """Return whether two blurhashes are so similar that the photos look nearly equal."""
-    first, second = _components(one), _components(other)
-    return bool(first) and first[:1] == second[:1] and len(first) == len(second) and math.dist(first, second) < _ALIKE
+    return distance(one, other) < _ALIKE

@@ -31,7 +31,7 @@ from shoal.web.photo_details import photo_notes
 from shoal.web.rendering import IdQuery, feed_page, next_of, page, part
 from shoal.web.request_context import Handle, IdForm, Line, PageContext, address
 from shoal.web.syndication import post_card
-from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, with_first_photo
+from shoal.web.view_models import PostView, entry_with_id, people_of, post_of, relationship_of, with_first_photo
 
 _ABOVE, _BELOW = 30, 120
 """Maximum numbers of ancestors and of comments that the page of a post shows."""
@@ -93,6 +93,8 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
     post, form = post_of(ctx, entry, known=known), comment_form(ctx, entry)
     below = thread_of(ctx, entry, found, path.order, path.grid)
     title = ctx.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": isolated(post.excerpt)}
+    author = relationship_of(ctx, entry.author.member, entry.relation)
+    follow = None if author.self or author.following or author.muting or author.blocking else author
     if ctx.partial:
         words = msgspec.structs.replace(post, photos=(), covered=False)
         views: dict[str, Any] = {
@@ -101,6 +103,7 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
             "notes": photo_notes(ctx, entry),
             "form": form,
             "thread": below,
+            "relationship": follow,
         }
         return part(ctx, "viewed", title=title, token=ctx.form_token, **views)
     (shown,) = with_first_photo([post])
@@ -113,6 +116,7 @@ async def show(ctx: PageContext, path: PostPage) -> Response:
         notes=photo_notes(ctx, entry),
         form=form,
         thread=below,
+        relationship=follow,
         token=ctx.form_token,
         conversation=_conversation(ctx, entry.post),
         is_new=entry.post.author_id == ctx.viewer_id and ctx.now_ms - entry.post.created_at < _NEW_MS,

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from shoal import gazetteer
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.filters import FilterContext
+from shoal.core.places import Place
 from shoal.gazetteer import MOST_TYPED
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.i18n import Translated
@@ -24,7 +25,7 @@ from shoal.queries.search import ResultRange
 from shoal.search.query import misread
 from shoal.web import routing
 from shoal.web.photo_grid import Listing, PhotoGrid, grid_of
-from shoal.web.place_names import coordinates_typed, town_label
+from shoal.web.place_names import as_typed, coordinates_typed, town_label
 from shoal.web.rendering import BeforeQuery, page, part
 from shoal.web.request_context import Line, PageContext
 from shoal.web.view_models import Face, PersonView, PostView, face_of, people_of, posts_of, tag_path
@@ -74,6 +75,8 @@ class SearchOffer(NamedTuple):
     icon: str = "hash"
     typed: str = ""
     """Text that the suggestion puts into the search box; empty if the suggestion opens `path`."""
+    at: str = ""
+    """Coordinates of a suggested town."""
 
 
 class TownQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,19 +85,23 @@ class TownQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def towns(ctx: PageContext, query: TownQuery) -> Response:
-    offers = [SearchOffer(label, "", "", icon="map-pin", typed=label) for label in await _town_labels(ctx.words, query)]
+    found = await _towns(ctx.words, query)
+    offers = [
+        SearchOffer(label, "", "", icon="map-pin", typed=label, at=as_typed(place)) for label, place in found.items()
+    ]
     return part(ctx, "offers", offers=offers, q="")
 
 
-async def _town_labels(words: Translated, query: TownQuery) -> list[str]:
+async def _towns(words: Translated, query: TownQuery) -> dict[str, Place | None]:
+    """Return the suggested towns by their labels, with their places. Countries have no place."""
     if (known := gazetteer.installed()) is None:
-        return []
+        return {}
     try:
         place = coordinates_typed(query.q)
     except InvalidInput:
-        return []
+        return {}
     if place is not None:
-        return [label] if (label := town_label(words, place)) else []
+        return {label: place} if (label := town_label(words, place)) else {}
     return await asyncio.to_thread(known.suggested, query.q, words.code, _COMPLETIONS, countries=query.countries)
 
 

@@ -199,7 +199,7 @@ async def _form(
         ctx,
         "signup",
         title=title,
-        action=in_words(ctx, pending(ctx, asked.to)),
+        action=in_words(ctx, pending(ctx, asked.to), joins=True),
         typed=asked,
         wrong=wrong,
         approval=approval,

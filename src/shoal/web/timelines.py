@@ -161,6 +161,7 @@ async def _home(ctx: PageContext, viewer: Member, query: HomeQuery) -> Response:
         replies=viewer.shows_replies,
         tab="latest",
         beginning=beginning,
+        newcomer=not (viewer.display_name or viewer.note or found.next),
         tabs=[] if ctx.partial else await home_tabs(ctx),
         end=ctx.words.text("You've seen all posts of the people you follow."),
     )

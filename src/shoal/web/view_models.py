@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 from markupsafe import Markup
 
+from shoal.core.blurhash import BASE83
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of, with_sizes
 from shoal.core.model import HELD, OPEN, Media, MediaState, Member
@@ -113,8 +114,6 @@ def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: st
     )
 
 
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz#$%*+,-.:;=?@[]^_{|}~"
-BASE83 = {digit: value for value, digit in enumerate(_DIGITS)}
 _NO_TINT = "#808080"
 
 

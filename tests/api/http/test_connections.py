@@ -10,13 +10,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from shoal import server
+from shoal.http import connections
 from shoal.http.connections import DescriptorLimits, Doubts, Idleness, OpenConnections, Patience, Proxies
 from shoal.http.protocol import HttpConnection
 from shoal.settings import load
@@ -70,12 +71,17 @@ class Wire:
 
     async def status(self) -> int:
         """Read the next response and return its status."""
+        return int((await self.answer())[9:12])
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def answer(self, *, bodiless: bool = False) -> bytes:
+        """Read the next response and return its head and body."""
         async with asyncio.timeout(60):
             head = await self._reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
-            if length:
-                await self._reader.readexactly(int(length))
-        return int(head[9:12])
+            return head + (b"" if bodiless else await self._reader.readexactly(int(length or 0)))
 
     def close(self) -> None:
         self._writer.close()
@@ -320,6 +326,39 @@ async def test_connection_limit_behind_proxy_counts_forwarded_client_address() -
             return (await streams.client.get("/api/v1/instance", headers=ann_behind)).status_code
 
         await eventually(answers, 200)
+
+
+@in_loop
+@pytest.mark.parametrize("method", [b"GET", b"HEAD", b"POST"])
+async def test_overloaded_server_refuses_waiting_requests_with_503_and_keeps_connections(
+    monkeypatch: pytest.MonkeyPatch, method: bytes
+) -> None:
+    async with stream_server() as streams, AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(wire(streams)) for _ in range(60)]
+        request = GET.replace(b"GET", method) + b"Content-Length: 0\r\n\r\n"
+        health = GET.replace(b"/api/v1/instance", b"/health?x=1") + b"\r\n"
+        with monkeypatch.context() as overloaded:
+            # Every request that is not started in the turn of the event loop in which it arrives has waited for too long.
+            overloaded.setattr(connections, "_STANDING_SECONDS", 0.0)
+            overloaded.setattr(connections, "_WAITING_SECONDS", 0.0)
+            refused: list[bytes] = []
+            started = 0
+            while not (refused and started):
+                for one in wires[1:]:
+                    one.write(request)
+                wires[0].write(health)
+                answers = [await one.answer(bodiless=method == b"HEAD") for one in wires[1:]]
+                refused += [answer for answer in answers if answer.startswith(b"HTTP/1.1 503")]
+                started += len(answers) - len(refused)
+                assert (await wires[0].answer()).startswith(b"HTTP/1.1 200")
+        for answer in refused:
+            assert b"\r\nretry-after: 1\r\n" in answer
+            assert b"\r\naccess-control-allow-origin: *\r\n" in answer
+            if method != b"HEAD":
+                assert answer.endswith(b'{"error":"The server is busy; try again in a moment"}')
+        for one in wires:
+            one.write(health)
+            assert (await one.answer()).endswith(b"OK")
 
 
 @in_loop

@@ -95,3 +95,81 @@ async def test_request_pacing_starts_single_request_immediately() -> None:
         await requests.finish(number + 1, 5)
         for _ in range(5):
             await asyncio.sleep(0)
+
+
+class Overload:
+    """A queue with a clock of its own, in which each turn of the event loop starts one request and takes ten milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pace = RequestPace(0.001, clock=lambda: self.now)
+        self.waits: list[float] = []
+        self.refused: list[float] = []
+
+    def begin(self, *, exempt: bool = False) -> None:
+        came = self.now
+        refuse = None if exempt else partial(self._end, self.refused, came)
+        self.pace.begin(partial(self._end, self.waits, came), refuse)
+
+    def _end(self, waits: list[float], came: float) -> None:
+        waits.append(self.now - came)
+
+    async def run(self, turns: int, requests_per_turn: int) -> None:
+        for _ in range(turns):
+            for _ in range(requests_per_turn):
+                self.begin()
+            self.now += 0.01
+            await asyncio.sleep(0)
+
+
+@in_loop
+async def test_request_pacing_under_standing_queue_refuses_late_requests_and_bounds_the_wait_of_others() -> None:
+    load = Overload()
+    await load.run(200, 3)
+    begun = len(load.waits)
+    await load.run(300, 3)
+    # The first half second is a burst. After it, a request that is started has waited for at most 0.15 s and a turn.
+    assert max(load.waits[begun:]) <= 0.17
+    assert len(load.waits) - begun == 300
+    assert len(load.refused) >= 900
+    assert min(load.refused) >= 0.15
+    assert load.pace.refused == len(load.refused)
+
+
+@in_loop
+async def test_request_pacing_with_burst_of_less_than_half_a_second_refuses_nothing() -> None:
+    load = Overload()
+    for _ in range(45):
+        load.begin()
+    await load.run(60, 0)
+    assert len(load.waits) == 45
+    assert max(load.waits) > 0.15
+    assert not load.refused
+
+
+@in_loop
+async def test_request_pacing_shortly_after_overload_refuses_after_shorter_queue() -> None:
+    load = Overload()
+    await load.run(100, 3)
+    await load.run(100, 0)
+    before = len(load.refused)
+    for _ in range(45):
+        load.begin()
+    await load.run(60, 0)
+    assert len(load.refused) > before
+    await load.run(1_100, 0)
+    before = len(load.refused)
+    for _ in range(45):
+        load.begin()
+    await load.run(60, 0)
+    assert len(load.refused) == before
+
+
+@in_loop
+async def test_request_pacing_never_refuses_health_checks() -> None:
+    load = Overload()
+    for _ in range(300):
+        load.begin(exempt=True)
+    await load.run(310, 0)
+    assert len(load.waits) == 300
+    assert not load.refused

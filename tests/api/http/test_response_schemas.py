@@ -78,6 +78,8 @@ NOUNS = {
     "ip_blocks": "network",
     "webhooks": "webhook",
     "held": "held",
+    "moderation_rules": "rule",
+    "bulk_actions": "bulk",
 }
 """Object type of the id in a path, by the words before it; the first match applies, the default is account."""
 
@@ -131,6 +133,9 @@ class Cast:
         self._make("email_domain", "/api/v1/admin/email_domain_blocks", domain="junk.example")
         self._make("email", "/api/v1/admin/canonical_email_blocks", email="ruder@example.org")
         self._make("network", "/api/v1/admin/ip_blocks", ip="198.51.100.0/24", severity="no_access", expires_in=3600)
+        self._make("rule", "/api/shoal/v1/admin/moderation_rules", name="Boats", words=["boat"])
+        self._made("/api/shoal/v1/admin/moderation_rules/dry_run", days=1)
+        self._make("bulk", "/api/shoal/v1/admin/bulk_actions", action="hide", words=["lighthouse"])
         self._made("/api/v1/markers", home={"last_read_id": status["id"]})
         self._made(f"/api/v1/lists/{self.things['list']}/accounts", account_ids=[self._id("ann")])
         self._made("/api/v1/featured_tags", name="dawn")

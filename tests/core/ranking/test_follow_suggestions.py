@@ -13,7 +13,6 @@ from shoal.core.ranking.people import (
     ASKED,
     MOST_FOUND,
     REASON_NAMES,
-    REASONS,
     WEIGHTS,
     PeopleFacts,
     asked,
@@ -23,6 +22,7 @@ from shoal.core.ranking.people import (
     words_of,
 )
 from shoal.core.ranking.terms import scores
+from tests.ranking_page import REASONS
 
 
 def facts(**columns: list[float]) -> PeopleFacts:

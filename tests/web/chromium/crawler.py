@@ -31,8 +31,29 @@ WIDTHS = (390, 1_280)
 ZOOMED = 640
 """The width of a desktop window of 1,280 by 900 pixels at 200 % zoom."""
 _GONE = frozenset({"not-found", "link-over", "invitation-over"})
-_STAFF = frozenset({"moderation", "moderation-held", "moderation-report", "moderation-members", "moderation-member"})
-_ADMINS = frozenset({"operations", "data-sources", "webhooks", "webhook", "audit-log"})
+_STAFF = frozenset(
+    {
+        "moderation",
+        "moderation-held",
+        "moderation-report",
+        "moderation-members",
+        "moderation-member",
+        "bulk-actions",
+        "bulk-action",
+    }
+)
+_ADMINS = frozenset(
+    {
+        "operations",
+        "data-sources",
+        "webhooks",
+        "webhook",
+        "audit-log",
+        "moderation-rules",
+        "moderation-rule-new",
+        "moderation-rule",
+    }
+)
 _OF_HERO = re.compile(r"(?!/posts/{own}/history).*{(own|talk|album|list|filter|sender)}")
 """Paths of objects that only Hal may see. The earlier versions of his post are public."""
 _REFUSED = frozenset({403, 404, 410})

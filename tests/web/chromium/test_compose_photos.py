@@ -189,7 +189,7 @@ def test_compose_draft_with_photos_survives_reload_and_end_of_session(at: LiveSe
         expect(page.get_by_label("Text")).to_have_value("")
 
 
-def test_compose_draft_discarded_leaves_an_empty_form(at: LiveServer, chromium: Browser) -> None:
+def test_compose_draft_discarded_leaves_an_empty_form_and_can_be_restored(at: LiveServer, chromium: Browser) -> None:
     at.join("photo_eve")
     with screen(at, chromium) as ours:
         ours.log_in("photo_eve")
@@ -197,8 +197,42 @@ def test_compose_draft_discarded_leaves_an_empty_form(at: LiveServer, chromium: 
         expect(page.get_by_role("button", name="Discard draft")).to_be_visible()
         page.get_by_role("button", name="Discard draft").click()
         expect(cards(page)).to_have_count(0)
-        expect(page.locator("#compose[data-started]")).to_be_visible()
-        assert page.evaluate("localStorage.length") == 0
+        page.get_by_role("button", name="Restore draft").click()
+        expect(page.get_by_text("Draft restored.")).to_be_visible()
+        expect(cards(page)).to_have_count(1)
+        page.get_by_role("button", name="Discard draft").click()
+        expect(cards(page)).to_have_count(0)
+        expect(page.get_by_role("button", name="Restore draft")).to_be_visible()
+        page.get_by_label("Text").fill("Something else")
+        expect(page.get_by_role("button", name="Discard draft")).to_be_visible()
+        assert page.evaluate("Object.keys(localStorage).filter((key) => key.includes('discarded')).length") == 0
+
+
+def test_compose_button_says_that_it_schedules_while_a_time_is_set(at: LiveServer, chromium: Browser) -> None:
+    at.join("photo_gus")
+    with screen(at, chromium) as ours:
+        ours.log_in("photo_gus")
+        page = composing(ours)
+        page.get_by_role("group", name="Options").get_by_text("Schedule", exact=True).click()
+        page.get_by_label("Publish at").fill("2031-12-05T08:30")
+        expect(page.get_by_role("group", name="Options")).to_contain_text("Dec 5, 2031, 8:30")
+        expect(page.get_by_role("button", name="Schedule", exact=True)).to_be_visible()
+        page.get_by_label("Publish at").fill("")
+        expect(page.get_by_role("button", name="Post", exact=True)).to_be_visible()
+
+
+def test_compose_cropper_shows_whole_picture_below_its_crop_area(at: LiveServer, chromium: Browser) -> None:
+    at.join("photo_cox")
+    with screen(at, chromium) as ours:
+        ours.log_in("photo_cox")
+        page = composing(ours, "wide")
+        edit(page, 0)
+        page.get_by_role("button", name="Crop and rotate").click()
+        stage = page.locator(".cropper .stage")
+        # The focused crop area has handles that extend beyond the picture, which must not scroll it.
+        stage.evaluate("(one) => one.scrollBy(0, 15)")
+        boxes = [page.locator(f".cropper {name}").bounding_box() for name in (".stage", "canvas", ".window")]
+        assert all(box and boxes[0] and abs(box["y"] - boxes[0]["y"]) < 1 for box in boxes)
 
 
 def test_compose_refused_post_keeps_photos_text_and_options(at: LiveServer, chromium: Browser) -> None:

@@ -145,7 +145,15 @@ def test_compose_script_suggests_towns_and_map_click_names_the_town(at: LiveServ
         town.press("ArrowDown")
         town.press("Enter")
         expect(town).to_have_value("Palermo, Italy")
+        # The map shows the region of the town.
+        latitude, longitude = map(float, coordinates.input_value().split(","))
+        assert (round(latitude), round(longitude)) == (38, 13)
+        expect(page.locator("[data-world] .here")).to_be_visible()
+        assert page.locator("[data-world] > svg").evaluate("(map) => map.viewBox.baseVal.width") == 1_200
+        town.fill("Vienna")
         expect(coordinates).to_have_value("")
+        for _ in range(5):
+            page.get_by_role("button", name="Zoom out").click()
         # 16 degrees east and 48 degrees north, on a map of 360 by 180 degrees.
         click_at(page.get_by_role("img", name="World map"), (180 + 16.4) / 360, (90 - 48.2) / 180)
         expect(town).to_have_value("Vienna, Austria")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
-from shoal.commands import media, members, posts, reactions
+from shoal.commands import albums, media, members, posts, reactions
 from shoal.commands.members import ProfileChange
 from shoal.commands.posts import Draft
 from shoal.core.licenses import License
@@ -16,6 +16,7 @@ from tests.api.in_memory_network import picture
 from tests.media.photos import taken
 from tests.web.chromium.accessibility import hindrances, pale
 from tests.web.chromium.browser_sessions import LiveServer, screen, until
+from tests.web.chromium.test_viewer import Fingers
 
 
 def shot(at: LiveServer, author: Member, **more: Any) -> Post:
@@ -171,3 +172,26 @@ def test_compose_script_photo_details_choice_survives_reload_and_download_settin
         with page.expect_download() as saved:
             notes.get_by_role("link", name="Download").click()
         assert saved.value.suggested_filename.endswith(".jpg")
+
+
+def test_album_photo_dragged_by_finger_changes_place(at: LiveServer, chromium: Browser) -> None:
+    hob = at.join("hob")
+    album = at.run(albums.create(at.network.writes, hob.id, "Tides", ""))
+    for _ in range(3):
+        at.run(albums.put_in(at.network.writes, hob.id, album.id, shot(at, hob).id))
+    with screen(at, chromium, 390, touch=True) as ours:
+        ours.log_in("hob")
+        page = ours.open(f"/@hob/albums/{album.id}/edit")
+        ids = "[...document.querySelectorAll('.arrange > li')].map((one) => one.dataset.media)"
+        first, second, third = page.evaluate(ids)
+        page.locator(".arrange > li").last.scroll_into_view_if_needed()
+        boxes = [one.bounding_box() for one in page.get_by_title("Drag").all()]
+        points = [(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in boxes if box]
+        fingers = Fingers(page)
+        fingers.touch("touchStart", points[0])
+        for part in (0.25, 0.5, 0.75, 1):
+            fingers.touch("touchMove", tuple(a + (b - a) * part for a, b in zip(points[0], points[1], strict=True)))
+        fingers.touch("touchEnd")
+        expect(page.get_by_text("Order saved.")).to_be_visible()
+        page.reload()
+        assert page.evaluate(ids) == [second, first, third]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from shoal.commands import media, posts, relationships
+from shoal.commands import albums, media, posts, relationships
 from shoal.commands.posts import Draft
 from shoal.core.model import Post
 from tests.api.in_memory_network import picture
@@ -125,6 +125,46 @@ def test_photo_viewer_closed_by_back_button_keeps_scroll_position_and_forward_op
         expect(viewer(page).get_by_role("article").first).to_contain_text("Number 6")
         page.reload()
         expect(page.get_by_role("main").get_by_role("article").first).to_contain_text("Number 6")
+
+
+def test_back_button_returns_to_grid_after_link_in_photo_viewer(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
+    with screen(at, chromium) as ours:
+        page = ours.open("/@ann")
+        photo(page, tides[5]).click()
+        viewer(page).get_by_role("article").first.get_by_role("link", name="#tide").click()
+        page.wait_for_url("**/tags/tide")
+        page.go_back()
+        page.wait_for_url(f"**/{tides[5].id}")
+        expect(page.get_by_role("main")).to_contain_text("Number 6")
+        page.go_back()
+        page.wait_for_url("**/@ann")
+        expect(photo(page, tides[0])).to_be_visible()
+
+
+def test_photo_viewer_steps_through_all_photos_of_post_in_album(
+    at: LiveServer, chromium: Browser, tides: Sequence[Post]
+) -> None:
+    with screen(at, chromium) as ours:
+        writes, ann = at.network.writes, tides[0].author_id
+        album = at.run(albums.create(writes, ann, "Tides", ""))
+        for post in tides[:2]:
+            at.run(albums.put_in(writes, ann, album.id, post.id))
+        page = ours.open(f"/@ann/albums/{album.id}")
+        photo(page, tides[0]).click()
+        expect(viewer(page).get_by_text("1 / 3", exact=True)).to_be_visible()
+        expect(viewer(page).get_by_role("article").first).to_contain_text("Number 11")
+        page.keyboard.press("ArrowRight")
+        expect(viewer(page).get_by_text("2 / 3", exact=True)).to_be_visible()
+        expect(viewer(page).get_by_role("article").first).to_contain_text("Number 11")
+        expect(viewer(page).locator(".stage figure").nth(1)).to_be_in_viewport(ratio=0.9)
+        page.keyboard.press("ArrowRight")
+        expect(viewer(page).get_by_role("article").first).to_contain_text("Number 10")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Escape")
+        expect(viewer(page)).to_have_count(0)
+        assert page.evaluate("[...document.querySelectorAll('main a.photo')].indexOf(document.activeElement)") == 1
 
 
 def test_photo_viewer_swipe_goes_to_next_post_and_back(

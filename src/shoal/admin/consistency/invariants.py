@@ -23,6 +23,7 @@ from shoal.graph.schema import (
     IN_THREAD,
     MUTES_THREAD,
     PUBLIC_LISTS,
+    REMOVED_PICTURES,
     RESTRICTED_COMMENTS_ON,
     SHOWS_EMOJI,
     TAG_OF,
@@ -214,8 +215,9 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 
 def ends(links: Links, objects: Objects) -> Found:
     """Check that live associations start and end at existing objects. Inverses are not checked separately."""
-    # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain.
-    other = (*LISTED, MUTES_THREAD)
+    # Do not check mutes of threads: the root may be deleted, while its comments, and therefore the mute, remain. The pictures of a
+    # removed post remain after its deletion, too.
+    other = (*LISTED, MUTES_THREAD, REMOVED_PICTURES)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))

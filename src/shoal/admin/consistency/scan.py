@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from shoal.admin.report import Progress, Triple
 from shoal.core.blocklists import CanonicalEmailBlock, EmailDomainBlock, IpBlock, NameBlock
+from shoal.core.bulk_moderation import BulkAction
 from shoal.core.email import EmailToken
 from shoal.core.external_ids import ExternalLink
 from shoal.core.ids import shard_of
@@ -47,6 +48,7 @@ from shoal.graph.schema import (
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_IP,
     BLOCKS_NAME,
+    BULK_ACTIONS,
     CELL_OF,
     COMMENTS_ON,
     DECLARED_BY,
@@ -109,6 +111,7 @@ LISTED = (
     SERVER_KEYS,
     WEBHOOKS,
     EXTERNAL_IDS,
+    BULK_ACTIONS,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
@@ -131,6 +134,7 @@ _OF_NETWORK: dict[type[AnyNode], AssocType] = {
     CanonicalEmailBlock: BLOCKS_EMAIL,
     IpBlock: BLOCKS_IP,
     NameBlock: BLOCKS_NAME,
+    BulkAction: BULK_ACTIONS,
     Webhook: WEBHOOKS,
 }
 
@@ -240,7 +244,7 @@ def implied_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case App() | ExternalLink():
             yield from _of_products(node)
-        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook():
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock() | NameBlock() | Webhook() | BulkAction():
             yield EVERYBODY, _OF_NETWORK[type(node)].number, node.id
 
 

@@ -1,4 +1,4 @@
-"""The items of the one DynamoDB table: their keys, attributes, and keys in the index. `ITEMS` lists them.
+"""The items of the one DynamoDB table: their keys, attributes, and keys in the index. docs/data-layout.md lists them.
 
 The table's keys are `ID` and `sort`; all items of an object have its id. The one index, `ordered`, serves several purposes: its
 keys are the attributes `part` (the partition) and `place` (the position in the partition), and an item without these is not in it.
@@ -36,32 +36,6 @@ from shoal.graph.schema import (
 Item = Mapping[str, Any]
 """An item in the format of the service: `{"ID": {"S": "7"}, ...}`."""
 Value = int | str | bytes | bool
-
-ITEMS = (
-    ("<id>", "object", "version, data", "object#<p>: id"),
-    (
-        "<id1>",
-        "link#<type>#<id2>",
-        "time, alive, data",
-        "link#<p> or, as a tombstone that is swept, dead#<p>, of a type with a history past#<p>: id1, type, id2, time",
-    ),
-    ("<id1>", "list#<type>#<time>#<id2>", "data", "none; there while the association is alive"),
-    ("<id1>", "ended#<type>#<time>#<id2>", "data", "none; there while its tombstone is, of types that list those"),
-    ("<id1>", "count#<type>", "n", "count#<p>: id1, type; of types in no group"),
-    ("<id1>", "counts#<group>", "n<type>", "count#<p>: id1, group"),
-    ("key#<space>#<name>", "key", "owner, until", "until#<p>: until, digest of the name; when it ends at all"),
-    ("outbox#<p>", "<seq>", "event, step, mark, attempt", "new#<p>: seq; claimed or put back out#<p>: due, seq"),
-    ("buried", "<seq>", "event, step, mark, attempt, error", ""),
-    ("log#<log>#<lane>", "<chunk>", "n, entries, closed, previous", "none; of the event log, see `event_log`"),
-    (
-        "layout",
-        "layout",
-        "version, spread, log, begins",
-        "none; `log` and `begins` while there is an event log, `former` until the last one is deleted, and during an upgrade "
-        "`upgraded_from`, a version",
-    ),
-)
-"""Every item: its `ID`, its `sort`, its other attributes, and its keys in the index. `<p>` is the number of a partition."""
 
 LAYOUT_VERSION = 3
 LOGGED_VERSION = 4

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from hashlib import sha1
+from importlib.resources import files
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,31 +29,12 @@ from shoal.observability.tracing import for_many, timed
 
 KEY_BYTES = 25
 
-OPENING = (
-    f"\nlocal KEY = {KEY_BYTES}"
-    + """
-local refused = {}
 
--- The i-th key.
-local function key_at(i) return string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY) end
+def _lua(package: str, name: str) -> str:
+    return "\n" + files(package).joinpath("lua", f"{name}.lua").read_text("utf-8")
 
--- The first command on the i-th key: nil when the key belongs to another server.
-local function first(i, ...)
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then
-    if not string.find(reply.err, 'non local key', 1, true) then error(reply) end
-    refused[#refused + 1] = i
-    return nil
-  end
-  return reply
-end
 
--- The history of this server's data: a new one after every restart and failover, since either may lose acknowledged writes.
-local function history()
-  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x)')
-end
-"""
-)
+_OPENING = f"\nlocal KEY = {KEY_BYTES}" + _lua("shoal.graph.redis", "opening")
 
 
 _log = logging.getLogger(__name__)
@@ -77,8 +59,14 @@ class Script:
     def __init__(self, name: str, body: str, *, grows: bool = True) -> None:
         self.name = name
         flags = "allow-cross-slot-keys" if grows else "allow-cross-slot-keys,allow-oom"
-        self.text = f"#!lua flags={flags}{OPENING}{body}"
+        self.text = f"#!lua flags={flags}{_OPENING}{body}"
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    @classmethod
+    def load(cls, package: str, name: str, *, common: str = "", grows: bool = True) -> Script:
+        """Load a script from the folder `lua` of a package: the file is the last part of `name`, after the file `common`."""
+        parts = filter(None, (common, name.rpartition(".")[2]))
+        return cls(name, "".join(_lua(package, part) for part in parts), grows=grows)
 
 
 class PartialAnswer(NamedTuple):

@@ -33,8 +33,6 @@ _log = logging.getLogger(__name__)
 
 _PREFIX = "s"
 _BATCH = 250
-_MARK_SECONDS = 30
-_LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
 _PENDING_OBJECTS = 20_000
 """Changed objects remembered individually while Redis cannot be reached; beyond, every object of a shard counts as changed."""
@@ -44,112 +42,9 @@ _VERSION_BYTES = 16
 _HISTORY_BYTES = 16
 _SETTLING_SECONDS = 5.0
 
-_MARKS = (
-    f"local LIFE, HOLDS = {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
-    + r"""
-local function now()
-  local time = redis.call('TIME')
-  return tonumber(time[1]) + tonumber(time[2]) / 1000000
-end
-
--- A value is 's' and a version, or marks: token (8), deadline (8). Marks follow an 'o' if only one change began since the last
--- version, otherwise an 'm'.
-local function kind(value) return value and string.sub(value, 1, 1) end
-
--- The unexpired marks other than this one.
-local function others(value, token)
-  local left = {}
-  if value and kind(value) ~= 's' then
-    local moment = now()
-    for at = 2, #value, 16 do
-      local held = string.sub(value, at, at + 7)
-      if held ~= token and struct.unpack('<d', value, at + 8) > moment then
-        left[#left + 1] = string.sub(value, at, at + 15)
-      end
-    end
-  end
-  return table.concat(left)
-end
-"""
-)
-
-_READ = Script(
-    "versions.read",
-    _MARKS
-    + r"""
--- ARGV: keys, a version for keys without one.
-local versions, story = {}, history()
-for i = 1, #ARGV[1] / KEY do
-  local key = key_at(i)
-  local value = first(i, 'GET', key)
-  if value == nil or others(value, '') ~= '' then
-    versions[i] = false
-  else
-    if kind(value) ~= 's' then
-      value = 's' .. ARGV[2]
-      redis.call('SET', key, value, 'EX', LIFE)
-    end
-    versions[i] = story .. string.sub(value, 2)
-  end
-end
-return {refused, versions}
-""",
-)
-
-_BEGIN = Script(
-    "versions.begin",
-    _MARKS
-    + r"""
--- ARGV: keys, the token of each, '1' for each that is also read (else '0'), and a version for those that are read and have none.
--- Returns the previous version of each, '' for a missing key, false if it is being changed by others.
-local deadline = struct.pack('<d', now() + HOLDS)
-local before, story = {}, history()
-for i = 1, #ARGV[1] / KEY do
-  local key = key_at(i)
-  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
-  local value = first(i, 'GET', key)
-  before[i] = false
-  if value ~= nil then
-    local held = others(value, token)
-    if string.sub(ARGV[3], i, i) == '1' and held == '' and kind(value) ~= 's' then value = 's' .. ARGV[4] end
-    local marks = held .. token .. deadline
-    local alone = kind(value) ~= 'm' and #marks == 16
-    redis.call('SET', key, (alone and 'o' or 'm') .. marks, 'EX', HOLDS)
-    if not value then before[i] = '' elseif kind(value) == 's' then before[i] = story .. string.sub(value, 2) end
-  end
-end
-return {refused, before}
-""",
-)
-
-_END = Script(
-    "versions.end",
-    _MARKS
-    + r"""
--- ARGV: keys, the token of each, and a version for each that no other process was changing. Returns the versions that were set.
-local versions, story = {}, history()
-for i = 1, #ARGV[1] / KEY do
-  local key = key_at(i)
-  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
-  local value = first(i, 'GET', key)
-  versions[i] = false
-  if value then
-    local left = others(value, token)
-    if left ~= '' then
-      redis.call('SET', key, 'm' .. left, 'KEEPTTL')
-    elseif kind(value) == 'o' and string.sub(value, 2, 9) == token then
-      local version = string.sub(ARGV[3], i * 16 - 15, i * 16)
-      redis.call('SET', key, 's' .. version, 'EX', LIFE)
-      versions[i] = story .. version
-    else
-      redis.call('DEL', key)
-    end
-  end
-end
-return {refused, versions}
-""",
-    grows=False,
-)
+_READ = Script.load(__package__, "versions.read", common="marks")
+_BEGIN = Script.load(__package__, "versions.begin", common="marks")
+_END = Script.load(__package__, "versions.end", common="marks", grows=False)
 
 
 class _Change(NamedTuple):

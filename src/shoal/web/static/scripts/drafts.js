@@ -58,25 +58,37 @@ export default async function drafts(form) {
   const refused = !prefilled && form.querySelector(".error, .notice");
   const untouched = refused ? "" : typed(saved(form));
   const held = refused || prefilled ? null : localStorage.getItem(key);
-  discard.hidden = !held;
+  // A discarded draft can be restored until another is typed.
+  const thrown = `${key}:discarded`;
+  let gone = held ? null : localStorage.getItem(thrown);
+  discard.hidden = !held && !gone;
+  if (gone) discard.textContent = discard.dataset.restore;
   if (held) await restored(form, JSON.parse(held));
   let timer = 0, over = false;
   const end = () => (clearTimeout(timer), (over = true));
   const keep = () => {
     if (over) return;
     const now = saved(form);
-    discard.hidden = typed(now) === untouched;
-    if (discard.hidden) localStorage.removeItem(key);
-    else {
-      localStorage.setItem(key, JSON.stringify(now));
-      // The form loaded again is the draft.
-      if (prefilled) history.replaceState(history.state, "", new URL(form.action).pathname);
-    }
+    const empty = typed(now) === untouched;
+    if (!empty) localStorage.removeItem(thrown), (gone = null);
+    discard.hidden = empty && !gone;
+    discard.textContent = discard.dataset[gone ? "restore" : "discard"];
+    if (empty) return localStorage.removeItem(key);
+    localStorage.setItem(key, JSON.stringify(now));
+    // The form loaded again is the draft.
+    if (prefilled) history.replaceState(history.state, "", new URL(form.action).pathname);
   };
   if (refused) keep();
   form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
   document.addEventListener("forget-drafts", end);
-  discard.addEventListener("click", () => (end(), localStorage.removeItem(key), location.assign(location.href)));
+  discard.addEventListener("click", () => {
+    keep();
+    end();
+    const [from, to] = gone ? [thrown, key] : [key, thrown];
+    localStorage.setItem(to, localStorage.getItem(from) ?? "");
+    localStorage.removeItem(from);
+    location.assign(location.href);
+  });
   addEventListener("pagehide", () => form.isConnected && timer && keep());
   form.addEventListener("htmx:beforeOnLoad", (event) => {
     // A response from another URL than the form's: the post was created.

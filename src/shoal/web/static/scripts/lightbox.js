@@ -1,13 +1,14 @@
 // The window of the photo viewer: its buttons, keys and gestures.
 import { look, zoomable } from "./zoom.js";
 
-function button(name, icon, label, act) {
+function button(name, icons, label, act) {
   const made = document.createElement("button");
   made.type = "button";
   made.className = name;
   made.setAttribute("aria-label", label);
   made.title = label;
-  made.innerHTML = `<svg class="icon" aria-hidden="true"><use href="${document.getElementById("word-area").dataset.icons}#${icon}"/></svg>`;
+  const sheet = document.getElementById("word-area").dataset.icons;
+  made.innerHTML = icons.map((icon) => `<svg class="icon" aria-hidden="true"><use href="${sheet}#${icon}"/></svg>`).join("");
   made.addEventListener("click", act);
   return made;
 }
@@ -48,11 +49,11 @@ export function lightbox(step, leave) {
   count.className = "count";
   count.setAttribute("aria-live", "polite");
   dialog.append(
-    button("close", "x", close, leave),
+    button("close", ["x"], close, leave),
     count,
-    button("step back", "chevron-left", back, () => step(-1)),
-    button("step forth", "chevron-right", forth, () => step(1)),
-    button("zoom", "zoom-in", zoom, () => look(shown)),
+    button("step back", ["chevron-left"], back, () => step(-1)),
+    button("step forth", ["chevron-right"], forth, () => step(1)),
+    button("zoom", ["zoom-in", "zoom-out"], zoom, () => look(shown)),
     shown,
   );
   dialog.addEventListener("cancel", (event) => (event.preventDefault(), leave()));

@@ -2,26 +2,32 @@
 import { say } from "./word.js";
 
 const WHOLE = { x: -18000, y: -9000, width: 36000 };
-const NEAREST = 200;
+// The width of the smallest map, and of the map of a town, in hundredths of a degree.
+const [NEAREST, REGION] = [200, 1200];
 
 export default function place(details) {
   const map = details.querySelector("[data-world]");
-  const svg = map.querySelector("svg");
-  const here = map.querySelector(".here");
+  const [svg, here] = ["svg", ".here"].map((one) => map.querySelector(one));
   // The text is the name of a town, or the coordinates themselves if the server knows no town there.
   const [text, coordinates] = ["place", "coordinates"].map((name) => details.querySelector(`#${name}`));
   const view = { ...WHOLE };
-  const pin = () => coordinates.value.split(",").map(parseFloat);
-  map.hidden = false;
+  // The place in the units of the map.
+  const pin = () => {
+    const [lat, lon] = coordinates.value.split(",").map(parseFloat);
+    return Number.isFinite(lat) && Number.isFinite(lon) ? [100 * lon, -100 * lat] : null;
+  };
   const show = () => {
     view.width = Math.min(WHOLE.width, Math.max(NEAREST, view.width));
     view.x = Math.min(18000 - view.width, Math.max(-18000, view.x));
     view.y = Math.min(9000 - view.width / 2, Math.max(-9000, view.y));
     svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.width / 2}`);
-    const [lat, lon] = pin();
-    here.toggleAttribute("hidden", !(Number.isFinite(lat) && Number.isFinite(lon)));
-    here.setAttribute("transform", `translate(${lon * 100 || 0} ${-lat * 100 || 0})`);
+    here.toggleAttribute("hidden", !pin());
+    here.setAttribute("transform", `translate(${pin() ?? "0,0"})`);
     here.firstElementChild.setAttribute("r", view.width / 90);
+  };
+  const center = () => {
+    if (pin()) Object.assign(view, { x: pin()[0] - REGION / 2, y: pin()[1] - REGION / 4, width: REGION });
+    show();
   };
   const zoom = (by, x = view.x + view.width / 2, y = view.y + view.width / 4) => {
     const width = Math.min(WHOLE.width, Math.max(NEAREST, view.width / by));
@@ -70,11 +76,7 @@ export default function place(details) {
   });
   svg.addEventListener("wheel", (event) => (event.preventDefault(), zoom(event.deltaY < 0 ? 1.25 : 0.8, ...at(event))), { passive: false });
   for (const button of map.querySelectorAll("[data-zoom]")) {
-    button.addEventListener("click", () => {
-      const [lat, lon] = pin();
-      if (here.hasAttribute("hidden")) zoom(Number(button.dataset.zoom));
-      else zoom(Number(button.dataset.zoom), lon * 100, -lat * 100);
-    });
+    button.addEventListener("click", () => zoom(Number(button.dataset.zoom), ...(pin() ?? [])));
   }
   const locate = map.querySelector("[data-locate]");
   locate.addEventListener("click", () =>
@@ -82,16 +84,17 @@ export default function place(details) {
   );
   map.querySelector("[data-clear]").addEventListener("click", () => set("", ""));
   const typed = () => {
-    coordinates.value = /^[\s\d.,;+-]+$/.test(text.value) ? text.value : "";
-    show();
+    coordinates.value = /^[\s\d.,;+-]+$/.test(text.value) ? text.value : (text.dataset.at ?? "");
+    center();
   };
-  text.addEventListener("input", typed);
+  text.addEventListener("input", () => (delete text.dataset.at, typed()));
   text.addEventListener("change", () => (typed(), keep()));
   const open = () => {
     const land = map.querySelector("[data-land]");
     if (details.open && !land.hasAttribute("href")) land.setAttribute("href", land.dataset.land);
-    show();
+    center();
   };
   details.addEventListener("toggle", open);
+  map.hidden = false;
   open();
 }

@@ -34,6 +34,7 @@ export default function searchbox(box) {
   const open = (option) => {
     if (!option.dataset.typed) return option.click();
     box.value = option.dataset.typed;
+    box.dataset.at = option.dataset.at ?? "";
     close();
     box.dispatchEvent(new Event("change", { bubbles: true }));
     box.focus();

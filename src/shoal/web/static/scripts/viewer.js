@@ -2,11 +2,11 @@
 // Arrow keys and swipes go to the next post; Esc and Back return to the page.
 import { glide, mark } from "./glide.js";
 import { lightbox, number } from "./lightbox.js";
-import { ALONE, loadMore, onReturn, pathOf, photosOf, postsIn } from "./series.js";
+import { ALONE, enter, loadMore, onReturn, pathIn, photosOf, postsIn } from "./series.js";
 import { carry, fill, preview, sharpen, yieldIds } from "./stage.js";
 import { look } from "./zoom.js";
 
-let dialog, shown, root, opened, leaving, hears;
+let dialog, shown, root, opened, leaving;
 // The post in the viewer; empty while it is closed.
 let path = "", ready = Promise.resolve();
 const part = (selector) => dialog.querySelector(selector);
@@ -32,25 +32,25 @@ async function show(link) {
 }
 
 function step(by) {
-  const all = [...posts().values()];
-  const at = all.findIndex((link) => pathOf(link) === path);
-  const next = all[at + by];
-  if (at < 0 || !next) return;
+  const all = [...posts()];
+  const at = all.findIndex(([one]) => one === path);
+  if (at < 0 || !all[at + by]) return;
   carry(shown);
-  path = pathOf(next);
+  look(shown, 0);
+  const [next, link] = all[at + by];
+  path = next;
   history.replaceState({ viewer: path }, "", isAlone() ? location.href : path);
-  show(next);
+  show(link);
   if (at + by > all.length - 4) loadMore();
 }
 
 function open(link, push) {
-  if (!hears) onReturn(() => path, shut, open);
-  hears = true;
+  onReturn(() => path, shut, open);
   leaving = false;
   root = (!link.closest(".photo-rows") && link.closest(`${ALONE}, .feed`)) || document.getElementById("main");
-  path = pathOf(link);
+  path = pathIn(root, link);
   opened = { path, title: document.title };
-  if (push) history.pushState({ viewer: path }, "", isAlone() ? location.href : path);
+  if (push) enter(path, isAlone() ? location.href : path);
   mark(link.querySelector("img"));
   ready = glide(() => {
     ({ dialog, shown } = lightbox(step, leave));

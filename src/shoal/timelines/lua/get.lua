@@ -1,0 +1,2 @@
+-- ARGV: one key.
+return {refused, first(1, 'GET', ARGV[1])}
