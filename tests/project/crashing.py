@@ -110,7 +110,7 @@ async def follow(source: RecordedSource, to: str, death: Death) -> None:
     """Project all pages, and publish."""
     async with opened(to) as target:
         _make_mortal(target, death)
-        projection = Projection(target, source)
+        projection = Projection(target, source, at_once=1)
         await projection.begin()
         while await projection.step():
             pass

@@ -102,7 +102,7 @@ def check(
                 if dice.random() < 0.5:
                     await Projection(target, source, includes).begin(rebuild=True)
                 for _ in range(dice.randrange(6)):
-                    await Projection(target, source, includes).step()
+                    await Projection(target, source, includes, at_once=1).step()
                     await story.act(2)
             await shoal.network.settle()
             await read_all(mortal, source, includes)
@@ -179,7 +179,7 @@ def test_projection_killed_on_both_sides_of_each_commit_equals_uninterrupted_one
 
     async def told() -> None:
         async with opened(f"sqlite:///{tmp_path}/whole.db") as whole:
-            projection = Projection(whole, recorder)
+            projection = Projection(whole, recorder, at_once=1)
             await projection.begin()
             while len(recorder.pages) < PAGES or await projection.step():
                 await projection.step()
