@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -13,6 +14,9 @@ from shoal.core.ids import milliseconds_of
 
 INCLUDES: Final = ("followers", "direct", "connections")
 """Private data that `--include` can add: posts of two visibilities, and the follows of members who hide them."""
+
+MOST_FIELDS: Final = 100
+_MOST_PATH = 200
 
 Event = Mapping[str, Any]
 
@@ -161,6 +165,29 @@ def tag_rows(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     day = _day(_moment(data["created_at"]))
     for tag in dict.fromkeys(data["tags"]):
         yield int(data["id"]), tag, int(data["author_id"]), day
+
+
+def field_rows(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values in a post's data, depth first, with their paths."""
+    day = _day(_moment(data["created_at"]))
+    counts: Counter[str] = Counter()
+    waiting: list[tuple[str, Any]] = [("", data["data"])]
+    while waiting and counts.total() < MOST_FIELDS:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            inner = [(f"{path}.{key}" if path else key, part) for key, part in value.items()]
+            waiting += reversed([(name, part) for name, part in inner if len(name) <= _MOST_PATH and "\0" not in name])
+        elif isinstance(value, list):
+            waiting += [(path, part) for part in reversed(value)]
+        elif value is not None:
+            text = value if isinstance(value, str) else None
+            flag = value if isinstance(value, bool) else None
+            try:
+                number = float(value) if text is None and flag is None else None
+            except OverflowError:
+                continue
+            yield int(data["id"]), path, counts[path], text, number, flag, day
+            counts[path] += 1
 
 
 FILE_COLUMNS: Final = ("kind", "state", "content_type", "url", "width", "height", "duration", "description")

@@ -21,6 +21,7 @@ from shoal_project.changes import (
     Changes,
     Event,
     comment_rows,
+    field_rows,
     media_rows,
     member_row,
     post_row,
@@ -36,6 +37,7 @@ from shoal_project.tables import (
     LIKES,
     MEDIA,
     MEMBERS,
+    POST_FIELDS,
     POSTS,
     READING,
     SCHEMA_VERSION,
@@ -106,12 +108,13 @@ _EDGE_TABLES: Final = (
 
 
 class Projection:
-    """The tables in `target`, filled from `source`."""
+    """The tables in `target`, filled from `source`. Pages of the state are stored together until they have `at_once` events."""
 
-    def __init__(self, target: Target, source: Source, includes: Collection[str] = ()) -> None:
+    def __init__(self, target: Target, source: Source, includes: Collection[str] = (), *, at_once: int = 500) -> None:
         self._target = target
         self._source = source
         self._includes = [name for name in INCLUDES if name in includes]
+        self._at_once = at_once
 
     async def begin(self, *, rebuild: bool = False) -> None:
         """Create the tables, unless they exist. With `rebuild`, empty them to read the current state again.
@@ -138,7 +141,7 @@ class Projection:
         await self._target.write(steps)
 
     async def step(self, wait: int = 0) -> bool:
-        """Read a page of events or of the current state, and store it. Return whether there is more at once."""
+        """Read a page of events, or pages of the current state, and store them. Return whether there is more at once."""
         progress = _Progress(*(await self._target.read("SELECT cursor_text, revision FROM shoal_projection"))[0])
         reading = await self._target.read("SELECT member_id, place FROM shoal_reading ORDER BY member_id LIMIT 1")
         changes = Changes(self._includes, is_state=bool(reading))
@@ -151,8 +154,12 @@ class Projection:
             changes.add(page.events)
             return await self._store(progress._replace(cursor=page.position), changes, []) or page.more
         member_id, place = reading[0]
-        events, after = await self._source.state(place, member_id)
-        changes.add(events)
+        after: str | None = place
+        count = 0
+        while after is not None and count < self._at_once:
+            events, after = await self._source.state(after, member_id)
+            changes.add(events)
+            count += len(events)
         noted: list[Step] = [Statement("DELETE FROM shoal_reading WHERE member_id = $1", (member_id,))]
         if after is not None:
             noted = [Statement("UPDATE shoal_reading SET place = $1 WHERE member_id = $2", (after, member_id))]
@@ -293,7 +300,7 @@ class _Plan:
         where = "id IN ids($1) OR author_id IN ids($2)"
         args = (sorted(self._touched_posts), sorted(self._gone))
         put = [(new.data, new.version) for new in self._posts.values() if new.data]
-        children = ((COMMENTS, comment_rows), (TAGS, tag_rows), (MEDIA, media_rows))
+        children = ((COMMENTS, comment_rows), (TAGS, tag_rows), (MEDIA, media_rows), (POST_FIELDS, field_rows))
         for table, _ in children:
             inner = f"post_id IN (SELECT id FROM posts WHERE {where})"
             yield from self._delete(table, inner, args)

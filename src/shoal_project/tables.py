@@ -125,6 +125,23 @@ TAGS = Table(
     ("post_id", "tag"),
     ("tag", "created_on"),
 )
+POST_FIELDS = Table(
+    "post_fields",
+    "The first 100 values in `data` of each post, except null: texts, booleans, and numbers up to 1.8e308.",
+    (
+        Column("post_id", ID, "In `posts`."),
+        Column(
+            "path", TEXT, "The keys that lead to the value, such as `price` or `steps.minutes`, at most 200 characters."
+        ),
+        Column("position", NUMBER, "0 for the first value with this path in the post; more are in lists."),
+        Column("text", TEXT, optional=True),
+        Column("number", REAL, optional=True),
+        Column("flag", FLAG, optional=True),
+        Column("created_on", DATE, "The day of the post."),
+    ),
+    ("post_id", "path", "position"),
+    ("path", "created_on"),
+)
 MEDIA = Table(
     "media",
     "Pictures, videos and sounds of posts.",
@@ -178,7 +195,7 @@ DAILY = Table(
     (Column("day", DATE), *(Column(name, NUMBER) for name in _COUNTED)),
     ("day",),
 )
-TABLES: Final = (MEMBERS, POSTS, COMMENTS, TAGS, MEDIA, FOLLOWS, LIKES, SHARES, DAILY)
+TABLES: Final = (MEMBERS, POSTS, POST_FIELDS, COMMENTS, TAGS, MEDIA, FOLLOWS, LIKES, SHARES, DAILY)
 
 PROGRESS = Table(
     "shoal_projection",

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from shoal_project.projection import Event, EventsPage, Projection
+from shoal_project.changes import Event
+from shoal_project.projection import EventsPage, Projection
 from shoal_project.targets import PostgresTarget, Target, opened
 
 
@@ -42,7 +43,7 @@ class RecordedSource:
         return cast("str", self.pages["end",])
 
     async def events(self, after: str, wait: int) -> EventsPage:
-        return self.pages.get(("events", after), EventsPage([], after, more=False))
+        return cast("EventsPage", self.pages.get(("events", after), EventsPage([], after, more=False)))
 
     async def state(self, after: str, member_id: int) -> tuple[Sequence[Event], str | None]:
         return cast("tuple[Sequence[Event], str | None]", self.pages["state", after, member_id])
@@ -109,7 +110,7 @@ async def follow(source: RecordedSource, to: str, death: Death) -> None:
     """Project all pages, and publish."""
     async with opened(to) as target:
         _make_mortal(target, death)
-        projection = Projection(target, source)
+        projection = Projection(target, source, at_once=1)
         await projection.begin()
         while await projection.step():
             pass

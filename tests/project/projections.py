@@ -77,7 +77,7 @@ async def read_all(
     """Run the program until the end of the log, again after each death."""
     while True:
         try:
-            projection = Projection(target, source, includes)
+            projection = Projection(target, source, includes, at_once=20)
             await projection.begin(rebuild=rebuild)
             rebuild = False
             while await projection.step():

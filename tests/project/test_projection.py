@@ -10,13 +10,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from shoal import Shoal
 from shoal.core.model import Post
 from shoal.library.handle import Handle
-from shoal_project.projection import Event, EventsPage, Projection
+from shoal_project.changes import Event
+from shoal_project.projection import EventsPage, Projection
 from shoal_project.targets import Statement, Target, opened
 from tests.api.events.consumer import PRIVATE, PUBLIC, key_of
 from tests.api.events.test_copy import Story
@@ -100,7 +102,7 @@ def check(
                 if dice.random() < 0.5:
                     await Projection(target, source, includes).begin(rebuild=True)
                 for _ in range(dice.randrange(6)):
-                    await Projection(target, source, includes).step()
+                    await Projection(target, source, includes, at_once=1).step()
                     await story.act(2)
             await shoal.network.settle()
             await read_all(mortal, source, includes)
@@ -132,7 +134,11 @@ def test_projection_of_sharded_network_equals_it_after_random_actions_and_kills(
     else:
         owner = Databases()
         stores = [asyncio.run(postgres.database(owner)) for _ in range(2)]
-    settings = {"store": {"0-31": stores[0], "32-63": stores[1]}, "media": "memory://", "tags": "memory://"}
+    settings: dict[str, Any] = {
+        "store": {"0-31": stores[0], "32-63": stores[1]},
+        "media": "memory://",
+        "tags": "memory://",
+    }
     with network_fixture(**settings, search="memory://", event_log="on") as shoal:
         check(shoal, "sqlite", tmp_path, 5, PUBLIC, [])
 
@@ -173,7 +179,7 @@ def test_projection_killed_on_both_sides_of_each_commit_equals_uninterrupted_one
 
     async def told() -> None:
         async with opened(f"sqlite:///{tmp_path}/whole.db") as whole:
-            projection = Projection(whole, recorder)
+            projection = Projection(whole, recorder, at_once=1)
             await projection.begin()
             while len(recorder.pages) < PAGES or await projection.step():
                 await projection.step()

@@ -51,12 +51,13 @@ def test_queries_of_sql_page_return_what_it_says(logged: NetworkFixture, tmp_pat
             adapted = [query.replace(*_SQLITE) if engine == "sqlite" else query for query in chosen]
             return [await target.read(query) for query in adapted]
 
-    tags, retention, daily, liked = logged.run(told())
+    tags, retention, daily, liked, prices = logged.run(told())
     assert tags == [("tide", 1, 1)]
     ((joined, month, active),) = retention
     assert (joined, active) == (month, 2)
     assert [row[1:] for row in daily] == [(3, 2, 2, 1)]
     assert [(name, text) for name, text, _ in liked] == [("cyd", "Nice"), ("ann", "Low #tide")]
+    assert prices == [(12.5,)]
 
 
 def test_query_of_sql_page_reads_parquet_files(logged: NetworkFixture, tmp_path: Path) -> None:

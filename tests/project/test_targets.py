@@ -15,12 +15,14 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, Unavailable
 from shoal.core.model import Visibility
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.event_log import EventLog
+from shoal_project.changes import MOST_FIELDS
 from shoal_project.projection import EventsPage, Projection
 from shoal_project.targets import Statement, Target, opened
 from tests.api.events.consumer import PRIVATE, PUBLIC, key_of
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.project.projections import RoutedSource, contents, facts_in, facts_of, read_all
 from tests.project.test_projection import Databases, target_on
+from tests.tiers import deep
 
 
 class Logged(NamedTuple):
@@ -48,7 +50,9 @@ def logged() -> Iterator[Logged]:
 async def lively(shoal: Shoal) -> None:
     """Create a row in each table, and private data."""
     ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
-    post = await ann.create("Low #tide", media=[await ann.upload(picture(), description="A heron")], data={"n": [1]})
+    post = await ann.create(
+        "Low #tide", media=[await ann.upload(picture(), description="A heron")], data={"kind": "offer", "price": 12.5}
+    )
     await bob.follow(ann)
     await bob.like(post)
     await bob.share(post)
@@ -120,6 +124,45 @@ def test_projection_of_deleted_post_and_member_keeps_none_of_their_data(logged: 
 
     logged.shoal.run(told())
     assert [path.name for path in tmp_path.iterdir() if b"regretted" in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", *deep("duckdb")])
+def test_projection_has_values_in_data_of_posts_by_path(logged: Logged, tmp_path: Path, engine: str) -> None:
+    owner = Databases()
+    data = {
+        "title": "Soup",
+        "steps": [{"minutes": 5}, {"minutes": 2.5, "hot": True}],
+        "none": None,
+        "a\0": 1,
+        "k" * 201: 1,
+    }
+    nested = {"huge": 10**400, "large": 10**30, "many": list(range(300)), "nul": "a\0b"}
+
+    async def told() -> None:
+        ann = await Shoal(logged.network).register("ann")
+        post = await ann.create("one", data=data)
+        other = await ann.create("two", data={"in": nested})
+        await ann.create("three", data=True)
+        query = "SELECT path, position, text, number, flag FROM post_fields WHERE post_id = $1 ORDER BY path, position"
+        async with target_on(engine, tmp_path, owner) as target:
+            await read_all(target, logged.public)
+            assert await target.read(query, post.id) == [
+                ("steps.hot", 0, None, None, True),
+                ("steps.minutes", 0, None, 5.0, None),
+                ("steps.minutes", 1, None, 2.5, None),
+                ("title", 0, "Soup", None, None),
+            ]
+            rows = await target.read(query, other.id)
+            assert rows[:2] == [("in.large", 0, None, 1e30, None), ("in.many", 0, None, 0.0, None)]
+            assert len(rows) == MOST_FIELDS
+            assert await target.read("SELECT path, flag FROM post_fields WHERE path = ''") == [("", True)]
+            await ann.update(post, data={"title": "Stew"})
+            await ann.delete(other)
+            await read_all(target, logged.public)
+            assert await target.read(query, post.id) == [("title", 0, "Stew", None, None)]
+            assert await target.read(query, other.id) == []
+
+    logged.shoal.run(told())
 
 
 def test_projection_of_member_who_returns_has_their_posts_again(logged: Logged, tmp_path: Path) -> None:

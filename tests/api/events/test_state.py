@@ -101,7 +101,9 @@ def test_state_of_posts_with_large_data_has_pages_of_one_mebibyte(logged: Networ
     ann, posts = logged.run(act())
     secret = key_of(logged, *PUBLIC)
     for query in ({}, {"member": ann}):
-        after, found, sizes = "", [], []
+        after: str | None = ""
+        found: list[str] = []
+        sizes: list[int] = []
         while after is not None:
             answer = logged.ask("GET", STATE, secret, params={"after": after, "limit": 200, **query})
             sizes.append(len(answer.content))
