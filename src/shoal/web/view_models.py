@@ -255,6 +255,7 @@ class PostView(msgspec.Struct, frozen=True):
     place_name: str = ""
     mine: bool = False
     pinned: bool = False
+    on_top: bool = False
     why: object = None
     """The reasons for the position of the post in a ranked feed: see `web.ranking`."""
     depth: int = -1
@@ -365,6 +366,7 @@ def post_of(
         place_name=place_words(words, post.place) if post.place else "",
         mine=author.id == ctx.viewer_id,
         pinned=entry.pinned,
+        on_top=entry.on_top,
         why=why,
         depth=depth,
         answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 else "",

@@ -12,8 +12,10 @@ export default function chips(row) {
       option.querySelector(".option-value").textContent = text;
       option.querySelector(".option-name").classList.toggle("unseen", text !== "");
     }
+    if (button) button.textContent = button.dataset[form.elements.at.value ? "later" : "now"];
   };
   const form = row.closest("form");
+  const button = form.querySelector("[data-later]");
   for (const name of ["input", "change"]) form.addEventListener(name, show);
   show();
 }
