@@ -251,7 +251,7 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         named[asked.id] = AnsweredPost(answered.author.member.name)
     shown = post_of(ctx, await entry_with_id(ctx, made.id), named, depth=depth, known=_participants(answered))
     again = comment_form(ctx, answered) if asked.depth < 0 else None
-    post = post_of(ctx, msgspec.structs.replace(answered, comments=answered.comments + 1))
+    post = post_of(ctx, await entry_with_id(ctx, asked.id)) if again else None
     return part(ctx, "comment_made", comment=CommentView(shown), form=again, post=post, token=ctx.browser.form_token)
 
 
