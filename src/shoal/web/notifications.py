@@ -15,6 +15,7 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
 from shoal.graph.contract import MAX_TIME
+from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
 from shoal.i18n import When
@@ -150,6 +151,8 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
     if kind is Kind.REPORT and report is not None:
         detail = f"{target} · {report.comment[:200]}" if report.comment else target
         return detail, ctx.url(f"/moderation/reports/{report.id}")
+    if kind is Kind.MENTION and newest.entry is not None and newest.entry.post.visibility is Visibility.DIRECT:
+        return "", ctx.url(f"/conversations/{root_of(newest.entry.post)}")
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
     if kind is Kind.REPORT_RESOLVED:
