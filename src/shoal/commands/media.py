@@ -76,15 +76,18 @@ async def upload(
         shows_details=owner.shows_photo_details if shows_details is None else shows_details,
         **stored | ({"details": given} if (given := cleaned(details)) else {}),
     )
+    decision = ALLOW
     try:
         if writes.checks:
             facts = [publishing.facts_of_file(media_id, media.kind, data)]
             if thumbnail:
                 facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
             camera = (media.details.camera, media.details.lens) if media.details else ()
-            decision = await publishing.check(writes, owner, "media", (description, *camera), media=tuple(facts))
+            decision = await publishing.check(
+                writes, owner, "media", (description, *camera), media=tuple(facts), holds=False
+            )
             media = msgspec.structs.replace(media, held=decision.action == "hold")
-        return await _add(writes, media, record, fixed=bool(id_))
+        return await _add(writes, media, record, decision, fixed=bool(id_))
     except ShoalError as error:
         # If the caller is canceled, the commit continues and needs the files. Files are named by their content, so an earlier
         # import of this object may also need them.
@@ -93,7 +96,7 @@ async def upload(
         raise
 
 
-async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
+async def _add(writes: Writes, media: Media, record: str, decision: Decision, *, fixed: bool) -> Media:
     """Store a media object. If its id is taken, retry with a new one or, if the id must stay as it is (`fixed`), raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
@@ -111,6 +114,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             batch.emit(MediaUploaded(media_id=made.id))
         if record:
             batch.key_add(key, made.id)
+        publishing.note_unchecked(writes, batch, decision, "media", owner)
         try:
             await writes.graph.commit(batch)
         except IdTaken as error:
@@ -195,32 +199,28 @@ async def describe(
     described(writes, media, description=description, focus=focus, shows_details=shows_details)
     held: HeldContent | None = None
     decide = publishing.once(lambda asked: _decision(writes, asked[0]))
-    poster: dict[str, Any] = {}
-    if thumbnail:
-        check_takes_thumbnail(media)
-        owner = await access_member(writes.graph, owner_id)
-        facts = publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail)
-        if writes.checks and (await publishing.check(writes, owner, "media", (), media=(facts,))).action == "hold":
-            poster["held"] = True
-        poster |= msgspec.structs.asdict(await writes.media.store_poster(owner.name, media_id, thumbnail))
+    seen, poster = await _poster(writes, media, thumbnail) if thumbnail else (ALLOW, {})
 
     async def attempt() -> Media:
         nonlocal held
         # Check for the version that the commit replaces: it conflicts if a post has attached the media during the check.
         stored = await own_object(writes.graph, Media, owner_id, media_id)
         asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
-        held = None
+        held, decision = None, seen
         if approved:
             _check_not_described(stored, approved)
         elif not stored.unused_since:
             if "held" in poster:
                 raise Rejected(publishing.REFUSED)
-            if asked.description != stored.description and (decision := await decide((asked,))).action == "hold":
+            if asked.description != stored.description:
+                decision = await decide((asked,))
+            if decision.action == "hold":
                 held = _held(stored, asked.description, decision)
                 asked = msgspec.structs.replace(asked, description=stored.description)
         changed = msgspec.structs.replace(asked, **poster)
         if changed != stored or together_with:
-            changed = await _replace(writes, stored, changed, together_with)
+            undecided = decision if decision.unchecked else seen
+            changed = await _replace(writes, stored, changed, together_with, undecided)
         return changed
 
     try:
@@ -232,6 +232,17 @@ async def describe(
     if held is not None:
         raise await publishing.hold(writes, held)
     return changed
+
+
+async def _poster(writes: Writes, media: Media, thumbnail: bytes) -> tuple[Decision, dict[str, Any]]:
+    """Check and store a new thumbnail. Return the decision, and the changed values of the media."""
+    check_takes_thumbnail(media)
+    owner, decision = await access_member(writes.graph, media.owner_id), ALLOW
+    if writes.checks:
+        facts = publishing.facts_of_file(media.id, MediaKind.IMAGE, thumbnail)
+        decision = await publishing.check(writes, owner, "media", (), media=(facts,), holds=False)
+    poster = msgspec.structs.asdict(await writes.media.store_poster(owner.name, media.id, thumbnail))
+    return decision, poster | ({"held": True} if decision.action == "hold" else {})
 
 
 async def _decision(writes: Writes, media: Media) -> Decision:
@@ -250,7 +261,7 @@ def _check_not_described(media: Media, approved: HeldContent) -> None:
 
 def _held(media: Media, description: str, decision: Decision) -> HeldContent:
     return HeldContent(
-        id=0,
+        id=decision.candidate_id,
         owner_id=media.owner_id,
         kind="media",
         text=description,
@@ -262,7 +273,9 @@ def _held(media: Media, description: str, decision: Decision) -> HeldContent:
     )
 
 
-async def _replace(writes: Writes, before: Media, changed: Media, together_with: With | None) -> Media:
+async def _replace(
+    writes: Writes, before: Media, changed: Media, together_with: With | None, decision: Decision
+) -> Media:
     """Store the next version of media, release the files of a replaced preview, and reindex posts if the description changed."""
     changed = msgspec.structs.replace(changed, version=before.version + 1)
     batch = Batch(shard_of(before.owner_id))
@@ -273,6 +286,9 @@ async def _replace(writes: Writes, before: Media, changed: Media, together_with:
     if changed.description != before.description and not before.unused_since:
         # The description is part of the post in the search index. Media that no post uses are indexed when a post attaches them.
         batch.emit(MediaDescribed(media_id=before.id))
+    if decision.unchecked:
+        owner = await access_member(writes.graph, before.owner_id)
+        publishing.note_unchecked(writes, batch, decision, "media", owner)
     if together_with is not None:
         together_with(batch, before.id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

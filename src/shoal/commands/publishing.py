@@ -12,12 +12,14 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
+from shoal.commands.audit import note
 from shoal.commands.context import Claim, Writes, add_node, serialized
+from shoal.core.audit import SYSTEM_ACTOR, AuditTarget, AuditVerb, member_target, post_target
 from shoal.core.errors import Held, NotFound, Rejected, Unfit
 from shoal.core.events import FilesReleased
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.media_files import files_of_member, with_copies
-from shoal.core.model import Media, Member, Mention, Visibility
+from shoal.core.model import Media, Member, Mention, Post, Visibility
 from shoal.core.publishing import RECENT_SECONDS, Candidate, CheckedMedia, Decision, HeldContent, Kind, MediaFacts
 from shoal.core.text import parse
 from shoal.graph.access import count_of, objects_of
@@ -78,8 +80,12 @@ async def check(
     mentions: Sequence[Mention] = (),
     visibility: Visibility = Visibility.PUBLIC,
     media: tuple[MediaFacts, ...] = (),
+    holds: bool = True,
 ) -> Decision:
-    """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`."""
+    """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`.
+
+    `holds` is whether a decision to hold stores held content, which then has the id of the candidate.
+    """
     text = "\n".join(filter(None, texts))
     now = writes.new_id.now()
     newest = await writes.graph.assoc_range(
@@ -87,6 +93,7 @@ async def check(
     )
     decision = await writes.checks.decide(
         Candidate(
+            id=writes.new_id(shard_of(member.id)) if holds else 0,
             kind=kind,
             member_id=member.id,
             member_name=member.name,
@@ -107,6 +114,13 @@ async def check(
     return decision
 
 
+def note_unchecked(writes: Writes, batch: Batch, decision: Decision, kind: Kind, of: Member | Post) -> None:
+    """Add an audit entry about content that becomes public although a check gave no decision about it."""
+    if decision.unchecked:
+        target: AuditTarget = member_target(of) if isinstance(of, Member) else post_target(of)
+        note(writes.by(SYSTEM_ACTOR), batch, AuditVerb.CONTENT_UNCHECKED, target, content=kind)
+
+
 Merge = Callable[[HeldContent, Sequence[HeldContent]], Awaitable[HeldContent]]
 """Returns held content with the changes of the earlier content that it replaces."""
 
@@ -118,7 +132,7 @@ async def hold(
     *,
     merge: Merge | None = None,
 ) -> Held:
-    """Store content for the moderators, and return the error for its author. The id of `content` is ignored.
+    """Store content for the moderators, and return the error for its author. An id of 0 in `content` is replaced by a new one.
 
     A held edit, profile change or description replaces an earlier one of the same object, after `merge`. Media that no post uses
     are held with the content, so they are not served. Beyond the limit, the oldest rejected content is deleted. Raises `Unfit` if
@@ -142,7 +156,7 @@ async def hold(
         retained = await _files_kept(writes.graph, content.owner_id, stored, ended)
 
         def build(new_id: int) -> tuple[HeldContent, Batch]:
-            made = replace(merged, id=new_id)
+            made = replace(merged, id=content.id or new_id)
             batch = Batch(shard)
             claim(batch)
             batch.obj_add(made)
