@@ -553,13 +553,20 @@ def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> N
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete the author's post, and return its last version. Consumers remove its likes and shares later."""
+    """Delete the author's post, and return its last version. Consumers remove its likes and shares later.
+
+    Its held edit and the held descriptions of its files are deleted with it.
+    """
 
     async def attempt() -> Post:
         # Read again after a concurrent edit, so that the deletion covers everything the edit added.
         post = await own_post(writes.graph, author_id, post_id)
-        poll = await polls.poll_of(writes.graph, post)
-        await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
+        poll, now = await polls.poll_of(writes.graph, post), writes.new_id(shard_of(author_id))
+        batch = _deletion(post, poll, now)
+        for held in await publishing.of_member(writes.graph, author_id):
+            if held.target_id in {post.id, *post.media}:
+                publishing.remove(batch, held, now)
+        await writes.graph.commit(batch)
         return post
 
     return await retry_on_conflict(attempt)

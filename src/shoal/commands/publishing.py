@@ -16,13 +16,14 @@ from shoal.commands.audit import note
 from shoal.commands.context import Claim, Writes, add_node, serialized
 from shoal.core.audit import SYSTEM_ACTOR, AuditTarget, AuditVerb, member_target, post_target
 from shoal.core.errors import Held, NotFound, Rejected, Unfit
-from shoal.core.events import FilesReleased
+from shoal.core.events import ContentHeld, FilesReleased
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.media_files import files_of_member, with_copies
 from shoal.core.model import Media, Member, Mention, Post, Visibility
 from shoal.core.publishing import RECENT_SECONDS, Candidate, CheckedMedia, Decision, HeldContent, Kind, MediaFacts
 from shoal.core.text import parse
-from shoal.graph.access import count_of, objects_of
+from shoal.graph.access import access_member, count_of, objects_of
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.schema import EVERYBODY, HOLDS, POSTED, QUEUED
 
@@ -140,6 +141,11 @@ async def hold(
     that is taken.
     """
     shard = shard_of(content.owner_id)
+    await change_object(
+        writes.graph,
+        lambda: access_member(writes.graph, content.owner_id),
+        lambda owner: owner if owner.has_held else replace(owner, has_held=True),
+    )
 
     async def attempt(claim: Claim) -> HeldContent | KeyTaken:
         stored = await of_member(writes.graph, content.owner_id)
@@ -162,6 +168,7 @@ async def hold(
             batch.obj_add(made)
             batch.assoc_add(made.owner_id, HOLDS, made.id, made.id)
             batch.assoc_add(made.id, QUEUED, EVERYBODY, made.id)
+            batch.emit(ContentHeld(member_id=made.owner_id, held_id=made.id))
             for each in media:
                 # The new version also makes a concurrent deletion of the media fail.
                 batch.obj_set(replace(each, held=each.held or bool(each.unused_since), version=each.version + 1))
