@@ -20,7 +20,16 @@ from shoal.core.events import ContentHeld, FilesReleased
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.media_files import files_of_member, with_copies
 from shoal.core.model import Media, Member, Mention, Post, Visibility
-from shoal.core.publishing import RECENT_SECONDS, Candidate, CheckedMedia, Decision, HeldContent, Kind, MediaFacts
+from shoal.core.publishing import (
+    ALLOW,
+    RECENT_SECONDS,
+    Candidate,
+    CheckedMedia,
+    Decision,
+    HeldContent,
+    Kind,
+    MediaFacts,
+)
 from shoal.core.text import parse
 from shoal.graph.access import access_member, count_of, objects_of
 from shoal.graph.changes import change_object
@@ -92,7 +101,8 @@ async def check(
     newest = await writes.graph.assoc_range(
         member.id, POSTED, Cursor(after=floor_at(now - 1_000 * RECENT_SECONDS), limit=_MOST_RECENT)
     )
-    decision = await writes.checks.decide(
+    return await _decided(
+        writes,
         Candidate(
             id=writes.new_id(shard_of(member.id)) if holds else 0,
             kind=kind,
@@ -108,11 +118,40 @@ async def check(
             visibility=visibility.value,
             media=media,
             recent_posts=len(newest),
-        )
+        ),
     )
+
+
+async def _decided(writes: Writes, candidate: Candidate, field: str | None = None) -> Decision:
+    decision = await writes.checks.decide(candidate)
     if decision.action == "reject":
-        raise Rejected(decision.reason or REFUSED)
+        raise Rejected(decision.reason or REFUSED, field=field)
     return decision
+
+
+async def check_name(writes: Writes, name: str, display_name: str) -> Decision:
+    """Return the decision of the checks, if any, about the names of a new member, to allow or to hold. Raises `Rejected`."""
+    if not writes.checks:
+        return ALLOW
+    text, now = "\n".join(filter(None, (name, display_name))), writes.new_id.now() / 1_000
+    candidate = Candidate(
+        kind="profile", member_id=0, member_name=name, member_created_at=now, member_posts=0, text=text
+    )
+    return await _decided(writes, candidate, "username")
+
+
+async def check_album(writes: Writes, owner_id: int, *texts: str) -> Callable[[Batch], None]:
+    """Check the texts of an album, which are refused if a check holds them. Return a function to call with its batch.
+
+    Raises `Rejected`.
+    """
+    if not writes.checks:
+        return lambda _batch: None
+    owner = await access_member(writes.graph, owner_id)
+    decision = await check(writes, owner, "album", texts, holds=False)
+    if decision.action == "hold":
+        raise Rejected(REFUSED)
+    return lambda batch: note_unchecked(writes, batch, decision, "album", owner)
 
 
 def note_unchecked(writes: Writes, batch: Batch, decision: Decision, kind: Kind, of: Member | Post) -> None:

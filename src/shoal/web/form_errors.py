@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
+from shoal.core.errors import Disallowed, InvalidInput, Rejected, Reserved, ShoalError, Taken
 from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
@@ -279,6 +279,8 @@ def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -
             return _("Addresses of this provider are not accepted.")
         case Reserved():
             return _("This name is reserved. Choose another one.")
+        case Rejected():
+            return error_text(words, error)
     return known.get(error.field or "") or error_text(words, error)
 
 
