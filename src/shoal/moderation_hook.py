@@ -105,7 +105,7 @@ class ModerationHook:
             async with asyncio.timeout(self._budget):
                 await slots.acquire()
         except TimeoutError:
-            raise TooMany("too much of your content is being checked: try again", retry_after=1.0) from None
+            raise TooMany("Too much of your content is being checked; try again in a moment", retry_after=1.0) from None
         try:
             return await self._decide(candidate)
         finally:

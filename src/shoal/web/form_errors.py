@@ -195,6 +195,7 @@ COMPLAINTS = (
     "the current password is wrong",
     "the name or the password is wrong",
     "Too many passwords are being checked; try again in a moment",
+    "Too much of your content is being checked; try again in a moment",
     "Too many wrong passwords",
     "this member has no login credentials",
     "this account has no e-mail address",
