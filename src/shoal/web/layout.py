@@ -166,13 +166,12 @@ def nav_links(ctx: PageContext, unread: Unread, *, returns: bool = True) -> tupl
         NavLink("/compose", "square-pen", _("New post"), at == "/compose"),
         link("/notifications", "bell", _("Notifications"), unread.notifications, main=True, name="bell"),
         link(f"/@{viewer.name}", "circle-user-round", _("Profile"), main=True, name="me"),
+        *([link("/pending", "shield-check", _("Waiting for approval"))] if unread.pending else []),
         link("/conversations", "messages-square", _("Messages"), unread.messages, name="messages"),
         link("/saved", "bookmark", _("Saved")),
         link("/lists", "list", _("Lists")),
         link("/settings", "settings", _("Settings")),
     ]
-    if unread.pending:
-        links.append(link("/pending", "shield-check", _("Waiting for approval")))
     if viewer.role.rank >= Role.MODERATOR.rank:
         links.append(link("/moderation", "shield", _("Moderation")))
     if viewer.role.rank >= Role.ADMIN.rank:
