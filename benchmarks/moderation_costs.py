@@ -47,6 +47,7 @@ async def measure(place: Path, url: str, posts: int, rounds: int, report: Report
                 media=memory,
                 search=memory,
                 tags=memory,
+                most_behind_seconds=0,
                 moderation_hook_ms=10_000,
                 **(hook if kind == "a URL" else {}),  # type: ignore[arg-type]  # the values of several settings
             )
@@ -77,8 +78,8 @@ async def measure(place: Path, url: str, posts: int, rounds: int, report: Report
 
 def main() -> None:
     options = parser(__doc__, quick={"posts": 3_000, "rounds": 5}, smallest={"posts": 128, "rounds": 1})
-    options.add_argument("--posts", type=int, default=20_000, help="number of posts of each network")
-    options.add_argument("--rounds", type=int, default=20, help="number of rounds")
+    options.add_argument("--posts", type=int, default=10_000, help="number of posts of each network")
+    options.add_argument("--rounds", type=int, default=10, help="number of rounds")
     chosen = options.parse_args()
     report = Report("moderation_costs", chosen.size)
     with workplace(None) as place, tls_service(place, "hook") as url:
