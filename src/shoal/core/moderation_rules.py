@@ -22,7 +22,7 @@ from shoal.core.blocklists import MAX_DOMAIN, ascii_domain, check_domain
 from shoal.core.blurhash import components, detail
 from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.model import Node
-from shoal.core.publishing import ALLOW, MAX_REASON, Candidate, Decision, Kind, strictest
+from shoal.core.publishing import ALLOW, MAX_REASON, Candidate, Decision, HeldKind, strictest
 from shoal.core.text import check_text, normalized, parse
 from shoal.core.tokenizer import clause_of, tokens_of
 
@@ -100,7 +100,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """For moderators, and the reason of a hold."""
     action: RuleAction
     conditions: Conditions
-    kinds: tuple[Kind, ...] = ("post", "edit")
+    kinds: tuple[HeldKind, ...] = ("post", "edit")
     reason: str = ""
     """The reason that the author of rejected content reads."""
     state: RuleState = RuleState.OFF
@@ -144,7 +144,7 @@ class RuleDraft(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     action: RuleAction = "hold"
     conditions: Conditions = Conditions()
-    kinds: tuple[Kind, ...] = ("post", "edit")
+    kinds: tuple[HeldKind, ...] = ("post", "edit")
     reason: str = ""
 
     def checked(self) -> RuleDraft:
@@ -157,10 +157,10 @@ class RuleDraft(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"action: must be hold or reject (got {self.action!r})", field="action")
         if self.action == "reject" and not reason:
             raise InvalidInput("reason: a rule that rejects needs a reason for the author", field="reason")
-        known = get_args(Kind)
+        known = get_args(HeldKind)
         if not self.kinds or not set(self.kinds) <= set(known):
             raise InvalidInput(f"kinds: at least one of {', '.join(known)}", field="kinds")
-        kinds: tuple[Kind, ...] = tuple(kind for kind in known if kind in self.kinds)
+        kinds: tuple[HeldKind, ...] = tuple(kind for kind in known if kind in self.kinds)
         return replace(self, name=name, reason=reason, kinds=kinds, conditions=checked_conditions(self.conditions))
 
 
