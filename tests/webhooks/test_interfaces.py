@@ -17,7 +17,7 @@ from shoal.commands.reports import Complaint
 from shoal.core.audit import AuditVerb
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.model import Role
-from shoal.core.webhooks import PROBE_MS, RETRY_MS, Pause
+from shoal.core.webhooks import Pause
 from shoal.graph.event_log import OFF
 from shoal.http.authentication import key_scopes
 from shoal.tasks import cancel
@@ -292,8 +292,8 @@ def test_webhook_pages_show_failures_and_replay_parked_events(scene: Scene) -> N
     scene.post("second")
     scene.deliver()
     assert "1 failed attempt" in operator.open("/ops/webhooks").text
-    scene.deliver(RETRY_MS / 1_000)
-    scene.deliver(PROBE_MS / 1_000)
+    scene.fail(id_)
+    scene.fail(id_)
     page = operator.open(f"/ops/webhooks/{id_}")
     assert "Paused: deliveries failed for three days" in page.text
     assert "1 parked event" in page.text

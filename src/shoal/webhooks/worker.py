@@ -7,6 +7,7 @@ one delivers again, with equal ids.
 
 Progress is committed after a page of events, after a failure, and about once a second. An event that fails is retried for three
 days, while later events wait for it. Then it is parked. If the event after a parked one fails for an hour, the endpoint is paused.
+These times are the sum of the pauses between the attempts, so a jump of the clock counts as one pause at most.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import secrets
 import time
@@ -30,7 +32,7 @@ from msgspec.structs import replace
 from shoal.backoff import Backoff
 from shoal.core.audit import AuditVerb
 from shoal.core.email import MailKind
-from shoal.core.errors import NotFound, ShoalError, Unavailable
+from shoal.core.errors import InvalidInput, NotFound, ShoalError, Unavailable
 from shoal.core.events import MailDue
 from shoal.core.ids import IdMaker, now_ms, shard_of
 from shoal.core.model import App, Member, Role
@@ -72,7 +74,7 @@ PAGE = 20
 _MOVE_MS = 3_600_000
 """How often the position is written if no event matches, so that it does not become too old."""
 _RELEASE_SECONDS = 2.0
-_MISSING_MS = 120_000
+_MISSING_SECONDS = 120.0
 """How long events must be missing until an endpoint is paused."""
 _MAX_MAILS = 20
 _GONE = 410
@@ -100,7 +102,8 @@ class _LeaseLost(Exception):
 class WebhookWorker(BackgroundWorker):
     """A background worker that delivers events between `start` and `stop`. `once` starts the deliveries that are due now.
 
-    Any number of processes may run it. `graph` must not be stale. `every` and `clock` are for tests.
+    Any number of processes may run it. `graph` must not be stale. `every` and the clocks are for tests. A worker that finds no
+    event log when it starts ends, so a network without one costs no further reads.
     """
 
     task_name = "shoal-webhooks"
@@ -115,24 +118,32 @@ class WebhookWorker(BackgroundWorker):
         *,
         every: float = EVERY_SECONDS,
         clock: Callable[[], int] = now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.graph = graph
         self.new_id = new_id
         self.events = events
         self.render = render
         self.clock = clock
+        self.monotonic = monotonic
         self.reached: dict[int, tuple[str, str]] = {}
         """A position up to which no event is for the endpoint, with the stored position that it continues, by endpoint."""
-        self.missing: dict[int, tuple[str, int]] = {}
-        """Positions after which events seem to be missing, and when that was first noticed (Unix ms), by endpoint."""
+        self.missing: dict[int, tuple[str, float]] = {}
+        """Positions after which events seem to be missing, and when that was first noticed (monotonic), by endpoint."""
         self.results: Counter[str] = Counter()
         """Number of requests of this process, by `Delivery.result`."""
+        self.has_log: bool | None = None
+        """Whether the network keeps an event log; None until the worker has looked."""
         self._allowed = allowed
         self._pool: httpcore.AsyncConnectionPool | None = None
         self._every = every
-        self._backoff = Backoff(_BACKOFF_SECONDS, _LONGEST_BACKOFF, 2 * MAX_WEBHOOKS, clock=lambda: clock() / 1_000)
+        self._backoff = Backoff(_BACKOFF_SECONDS, _LONGEST_BACKOFF, 2 * MAX_WEBHOOKS, clock=monotonic)
         """Delays the runs of endpoints whose last run ended with an error that is not theirs, such as one of the store."""
         self._runs: dict[int, asyncio.Task[None]] = {}
+        self._looked = -math.inf
+        """Time of the last look at the endpoints on the monotonic clock."""
+        self._failures: dict[int, tuple[tuple[str, int], float]] = {}
+        """The failing event and its attempts, and a time before the last of them (monotonic), by endpoint."""
 
     @property
     def pool(self) -> httpcore.AsyncConnectionPool:
@@ -143,7 +154,10 @@ class WebhookWorker(BackgroundWorker):
 
     async def once(self) -> bool:
         """Start to deliver to all endpoints that are due. Return whether there are any endpoints."""
+        looked = self.monotonic()
         found, now, end = await endpoints.all_of(self.graph), self.clock(), ""
+        self._failures = {webhook.id: self._failure(webhook) for webhook in found}
+        self._looked = looked
         if len(found) > 1:
             # One look at the end of the log replaces one for each endpoint that has reached it.
             with contextlib.suppress(ShoalError):
@@ -151,7 +165,7 @@ class WebhookWorker(BackgroundWorker):
         for webhook in found:
             if self.reached.get(webhook.id) == (webhook.position, end) and not _is_due_at_end(webhook, now):
                 continue
-            if webhook.id not in self._runs and _is_due(webhook, now) and not self._backoff.is_active(webhook.id):
+            if webhook.id not in self._runs and self.is_due(webhook) and not self._backoff.is_active(webhook.id):
                 task = asyncio.create_task(self._deliver(webhook), name="shoal-webhook")
                 self._runs[webhook.id] = task
                 task.add_done_callback(partial(self._ended, webhook.id))
@@ -159,6 +173,37 @@ class WebhookWorker(BackgroundWorker):
         self.reached = {id_: reached for id_, reached in self.reached.items() if id_ in ids}
         self.missing = {id_: missing for id_, missing in self.missing.items() if id_ in ids}
         return bool(found)
+
+    def _failure(self, webhook: Webhook) -> tuple[tuple[str, int], float]:
+        state = webhook.failing_id, webhook.attempts
+        known, before = self._failures.get(webhook.id, (state, -math.inf))
+        return state, before if known == state else self._looked
+
+    def is_due(self, webhook: Webhook) -> bool:
+        """Return whether a process may deliver to an endpoint now."""
+        # Another process may have a clock that is far ahead: its lease and its retries count only as long as they usually last.
+        is_leased = webhook.lease and 0 < webhook.leased_until - self.clock() <= 2 * LEASE_MS
+        ready = webhook.replaying or self.is_ready(webhook)
+        return webhook.paused is not Pause.NO_KEY and ready and not is_leased
+
+    def is_ready(self, webhook: Webhook) -> bool:
+        """Return whether an endpoint is not paused, and its next event may be sent now.
+
+        A pause after a failure is measured by the monotonic clock, or the system's if it began before the first look of this process.
+        """
+        _, before = self._failure(webhook)
+        waits = self.waited_ms(webhook) < webhook.wait_ms
+        if before == -math.inf:
+            waits = 0 < webhook.retry_at - self.clock() <= LONGEST_RETRY_MS
+        return not webhook.paused and not waits
+
+    def waited_ms(self, webhook: Webhook) -> int:
+        """Return how much of the pause after the last failed delivery has passed, by the monotonic clock.
+
+        For a failure before the first look of this process, that is the whole pause.
+        """
+        _, before = self._failure(webhook)
+        return round(min(webhook.wait_ms, 1_000 * (self.monotonic() - before)))
 
     async def _deliver(self, webhook: Webhook) -> None:
         try:
@@ -192,11 +237,23 @@ class WebhookWorker(BackgroundWorker):
         await self.once()
         await asyncio.gather(*self._runs.values())
 
+    async def _look_for_log(self) -> None:
+        try:
+            await self.events.position(END)
+        except InvalidInput:
+            self.has_log = False
+        else:
+            self.has_log = True
+
     async def _run(self) -> None:
         busy = True
         while True:
             await asyncio.sleep(self._every if busy else max(self._every, _IDLE_SECONDS))
             try:
+                if self.has_log is None:
+                    await self._look_for_log()
+                if not self.has_log:
+                    return
                 busy = await self.once()
             except Exception:  # noqa: BLE001  # the store may recover
                 _throttled.exception("reading the webhooks failed")
@@ -208,20 +265,9 @@ class WebhookWorker(BackgroundWorker):
             await self._pool.aclose()
 
 
-def _is_due(webhook: Webhook, now: int) -> bool:
-    ready = webhook.replaying or _is_ready(webhook, now)
-    # Another process may have a clock that is far ahead: its lease and its retries count only as long as they usually last.
-    is_leased = webhook.lease and now < webhook.leased_until <= now + 2 * LEASE_MS
-    return webhook.paused is not Pause.NO_KEY and ready and not is_leased
-
-
 def _is_due_at_end(webhook: Webhook, now: int) -> bool:
     """Return whether there is work for an endpoint that has reached the end of the log."""
     return bool(webhook.replaying or webhook.attempts) or abs(now - webhook.moved_at) >= _MOVE_MS
-
-
-def _is_ready(webhook: Webhook, now: int) -> bool:
-    return not webhook.paused and not now < webhook.retry_at <= now + LONGEST_RETRY_MS
 
 
 class _Run:
@@ -268,12 +314,12 @@ class _Run:
 
     def _is_expired(self) -> bool:
         """Return whether events have been missing for a while. During a shard move, a process may not know all stores yet."""
-        webhook, now = self._webhook, self._worker.clock()
-        position, since = self._worker.missing.get(webhook.id, ("", 0))
+        webhook, now = self._webhook, self._worker.monotonic()
+        position, since = self._worker.missing.get(webhook.id, ("", now))
         if position != webhook.position:
             self._worker.missing[webhook.id] = webhook.position, now
             return False
-        return now - since >= _MISSING_MS
+        return now - since >= _MISSING_SECONDS
 
     async def _work(self) -> None:
         if self._webhook.key_id and await find_object(self._worker.graph, App, self._webhook.key_id) is None:
@@ -281,7 +327,7 @@ class _Run:
             return
         while self._webhook.replaying:
             await self._replay()
-        if _is_ready(self._webhook, self._worker.clock()):
+        if self._worker.is_ready(self._webhook):
             while await self._deliver_page():
                 pass
 
@@ -368,19 +414,20 @@ class _Run:
 
     async def _fail(self, entry: LogEntry, delivery: Delivery) -> bool:
         """Record a failed delivery. Return whether to continue with the next event, because this one was parked."""
-        webhook, now = self._webhook, self._worker.clock()
-        attempts, since = 1, now
+        webhook = self._webhook
+        attempts, failing_ms = 1, 0
         if webhook.failing_id == entry.id:
-            attempts, since = webhook.attempts + 1, webhook.failing_since
+            attempts, failing_ms = webhook.attempts + 1, webhook.failing_ms + self._worker.waited_ms(webhook)
         if delivery.status == _GONE:
             await self._pause(Pause.GONE)
-        elif now - since < (PROBE_MS if webhook.parked_last else RETRY_MS):
-            retry_at = now + backoff_ms(attempts, random.random())  # noqa: S311
+        elif failing_ms < (PROBE_MS if webhook.parked_last else RETRY_MS):
+            wait_ms = backoff_ms(attempts, random.random())  # noqa: S311
             failure: dict[str, Any] = {
                 "failing_id": entry.id,
                 "attempts": attempts,
-                "failing_since": since,
-                "retry_at": retry_at,
+                "failing_ms": failing_ms,
+                "wait_ms": wait_ms,
+                "retry_at": self._worker.clock() + wait_ms,
             }
             await self._save(**failure, **_RELEASED)
         elif webhook.parked_last:
@@ -441,7 +488,7 @@ class _Run:
                 before = await get_object(graph, Webhook, id_)
             except NotFound as error:
                 raise _LeaseLost from error
-            if before.lease != self._lease and (self._saved_at is not None or not _is_due(before, now)):
+            if before.lease != self._lease and (self._saved_at is not None or not self._worker.is_due(before)):
                 raise _LeaseLost
             batch = Batch(shard_of(id_))
             values = {
