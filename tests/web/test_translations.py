@@ -119,7 +119,7 @@ FOR_PROGRAMS = (
     r".*(server key|external id|ISSUER:ID|linking this member|this JWT|no free user name).*|(grace|name): .*",
     r"X: (this must not|at most X bytes).*|types: X needs the scope X",
     # Errors of events, which only programs read.
-    r"The event log .*again later",
+    r"The event log .*again later|filter: at most X characters .*",
     # Errors of commands: no page blocks words.
     r"a word must have .*|X is not blocked",
 )

@@ -114,7 +114,7 @@ class Scene:
 
     def parked(self, id_: int) -> int:
         """Count the parked events of a webhook."""
-        return self.here.run(endpoints.view(self.here.network.effects.graph, id_)).parked
+        return self.here.run(endpoints.view(self.here.network.effects.graph, None, id_)).parked
 
     def findings(self) -> list[str]:
         """Return what the consistency check finds."""

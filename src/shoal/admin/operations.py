@@ -41,6 +41,7 @@ from shoal.admin.webhooks import (
     ReplayWebhook,
     RotateWebhook,
     TestWebhook,
+    UpdateWebhook,
 )
 from shoal.commands import account_deletions, credentials, invitations, members, moderation, second_factor, sessions
 from shoal.core.blocklists import IpSeverity
@@ -471,7 +472,10 @@ class AskStatus(Operation[Status]):
 _KEYS = (CreateKey, ListKeys, RotateKey, DeleteKey)
 _EXTERNAL_IDS = (ListExternalIds, LinkExternalId, UnlinkExternalId)
 _HELD = (ListHeld, ApproveHeld, RejectHeld)
-_WEBHOOKS = (AddWebhook, ListWebhooks, ChangeWebhook, TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries)
+_WEBHOOKS = (
+    *(AddWebhook, ListWebhooks, UpdateWebhook, ChangeWebhook),
+    *(TestWebhook, ReplayWebhook, RotateWebhook, ListDeliveries),
+)
 AnyOperation = reduce(
     or_,
     {

@@ -106,6 +106,8 @@ class Webhook(Node, frozen=True, tag="webhook"):
     """All events up to this position in the event log have been delivered or parked."""
     types: str = ""
     """Types of events, separated by commas; empty for all."""
+    filter: str = ""
+    """Conditions on the data of events, see `queries.event_filter`; empty for none."""
     access: tuple[str, ...] = ()
     """What it receives in addition to public data: names of the fields of `queries.events.Access`."""
     format: WebhookFormat = "standard"

@@ -21,9 +21,8 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpcore
 import msgspec
@@ -56,10 +55,12 @@ from shoal.graph.contract import Batch, Cursor, CursorTooOld, Graph, LogEntry, f
 from shoal.graph.schema import EVERYBODY, PARKED_EVENTS, STAFF
 from shoal.outgoing import Network, open_pool
 from shoal.queries.event_data import AuditData
-from shoal.queries.events import END, MAX_EVENTS, Access, Event, EventPage, EventReader
+from shoal.queries.event_filter import selector
+from shoal.queries.events import END, Event, EventPage, EventReader
 from shoal.tasks import BackgroundWorker, cancel
 from shoal.throttled_log import ThrottledLog
 from shoal.webhooks import endpoints
+from shoal.webhooks.endpoints import Lag
 
 _log = logging.getLogger("shoal.webhooks")
 _throttled = ThrottledLog(_log)
@@ -71,8 +72,8 @@ LEASE_MS = 15_000
 """Longer than a request and a commit take together."""
 _SAVE_SECONDS = 1.0
 PAGE = 20
-_MOVE_MS = 3_600_000
-"""How often the position is written if no event matches, so that it does not become too old."""
+_MOVE_MS = 300_000
+"""How often the position is written if no event matches, so that other processes can tell the lag."""
 _RELEASE_SECONDS = 2.0
 _MISSING_SECONDS = 120.0
 """How long events must be missing until an endpoint is paused."""
@@ -82,17 +83,11 @@ _BACKOFF_SECONDS, _LONGEST_BACKOFF = 5.0, 300.0
 
 _RELEASED: Final[Mapping[str, Any]] = {"lease": "", "leased_until": 0}
 
+_Queue = tuple[str, str, str]
+"""What determines the next events for an endpoint: its position, types and filter."""
+
 Renderer = Callable[[str, Event], Awaitable[bytes | None]]
 """Returns the body for an event under its name in Mastodon's webhooks; None if its object is gone."""
-
-
-class Lag(NamedTuple):
-    """The events that an endpoint has not accepted yet."""
-
-    events: int
-    """Their number, at most `MAX_EVENTS`."""
-    seconds: float
-    """Age of the oldest; 0 if there are none."""
 
 
 class _LeaseLost(Exception):
@@ -126,8 +121,8 @@ class WebhookWorker(BackgroundWorker):
         self.render = render
         self.clock = clock
         self.monotonic = monotonic
-        self.reached: dict[int, tuple[str, str]] = {}
-        """A position up to which no event is for the endpoint, with the stored position that it continues, by endpoint."""
+        self.reached: dict[int, tuple[_Queue, str]] = {}
+        """A position up to which no event is for the endpoint, with the queue in which it was found, by endpoint."""
         self.missing: dict[int, tuple[str, float]] = {}
         """Positions after which events seem to be missing, and when that was first noticed (monotonic), by endpoint."""
         self.results: Counter[str] = Counter()
@@ -163,7 +158,7 @@ class WebhookWorker(BackgroundWorker):
             with contextlib.suppress(ShoalError):
                 end = await self.events.position(END)
         for webhook in found:
-            if self.reached.get(webhook.id) == (webhook.position, end) and not _is_due_at_end(webhook, now):
+            if self.reached.get(webhook.id) == (_queue(webhook), end) and not _is_due_at_end(webhook, now):
                 continue
             if webhook.id not in self._runs and self.is_due(webhook) and not self._backoff.is_active(webhook.id):
                 task = asyncio.create_task(self._deliver(webhook), name="shoal-webhook")
@@ -189,7 +184,7 @@ class WebhookWorker(BackgroundWorker):
     def is_ready(self, webhook: Webhook) -> bool:
         """Return whether an endpoint is not paused, and its next event may be sent now.
 
-        A pause after a failure is measured by the monotonic clock, or the system's if it began before the first look of this process.
+        A pause after a failure is measured by the monotonic clock, or by the system's if it began before the first look.
         """
         _, before = self._failure(webhook)
         waits = self.waited_ms(webhook) < webhook.wait_ms
@@ -221,16 +216,16 @@ class WebhookWorker(BackgroundWorker):
 
     async def read(self, webhook: Webhook, limit: int) -> EventPage:
         """Return the next events for an endpoint. The first of them may be delivered already."""
-        stored, reached = self.reached.get(webhook.id, ("", ""))
-        start = reached if stored == webhook.position else webhook.position
-        return await self.events.read(start, _types(webhook), _access(webhook), limit)
+        access = endpoints.access_of(webhook)
+        return await self.events.read(self._start(webhook), _types(webhook), access, limit, selector(webhook.filter))
+
+    def _start(self, webhook: Webhook) -> str:
+        queue, reached = self.reached.get(webhook.id, (None, ""))
+        return reached if queue == _queue(webhook) else webhook.position
 
     async def lag(self, webhook: Webhook) -> Lag:
         """Count the events that an endpoint has not accepted yet."""
-        found = (await self.read(webhook, MAX_EVENTS)).events
-        waiting = [event for event in found if event.id not in webhook.delivered]
-        oldest = 1_000 * datetime.fromisoformat(waiting[0].time).timestamp() if waiting else self.clock()
-        return Lag(len(waiting), max(0.0, (self.clock() - oldest) / 1_000))
+        return await endpoints.lag(self.events, webhook, self.clock(), self._start(webhook))
 
     async def settle(self) -> None:
         """Deliver everything that is due now, and wait for it."""
@@ -309,7 +304,7 @@ class _Run:
         due = _is_due_at_end(webhook, worker.clock()) and (page.position != webhook.position or webhook.attempts)
         if page.events or page.more or due:
             return True
-        worker.reached[webhook.id] = webhook.position, page.position
+        worker.reached[webhook.id] = _queue(webhook), page.position
         return False
 
     def _is_expired(self) -> bool:
@@ -339,7 +334,8 @@ class _Run:
             await self._save(replaying=False)
             return
         row, entry = found
-        event = await worker.events.rebuild(entry, _types(webhook), _access(webhook))
+        access, selects = endpoints.access_of(webhook), selector(webhook.filter)
+        event = await worker.events.rebuild(entry, _types(webhook), access, selects)
         delivery = await self._send(event) if event else None
 
         def drop(batch: Batch, _before: Webhook) -> None:
@@ -363,7 +359,11 @@ class _Run:
                 raise
             await self._pause(Pause.EXPIRED)
             return False
+        queue = _queue(self._webhook)
         for event, entry in zip(page.events, page.entries, strict=True):
+            if _queue(self._webhook) != queue:
+                # The types or the filter were changed: read the rest of the page again.
+                return True
             if event.id not in self._webhook.delivered and not await self._deliver(event, entry):
                 return False
         end: Mapping[str, Any] = {} if page.more else _RELEASED
@@ -491,12 +491,18 @@ class _Run:
             if before.lease != self._lease and (self._saved_at is not None or not self._worker.is_due(before)):
                 raise _LeaseLost
             batch = Batch(shard_of(id_))
+            ignored: set[str] = set()
+            if _queue(before) != _queue(self._webhook):
+                # The types or the filter were changed: the rest of the page is read again from the former position.
+                ignored |= {"position", "moved_at", "delivered"}
+            if before.url != self._webhook.url:
+                ignored |= NO_FAILURE.keys()
             values = {
                 "lease": self._lease,
                 "leased_until": now + LEASE_MS,
                 "delivered": (*before.delivered, *self._done),
                 "secrets": valid_secrets(before.secrets, now),
-                **changes,
+                **{name: value for name, value in changes.items() if name not in ignored},
                 **({"paused": before.paused} if before.paused else {}),
             }
             after = replace(before, **values, version=before.version + 1)
@@ -514,8 +520,8 @@ class _Run:
         self._saved_at = time.monotonic()
 
 
-def _access(webhook: Webhook) -> Access:
-    return Access(**dict.fromkeys(webhook.access, True))
+def _queue(webhook: Webhook) -> _Queue:
+    return webhook.position, webhook.types, webhook.filter
 
 
 def _types(webhook: Webhook) -> str:
