@@ -199,9 +199,11 @@ def test_webhook_whose_url_changes_during_a_failure_tries_the_new_one_at_once(
     assert scene.texts("/new") == ["first"]
 
 
-def test_webhook_with_new_types_gets_each_selected_event_once_although_they_change_in_a_run(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("save_seconds", [0.0, 60.0], ids=["saved after each event", "saved after a page"])
+def test_webhook_with_new_filter_gets_each_selected_event_once_although_it_changes_in_a_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, save_seconds: float
 ) -> None:
+    monkeypatch.setattr(worker, "_SAVE_SECONDS", save_seconds)
     bea, send = other_author(scene, "before"), endpoints.send
     id_ = scene.add("/hook", "post.created", filter_=f"author_id={bea}")
     for n in range(12):
