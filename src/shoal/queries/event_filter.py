@@ -106,15 +106,15 @@ def checked_filter(text: str, types: str, access: Access) -> str:
 @lru_cache(256)
 def selector(text: str) -> Callable[[Event], bool]:
     """Return the function that tells which events a filter selects, which `checked_filter` returned."""
-    wanted: dict[str, set[str]] = {}
+    conditions: dict[str, set[str]] = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
-        wanted.setdefault(name, set()).add(value)
+        conditions.setdefault(name, set()).add(value)
 
     def selects(event: Event) -> bool:
         return all(
             not values.isdisjoint(_texts(getattr(event.data, name)))
-            for name, values in wanted.items()
+            for name, values in conditions.items()
             if hasattr(event.data, name)
         )
 

@@ -139,8 +139,8 @@ async def add(ctx: PageContext, asked: WebhookForm) -> Response:
 
 async def _check_new(ctx: PageContext, asked: WebhookForm) -> None:
     """Raise `InvalidInput` if there is such a webhook: reloading the page with the new secret sends the form again."""
-    wanted = asked.url.strip(), asked.types, asked.filter
-    if any((webhook.url, webhook.types, webhook.filter) == wanted for webhook in await endpoints.all_of(ctx.graph)):
+    chosen = asked.url.strip(), asked.types, asked.filter
+    if any((webhook.url, webhook.types, webhook.filter) == chosen for webhook in await endpoints.all_of(ctx.graph)):
         raise InvalidInput("url: a webhook with this URL, these types and this filter exists already", field="url")
 
 
