@@ -128,18 +128,18 @@ async def add(ctx: PageContext, asked: WebhookForm) -> Response:
         access = access_for(asked.format, private=asked.private)
         if access != PUBLIC and (refusal := await _not_owner(ctx, asked.password)):
             return refusal.on(await show_all(ctx, None, {"password": refusal.words}, asked))
-        await _check_new(ctx, asked)
+        url, filter_ = asked.url.strip(), endpoints.filter_of(asked.format, asked.types, asked.filter, access)
+        await _check_new(ctx, url, asked.types, filter_)
         made = await endpoints.create(
-            ctx.writes, ctx.app.events, asked.url.strip(), asked.types, access, asked.format, filter_=asked.filter
+            ctx.writes, ctx.app.events, url, asked.types, access, asked.format, filter_=filter_
         )
     except InvalidInput as error:
         return await show_all(ctx, None, wrong_of(ctx.words, error), asked)
     return await _shown(ctx, made.id, made)
 
 
-async def _check_new(ctx: PageContext, asked: WebhookForm) -> None:
+async def _check_new(ctx: PageContext, *chosen: str) -> None:
     """Raise `InvalidInput` if there is such a webhook: reloading the page with the new secret sends the form again."""
-    chosen = asked.url.strip(), asked.types, asked.filter
     if any((webhook.url, webhook.types, webhook.filter) == chosen for webhook in await endpoints.all_of(ctx.graph)):
         raise InvalidInput("url: a webhook with this URL, these types and this filter exists already", field="url")
 

@@ -129,8 +129,8 @@ def access_of(webhook: Webhook) -> Access:
     return Access(**dict.fromkeys(webhook.access, True))
 
 
-def _filter_of(format_: WebhookFormat, types: str, filter_: str, access: Access, key_id: int) -> str:
-    """Check the types and the filter of an endpoint, and return the filter to store."""
+def filter_of(format_: WebhookFormat, types: str, filter_: str, access: Access, key_id: int = 0) -> str:
+    """Check the types and the filter of an endpoint, and return the filter to store. Raises like `create`."""
     try:
         return checked_filter(filter_, event_types(format_, types), access)
     except NotAllowed as error:
@@ -158,7 +158,7 @@ async def create(
         Unfit: There are too many endpoints.
     """
     webhooks.check_url(url)
-    filter_ = _filter_of(format_, types, filter_, access, key_id)
+    filter_ = filter_of(format_, types, filter_, access, key_id)
     position = await events.position(END)
     # Concurrent additions may exceed the limits slightly. The additional endpoints share the connections of the worker.
     present = await all_of(writes.graph)
@@ -220,7 +220,7 @@ async def update(
     def updated(before: Webhook) -> Webhook:
         chosen = before.types if types is None else types
         conditions = before.filter if filter_ is None else filter_
-        checked = _filter_of(before.format, chosen, conditions, access_of(before), key_id)
+        checked = filter_of(before.format, chosen, conditions, access_of(before), key_id)
         after = replace(before, types=chosen, filter=checked)
         if url is None or url == before.url:
             return after
