@@ -25,7 +25,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaKind, ScheduledPost
 from shoal.core.moderation_rules import Conditions, RuleDraft
 from shoal.core.photo_details import PhotoDetails
-from shoal.core.publishing import Kind
+from shoal.core.publishing import HeldKind
 from shoal.graph.access import get_object
 from shoal.graph.contract import Batch, Store
 from shoal.scheduler import Agenda
@@ -43,7 +43,7 @@ def square(seed: int) -> bytes:
     return made.getvalue()
 
 
-async def arm(shoal: Shoal, *, kinds: tuple[Kind, ...] = ("post", "edit"), reason: str = "", **conditions: Any) -> None:
+async def arm(shoal: Shoal, *, kinds: tuple[HeldKind, ...] = ("post", "edit"), reason: str = "", **conditions: Any) -> None:
     """Create a rule, which rejects if it has a reason, and arm it."""
     draft = RuleDraft(
         name="Rule",
