@@ -2,7 +2,7 @@
 
 `python -m benchmarks.bare asgi PORT` is an ASGI application under uvicorn, `protocol` a few lines on uvloop's sockets. Both
 respond to every request with a constant JSON array of 20 objects, 25 KB long. `push PORT CERTIFICATE KEY` is a push service
-with TLS that discards messages.
+with TLS that discards messages, and `hook PORT CERTIFICATE KEY` a moderation hook that allows everything.
 """
 
 from __future__ import annotations
@@ -35,13 +35,22 @@ async def app(
         await receive()
 
 
-async def taken(
-    _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
-) -> None:
-    while (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"0")]})
-    await send({"type": "http.response.body", "body": b""})
+def constant(status: int, body: bytes) -> Any:
+    """Return an ASGI application that reads each request and sends a constant response."""
+    headers = [(b"content-length", str(len(body)).encode())]
+
+    async def respond(
+        _scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return respond
+
+
+_WITH_TLS = {"push": constant(201, b""), "hook": constant(200, b'{"action": "allow"}')}
 
 
 class Bare(asyncio.Protocol):
@@ -64,9 +73,10 @@ def main() -> None:
     if kind == "protocol":
         uvloop.run(_protocol(port))
         return
-    how = {"ssl_certfile": sys.argv[3], "ssl_keyfile": sys.argv[4], "lifespan": "off"} if kind == "push" else {}
+    tls = kind in _WITH_TLS
+    how = {"ssl_certfile": sys.argv[3], "ssl_keyfile": sys.argv[4], "lifespan": "off"} if tls else {}
     uvicorn.run(
-        taken if kind == "push" else app,
+        _WITH_TLS.get(kind, app),
         host="127.0.0.1",
         port=port,
         log_level="error",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.http_client import Server, ask
@@ -69,3 +72,33 @@ async def bare_server(kind: str) -> AsyncIterator[Server]:
     port = free_port()
     async with serving([sys.executable, "-m", "benchmarks.bare", kind, str(port)], port, "/") as child:
         yield child.server
+
+
+@contextmanager
+def tls_service(folder: Path, kind: str) -> Iterator[str]:
+    """Yield the URL of a bare server with TLS (see `benchmarks.bare`), whose certificate this process trusts until the end."""
+    made, key, port = folder / f"{kind}.pem", folder / f"{kind}.key", free_port()
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(made)], check=True, capture_output=True)
+    os.environ["SSL_CERT_FILE"] = str(made)
+    bare = [sys.executable, "-m", "benchmarks.bare", kind, str(port), str(made), str(key)]
+    with subprocess.Popen(bare, cwd=REPOSITORY) as service:
+        try:
+            _await_port(port, time.perf_counter() + 30)
+            yield f"https://127.0.0.1:{port}"
+        finally:
+            service.terminate()
+            del os.environ["SSL_CERT_FILE"]
+
+
+def _await_port(port: int, end: float) -> None:
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if time.perf_counter() > end:
+                raise
+            time.sleep(0.02)
+        else:
+            return

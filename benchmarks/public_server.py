@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -27,11 +25,11 @@ import httpcore
 import uvloop
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from benchmarks.child import Child, serving
+from benchmarks.child import Child, serving, tls_service
 from benchmarks.http_client import load, until
 from benchmarks.http_load import homes, is_page
 from benchmarks.logins import mail_server, timed
-from benchmarks.measure import REPOSITORY, Report, parser, process_cpu, spread
+from benchmarks.measure import Report, parser, process_cpu, spread
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
 from shoal.app import process
@@ -94,23 +92,6 @@ async def homes_of_both(folder: Path, circle: int, rounds: int, seconds: float, 
     report.check("home pages that were wrong", wrong, 0)
 
 
-@contextmanager
-def _push_service(folder: Path) -> Iterator[str]:
-    """Yield the URL of a push service in another process; this process trusts its certificate until the block ends."""
-    made, key, port = folder / "push.pem", folder / "push.key", free_port()
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(made)], check=True, capture_output=True)
-    os.environ["SSL_CERT_FILE"] = str(made)
-    bare = [sys.executable, "-m", "benchmarks.bare", "push", str(port), str(made), str(key)]
-    with subprocess.Popen(bare, cwd=REPOSITORY) as service:
-        try:
-            yield f"https://127.0.0.1:{port}"
-        finally:
-            service.terminate()
-            del os.environ["SSL_CERT_FILE"]
-
-
 async def pushing(folder: Path, acts: int, report: Report) -> None:
     """Like posts of a subscribed member and of one without a subscription."""
     process.prepare()
@@ -119,7 +100,7 @@ async def pushing(folder: Path, acts: int, report: Report) -> None:
     settings = Settings(
         store=store, media=memory, search=memory, tags=memory, push_key=new_key(), push_networks=(_LOOPBACK,)
     )
-    with _push_service(folder) as url:
+    with tls_service(folder, "push") as url:
         async with open_network(settings) as network:
             await _messages(network, url, acts, report)
 

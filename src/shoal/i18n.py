@@ -14,10 +14,10 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from babel import Locale
-from babel.dates import format_datetime, format_skeleton
+from babel.dates import format_date, format_skeleton, format_time
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from babel.numbers import format_compact_decimal, format_decimal, get_decimal_symbol, get_group_symbol
+from babel.numbers import format_compact_decimal, format_decimal, format_percent, get_decimal_symbol, get_group_symbol
 from babel.support import NullTranslations, Translations
 
 from shoal.core.errors import InvalidInput
@@ -84,6 +84,9 @@ class Translated:
     def about(self, n: float) -> str:
         """Return a rounded number as text. It is a whole number from 10 on; below, it has one decimal."""
         return format_decimal(round(n, 1), format="#,##0" if n >= 10 else "#,##0.#", locale=self.locale)
+
+    def percent(self, n: int) -> str:
+        return format_percent(n / 100, locale=self.locale)
 
     def compact(self, n: int) -> str:
         """Return a number in compact form, such as "12K"."""
@@ -204,7 +207,11 @@ def _compact(code: str, n: int) -> str:
 
 @lru_cache(10_000)
 def _full(code: str, minute: int) -> str:
-    return format_datetime(datetime.fromtimestamp(minute * 60, UTC), "long", locale=code).replace("\u202f", " ")
+    at, locale = datetime.fromtimestamp(minute * 60, UTC), Locale(code)
+    # The pattern of a time with its zone, without the seconds.
+    time = format_time(at, locale.time_formats["long"].pattern.replace(":ss", ""), locale=locale)
+    text: str = locale.datetime_formats["long"].format(time, format_date(at, "long", locale))
+    return text.replace("\u202f", " ")
 
 
 @lru_cache(10_000)

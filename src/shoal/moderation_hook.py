@@ -14,28 +14,32 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Annotated, Any, Literal
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta
 
 from shoal.backoff import Backoff
-from shoal.core.errors import InvalidInput
+from shoal.core.errors import InvalidInput, TooMany
 from shoal.core.ids import now_ms
 from shoal.core.publishing import MAX_REASON, Action, Candidate, Check, Decision
 from shoal.core.text import as_text
 from shoal.core.webhooks import check_url, signature
 from shoal.outgoing import Network, RequestFailed, networks_of, open_pool, request
 from shoal.settings import Settings
+from shoal.throttled_log import ThrottledLog
 
-_log = logging.getLogger("shoal.moderation")
+_log = ThrottledLog(logging.getLogger("shoal.moderation"))
 
 TYPE = "moderation.check"
-FAILURES = 5
-"""Failures in a row after which the hook is skipped."""
+FAILING = 5
+"""Number of members with a failure since the last success, after which the hook is skipped."""
 CONCURRENT = 32
 """Maximum number of concurrent checks of a process. A URL gets one connection for each, so no check waits for a connection."""
+CONCURRENT_OF_MEMBER = 8
+"""Maximum number of concurrent checks of a member. Further ones wait, so that they do not displace those of other members."""
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
 _PREFIX = "whsec_"
 _LEAST_SECRET = 24
@@ -53,11 +57,11 @@ class HookAnswer(msgspec.Struct, frozen=True):
 
 
 class HookRequest(msgspec.Struct, frozen=True):
-    """The body of a request to the hook URL."""
+    """The body of a request to the hook URL. `data` is a `Candidate`. Ids are strings, as in the API."""
 
     type: str
     timestamp: str
-    data: Candidate
+    data: dict[str, Any]
 
 
 _decode = msgspec.json.Decoder(HookAnswer).decode
@@ -69,6 +73,8 @@ class HookFailed(Exception):
 
 class ModerationHook:
     """A check with a time budget, a circuit breaker and counts of its outcomes.
+
+    The circuit breaker counts the members whose checks fail, so a single member cannot open it.
 
     Args:
         check: The callable or the request. Any exception is a failure.
@@ -85,14 +91,28 @@ class ModerationHook:
         """Time that all checks took."""
         self._check = check
         self._budget = seconds
-        self._failure = Decision(on_failure, "the moderation hook gave no decision" if on_failure == "hold" else "")
-        self._failures = 0
+        reason = "the moderation hook gave no decision" if on_failure == "hold" else ""
+        self._failure = Decision(on_failure, reason, unchecked=True)
+        self._failing: set[int] = set()
         self._running = 0
+        self._of_members: MutableMapping[int, asyncio.Semaphore] = WeakValueDictionary()
         self._is_probing = False
         self._backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, 1, clock=clock)
 
     async def __call__(self, candidate: Candidate) -> Decision:
-        probes = self._failures >= FAILURES
+        slots = self._of_members.setdefault(candidate.member_id, asyncio.Semaphore(CONCURRENT_OF_MEMBER))
+        try:
+            async with asyncio.timeout(self._budget):
+                await slots.acquire()
+        except TimeoutError:
+            raise TooMany("Too much of your content is being checked; try again in a moment", retry_after=1.0) from None
+        try:
+            return await self._decide(candidate)
+        finally:
+            slots.release()
+
+    async def _decide(self, candidate: Candidate) -> Decision:
+        probes = len(self._failing) >= FAILING
         if probes and (self._is_probing or self._backoff.is_active(_HOOK)):
             self.outcomes["skipped"] += 1
             return self._failure
@@ -110,27 +130,27 @@ class ModerationHook:
             # A callable raises CancelledError too if it awaits a task that was cancelled. Then the author still gets a decision.
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            self._failed(error)
+            self._failed(error, candidate.member_id)
             return self._failure
         finally:
             self.seconds += time.monotonic() - began
             self._running -= 1
             if probes:
                 self._is_probing = False
-        self._failures = 0
+        self._failing.clear()
         self._backoff.reset(_HOOK)
         self.outcomes[decision.action] += 1
         return decision
 
-    def _failed(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException, member_id: int) -> None:
         self.outcomes["failed"] += 1
-        self._failures += 1
+        self._failing.add(member_id)
         cause = _cause_of(error, self._budget)
-        if self._failures < FAILURES:
+        if len(self._failing) < FAILING:
             _log.warning("the moderation hook failed: %s", cause)
             return
         skipped = self._backoff.extend(_HOOK)
-        _log.error("the moderation hook failed, and is skipped for %.0f seconds: %s", skipped, cause)
+        _log.warning("the moderation hook failed, and is skipped for %.0f seconds: %s", skipped, cause)
 
 
 def _cause_of(error: BaseException, seconds: float) -> str:
@@ -163,7 +183,7 @@ class UrlCheck:
     async def __call__(self, candidate: Candidate) -> Decision:
         now, id_ = now_ms(), f"msg_{secrets.token_urlsafe(18)}"
         stamp = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now // 1_000))}.{now % 1_000:03}Z"
-        body = msgspec.json.encode(HookRequest(TYPE, stamp, candidate))
+        body = msgspec.json.encode(HookRequest(TYPE, stamp, _with_text_ids(candidate)))
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "Shoal",
@@ -179,6 +199,12 @@ class UrlCheck:
 
     async def close(self) -> None:
         await self._pool.aclose()
+
+
+def _with_text_ids(candidate: Candidate) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(candidate)
+    media = [{**each, "id": str(each["id"])} for each in data["media"]]
+    return {**data, "id": str(candidate.id), "member_id": str(candidate.member_id), "media": media}
 
 
 def url_check(settings: Settings) -> UrlCheck | None:

@@ -71,7 +71,6 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 MAX_BYTES = 64 * 1024
 """Default maximum of a response body, in bytes."""
 _AT_ONCE = 32
-_MAX_IDLE = 16
 _KEEPALIVE_SECONDS = 30.0
 
 
@@ -167,7 +166,7 @@ def open_pool(allowed: Sequence[Network] = (), at_once: int = _AT_ONCE) -> httpc
     return httpcore.AsyncConnectionPool(
         ssl_context=ssl.create_default_context(),
         max_connections=at_once,
-        max_keepalive_connections=_MAX_IDLE,
+        max_keepalive_connections=at_once,
         keepalive_expiry=_KEEPALIVE_SECONDS,
         network_backend=GuardedBackend(allowed),
     )

@@ -127,9 +127,8 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     The first run takes less than a minute; later runs serve the same network at once. The about page credits the photographs. Posts
     are written by hand, so a network has at most 56, however many members and days it has.
     """
-    settings = build(
-        store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", description=DESCRIPTION, rate_limits=False
-    )
+    store = f"sqlite:///{folder / STORE}"
+    settings = build(store=store, port=port, title="Shoal demo", description=DESCRIPTION, rate_limits=False)
     if not no_serve:
         check_address(settings.host, port)
     private_files.make_folder(folder)
@@ -154,7 +153,12 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
         _tell_made(console, folder, hero)
     else:
         uvloop.run(
-            run(settings, lambda url: _tell(console, url, hero, token), demo_member=hero.id, photo_credits=_credits())
+            run(
+                settings,
+                lambda url: _tell(console, url, store, hero, token),
+                demo_member=hero.id,
+                photo_credits=_credits(),
+            )
         )
 
 
@@ -237,13 +241,14 @@ async def _token(writes: Writes, member: Member) -> str:
     return (await oauth.issue_token(writes, app.app.id, member.id, SCOPES)).text
 
 
-def _tell(console: Console, url: str, hero: Member, token: str) -> None:
+def _tell(console: Console, url: str, store: str, hero: Member, token: str) -> None:
     console.print(f"\n[bold]A live network is at {url}[/bold]\n", highlight=False)
     console.print("  look     open it in a browser: one click there logs you in", highlight=False)
     console.print(
         f"  log in   name [bold]{hero.name}[/bold] (or any member), password [bold]{PASSWORD}[/bold]", highlight=False
     )
     console.print(f"           with a Mastodon client that asks for these, at {url}\n", highlight=False)
+    console.print(f"  moderate shoal --store {store} member role {hero.name} admin\n", highlight=False, soft_wrap=True)
     console.print("  or, as they are, their home:", highlight=False)
     console.print(
         f'  curl -s -H "Authorization: Bearer {token}" "{url}/api/v1/timelines/home?limit=3"\n',

@@ -30,6 +30,7 @@ from shoal.commands import (
     moderation_rules,
     oauth,
     passkeys,
+    posts,
     publishing,
     reports,
     second_factor,
@@ -49,7 +50,7 @@ from shoal.core.external_ids import ExternalId
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Member, Role
 from shoal.core.moderation_rules import Conditions, RuleDraft, RuleState
-from shoal.core.publishing import HeldContent
+from shoal.core.publishing import Candidate, Checks, Decision, HeldContent
 from shoal.core.webhooks import Webhook
 from shoal.graph.contract import Batch, Changed, Cursor, Graph, Store
 from shoal.graph.memory import MemoryGraph
@@ -202,6 +203,15 @@ def on_held(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
         return lambda: verb(it.writes, stored.held_id)
 
     return Case(prepare)
+
+
+async def _undecided(_candidate: Candidate) -> Decision:
+    return Decision("allow", unchecked=True)
+
+
+def unchecked(it: Scene) -> Awaitable[object]:
+    writes = replace(it.own, checks=Checks((_undecided,)))
+    return posts.create(writes, it.ann.id, Draft(text="boat"), request="once")
 
 
 def waiting(verb: Callable[[Writes, int], Awaitable[object]]) -> Case:
@@ -440,6 +450,7 @@ CASES: dict[AuditVerb, Case] = {
     AuditVerb.POST_REVEALED: on_post(moderation.reveal, moderation.hide),
     AuditVerb.HELD_APPROVED: on_held(held_content.approve),
     AuditVerb.HELD_REJECTED: on_held(held_content.reject),
+    AuditVerb.CONTENT_UNCHECKED: doing(unchecked, kind=TargetKind.POST, by_mo=False),
     AuditVerb.POST_KEPT_FROM_TRENDS: on_post(moderation.keep_from_trends),
     AuditVerb.POST_ALLOWED_IN_TRENDS: on_post(moderation.let_trend, moderation.keep_from_trends),
     AuditVerb.POSTS_CHANGED: Case(bulk_apply, TargetKind.BULK_ACTION),
@@ -556,7 +567,7 @@ async def test_audited_action_writes_one_entry_with_actor(verb: AuditVerb) -> No
         assert entry.kind is case.kind
         if case.by_mo:
             assert (entry.actor_id, entry.actor_name, new[0].address) == (it.mo.id, "mo", WHERE)
-        elif verb not in {AuditVerb.LOGIN_FAILED, AuditVerb.DELETION_COMPLETED}:
+        elif verb not in {AuditVerb.LOGIN_FAILED, AuditVerb.DELETION_COMPLETED, AuditVerb.CONTENT_UNCHECKED}:
             assert (entry.actor_id, entry.actor_name, new[0].address) == (it.ann.id, "ann", WHERE)
         if case.kind is TargetKind.MEMBER:
             assert entry.target_name in {"ann", "dora"}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from shoal.admin.imports.records import cut
 from shoal.core.blocklists import check_domain
@@ -12,6 +14,8 @@ from shoal.core.email import hash_address
 from shoal.core.emoji import checked_emoji
 from shoal.core.filters import Filter, FilterKeyword, Text, compiled
 from shoal.core.handles import handles_in, read_handle
+from shoal.core.moderation_rules import CompiledRules, Conditions, DomainIndex, PhraseIndex, Rule, RuleState
+from shoal.core.publishing import Candidate
 from shoal.core.text import (
     addressed,
     as_text,
@@ -52,6 +56,27 @@ def _all_in(text: str) -> bool:
     return clause is not None and says(words_of(text * 2), clause)
 
 
+DOMAINS, PHRASES = DomainIndex(), PhraseIndex()
+DOMAINS.add("example.org", 0)
+PHRASES.add("a a a b", 0)
+CANDIDATE = Candidate(kind="post", member_id=1, member_name="ann", member_created_at=0.0, member_posts=0, text="")
+RULES = CompiledRules(
+    [
+        Rule(
+            id=1,
+            name="Rule",
+            action="hold",
+            state=RuleState.ARMED,
+            conditions=Conditions(words=("a a b",), domains=("example.org",), more_links_than=1),
+        )
+    ]
+)
+
+
+def as_json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 READERS: Mapping[str, Callable[[str], object]] = {
     "check_text refusing": lambda text: check_text(text, field="note", maximum=len(text) // 4),
     "check_text": lambda text: check_text(text, field="note", maximum=len(text)),
@@ -88,6 +113,11 @@ READERS: Mapping[str, Callable[[str], object]] = {
     "unaddressed": lambda text: unaddressed(text, {"ann", "a"}),
     "addressed": lambda text: addressed(text, ["ann", "a"]),
     "difference": lambda text: difference(text, text[::-1]),
+    "domains of links": lambda text: DOMAINS.owners(
+        [f"https://{text}", *(f"https://{word}" for word in text.split(" "))]
+    ),
+    "phrases": PHRASES.owners,
+    "rules": lambda text: RULES.matching(replace(CANDIDATE, data=as_json([text, {text: f"https://{text}"}])), 0.0),
     "complaint": lambda text: complaint(words_in("de"), text),
     "size of a word": lambda text: extent(shown(text)),
     "size of a long word": extent,

@@ -92,6 +92,21 @@ def test_link_to_domain_or_below_matches(link: str) -> None:
     assert matches(rule(domains=("evil.example",)), candidate(f"see {link} now"))
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "ev\u00adil.example",
+        "ev" + "\u00ad" * 4_000 + "il.example",
+        "ev\U000e0100il.example",
+        "\U0001d41evil.example",
+        "EVIL.EXAMPLE.",
+    ],
+    ids=["soft hyphen", "many soft hyphens", "variation selector", "bold letter", "capitals"],
+)
+def test_link_that_browsers_read_as_the_domain_matches(host: str) -> None:
+    assert matches(rule(domains=("evil.example",)), candidate(f"https://{host}/"))
+
+
 def test_link_with_internationalized_domain_matches_its_encoded_form() -> None:
     checked = RuleDraft(name="r", conditions=Conditions(domains=("bücher.example",))).checked()
     assert matches(rule(domains=checked.conditions.domains), candidate("https://BÜCHER.example/"))

@@ -148,6 +148,19 @@ async def test_armed_rule_sees_every_text_of_posts_comments_and_edits(
 
 
 @in_loop
+async def test_armed_rule_sees_the_end_of_long_data() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await arm(shoal, words=("my boat",), reason="no")
+        nested: Any = "my boat"
+        for _ in range(500):
+            nested = [nested]
+        for data in (["word " * 10_000, "my boat"], nested):
+            with pytest.raises(Rejected):
+                await ann.create("hello", data=data)
+
+
+@in_loop
 async def test_armed_rule_on_posts_and_edits_sees_new_descriptions_of_published_files() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

@@ -268,29 +268,6 @@ async def test_post_whose_file_is_deleted_during_the_check_is_not_held(tmp_path:
         assert not (await shoal.moderation.held()).items
 
 
-@pytest.mark.parametrize("kind", ["edit", "media"])
-@in_loop
-async def test_approval_of_a_change_to_a_deleted_post_tells_the_moderator_to_reject_it(
-    kind: str, tmp_path: Path
-) -> None:
-    async with scene("memory", tmp_path) as (shoal, _, ann):
-        file = await ann.upload(picture())
-        post = await ann.create("old", media=[file])
-        with pytest.raises(Held) as raised:
-            await (ann.update(post, "hold new") if kind == "edit" else ann.describe(file, description="hold this"))
-        await ann.delete(post)
-        await shoal.settle()
-        if kind == "media":
-            stored = await file_of(shoal, file.id)
-            batch = Batch(shard_of(file.id))
-            batch.obj_del(stored, stored.version)
-            await shoal.network.writes.graph.commit(batch)
-        with pytest.raises(Unfit, match="this needs no longer exists: reject it"):
-            await shoal.moderation.approve_held(raised.value.held_id)
-        await shoal.moderation.reject_held(raised.value.held_id)
-        assert not (await shoal.moderation.held()).items
-
-
 @in_loop
 async def test_approval_for_a_suspended_author_names_the_author_to_the_moderator(tmp_path: Path) -> None:
     async with scene("memory", tmp_path) as (shoal, _, ann):

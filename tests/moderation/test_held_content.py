@@ -16,9 +16,10 @@ from shoal import Handle, Shoal
 from shoal.admin.consistency.check import check
 from shoal.commands import held_content, posts, scheduled_posts
 from shoal.commands.posts import Draft
+from shoal.core.audit import AuditVerb
 from shoal.core.errors import Gone, Held, InvalidInput, NotFound, OutcomeUnknown, Rejected, Unfit
 from shoal.core.model import Media, ScheduledPost, Visibility
-from shoal.core.publishing import HeldContent
+from shoal.core.publishing import Candidate, Decision, HeldContent
 from shoal.graph.contract import Batch, Graph, find_object
 from shoal.scheduler import Agenda
 from tests.api.in_memory_network import picture
@@ -112,6 +113,71 @@ async def test_post_rejected_by_the_check_is_not_stored(tmp_path: Path) -> None:
             await ann.create("reject this")
         assert not (await ann.held.page()).items
         assert await texts(shoal, ann) == []
+
+
+@pytest.mark.parametrize("store", STORES)
+@in_loop
+async def test_held_content_has_the_id_of_its_candidate(store: str, tmp_path: Path) -> None:
+    async with scene(store, tmp_path) as (shoal, checks, ann):
+        file = await ann.upload(picture())
+        assert checks.seen[-1].id == 0
+        post = await ann.create("a boat", media=[file])
+        acts: list[Awaitable[object]] = [
+            ann.create("hold this"),
+            ann.update(post, "hold one"),
+            ann.update(post, "hold two"),
+            ann.update_profile(note="hold new"),
+            ann.update_profile(display_name="hold new"),
+            ann.describe(file, description="hold new"),
+        ]
+        for act in acts:
+            with pytest.raises(Held) as raised:
+                await act
+            assert raised.value.held_id == checks.seen[-1].id
+        assert len((await shoal.moderation.held()).items) == 4
+        assert len({candidate.id for candidate in checks.seen}) == len(checks.seen)
+        await shoal.moderation.approve_held(checks.seen[2].id)
+        assert "hold this" in await texts(shoal, ann)
+        assert await is_clean(shoal)
+
+
+@in_loop
+async def test_post_held_for_its_upload_has_the_id_of_its_candidate(tmp_path: Path) -> None:
+    async with scene("memory", tmp_path) as (shoal, checks, ann):
+        checks.holds_uploads = True
+        held = await hold(ann, "a boat", media=[await ann.upload(picture())])
+        assert held == checks.seen[-1].id
+        await shoal.moderation.approve_held(held)
+        assert await texts(shoal, ann) == ["a boat"]
+
+
+async def _failing(_candidate: Candidate) -> Decision:
+    raise ValueError
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shoal.db"])
+@in_loop
+async def test_content_that_is_public_without_a_check_is_in_the_audit_log(url: str, tmp_path: Path) -> None:
+    async with Shoal.open(url.format(tmp_path), moderation=_failing) as shoal:
+        ann = await shoal.register("ann")
+        file = await ann.upload(picture(), description="old")
+        post = await ann.create("a boat", media=[file])
+        await ann.update(post, "two boats")
+        await ann.update(post, "two boats", visibility="unlisted")
+        await ann.describe(file, description="new")
+        await ann.update_profile(note="new")
+        await ann.update_profile(bot=True)
+        found = await shoal.moderation.audit_log(verbs=[AuditVerb.CONTENT_UNCHECKED])
+        entries = [one.entry for one in found.entries][::-1]
+        assert [(entry.details["content"], entry.kind.value) for entry in entries] == [
+            ("media", "member"),
+            ("post", "post"),
+            ("edit", "post"),
+            ("media", "member"),
+            ("profile", "member"),
+        ]
+        assert {entry.target_id for entry in entries} == {post.id, ann.id}
+        assert not any(entry.address or entry.actor_id for entry in entries)
 
 
 @in_loop

@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
-from shoal import Shoal
+from shoal import Shoal, moderation_hook
 from shoal import settings as configuration
-from shoal.core.errors import Held, InvalidInput, Rejected
-from shoal.core.publishing import ALLOW, Candidate, Check, Decision
+from shoal.core.errors import Held, InvalidInput, Rejected, TooMany
+from shoal.core.publishing import ALLOW, Candidate, Check, Decision, MediaFacts
 from shoal.core.webhooks import signature
-from shoal.moderation_hook import CONCURRENT, FAILURES, ModerationHook, UrlCheck, guarded, url_check
+from shoal.moderation_hook import (
+    CONCURRENT,
+    CONCURRENT_OF_MEMBER,
+    FAILING,
+    ModerationHook,
+    UrlCheck,
+    guarded,
+    url_check,
+)
 from shoal.outgoing import RequestFailed
+from shoal.throttled_log import ThrottledLog
 from tests.async_runner import in_loop, run
 from tests.moderation.checks import WordCheck
 from tests.push.service import PushService, push_service
@@ -33,7 +44,18 @@ CANDIDATE = Candidate(
     member_posts=3,
     text="Héllo #tide",
     tags=("tide",),
+    media=(MediaFacts(id=2**60 + 1, kind="image"),),
 )
+
+
+def by(member_id: int) -> Candidate:
+    return replace(CANDIDATE, member_id=member_id)
+
+
+async def fail_for_all(hook: ModerationHook) -> None:
+    """Fail a check of each of so many members that the hook is skipped."""
+    for member_id in range(FAILING):
+        await hook(by(member_id))
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +101,9 @@ def test_hook_request_is_signed_as_standard_webhooks_and_has_the_candidate(servi
     assert content["type"] == "moderation.check"
     assert (content["data"]["text"], content["data"]["kind"]) == ("Héllo #tide", "post")
     assert content["data"]["member_name"] == "ann"
+    # A number of this size is not exact in JavaScript.
+    assert (content["data"]["id"], content["data"]["member_id"]) == (str(CANDIDATE.id), "7")
+    assert content["data"]["media"][0]["id"] == str(2**60 + 1)
 
 
 def test_signature_equals_test_vector_of_standard_webhooks() -> None:
@@ -197,25 +222,66 @@ async def test_hook_is_skipped_after_failures_and_tried_again_later() -> None:
         return Decision("reject", "no")
 
     hook = ModerationHook(check, 1.0, "hold", clock=lambda: now)
-    for _ in range(FAILURES + 3):
-        assert (await hook(CANDIDATE)).action == "hold"
-    assert calls == FAILURES
-    assert hook.outcomes == {"failed": FAILURES, "skipped": 3}
+    for member_id in range(FAILING + 3):
+        assert (await hook(by(member_id))).action == "hold"
+    assert calls == FAILING
+    assert hook.outcomes == {"failed": FAILING, "skipped": 3}
     now += 2.5
     await hook(CANDIDATE)
-    assert calls == FAILURES + 1
+    assert calls == FAILING + 1
     # The pause has doubled.
     now += 2.5
     await hook(CANDIDATE)
-    assert calls == FAILURES + 1
+    assert calls == FAILING + 1
     now, broken = now + 2.5, False
     assert (await hook(CANDIDATE)).action == "reject"
     assert (await hook(CANDIDATE)).action == "reject"
-    assert calls == FAILURES + 3
+    assert calls == FAILING + 3
+
+
+@in_loop
+async def test_failures_of_one_member_do_not_skip_the_hook_for_others() -> None:
+    async def check(candidate: Candidate) -> Decision:
+        if candidate.member_id == 1:
+            raise ValueError
+        return Decision("reject", "no")
+
+    hook = ModerationHook(check, 1.0, "allow")
+    for _ in range(3 * FAILING):
+        assert (await hook(by(1))).unchecked
+    assert (await hook(by(2))).action == "reject"
+    assert hook.outcomes == {"failed": 3 * FAILING, "reject": 1}
+
+
+@in_loop
+async def test_excess_of_concurrent_checks_of_one_member_waits_without_delaying_others() -> None:
+    check = _Blocked()
+    check.calls = FAILING
+    hook = ModerationHook(check, 5.0, "allow")
+    running = [asyncio.create_task(hook(by(1))) for _ in range(CONCURRENT_OF_MEMBER + 1)]
+    await asyncio.sleep(0)
+    assert check.calls == FAILING + CONCURRENT_OF_MEMBER
+    other = asyncio.create_task(hook(by(2)))
+    await asyncio.sleep(0)
+    assert check.calls == FAILING + CONCURRENT_OF_MEMBER + 1
+    check.release.set()
+    assert {decision.action for decision in await asyncio.gather(*running, other)} == {"reject"}
+
+
+@in_loop
+async def test_excess_of_concurrent_checks_of_one_member_is_refused_after_the_time_budget() -> None:
+    hook = ModerationHook(slow, 0.05, "allow")
+    many = 3 * CONCURRENT_OF_MEMBER
+    ended = await asyncio.gather(*(hook(by(1)) for _ in range(many)), return_exceptions=True)
+    refused = [error for error in ended if isinstance(error, TooMany)]
+    assert len(refused) >= CONCURRENT_OF_MEMBER
+    assert {str(error) for error in refused} == {"Too much of your content is being checked; try again in a moment"}
+    # Refused content has no outcome, so it does not become public without a check.
+    assert hook.outcomes == {"failed": many - len(refused)}
 
 
 class _Blocked:
-    """A check that fails `FAILURES` times, and then waits for `release`."""
+    """A check that fails `FAILING` times, and then waits for `release`."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -223,7 +289,7 @@ class _Blocked:
 
     async def __call__(self, _candidate: Candidate) -> Decision:
         self.calls += 1
-        if self.calls <= FAILURES:
+        if self.calls <= FAILING:
             raise ValueError
         await self.release.wait()
         return Decision("reject", "no")
@@ -233,14 +299,13 @@ class _Blocked:
 async def test_hook_after_a_pause_is_probed_by_one_check_until_it_has_an_outcome() -> None:
     now, check = 0.0, _Blocked()
     hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
-    for _ in range(FAILURES):
-        await hook(CANDIDATE)
+    await fail_for_all(hook)
     now += 2.5
     probe = asyncio.create_task(hook(CANDIDATE))
     await asyncio.sleep(0)
-    assert check.calls == FAILURES + 1
+    assert check.calls == FAILING + 1
     assert [(await hook(CANDIDATE)).action for _ in range(3)] == ["hold"] * 3
-    assert (check.calls, hook.outcomes["skipped"]) == (FAILURES + 1, 3)
+    assert (check.calls, hook.outcomes["skipped"]) == (FAILING + 1, 3)
     check.release.set()
     assert (await probe).action == "reject"
     assert (await hook(CANDIDATE)).action == "reject"
@@ -250,8 +315,7 @@ async def test_hook_after_a_pause_is_probed_by_one_check_until_it_has_an_outcome
 async def test_cancelled_probe_of_the_hook_is_followed_by_another_probe() -> None:
     now, check = 0.0, _Blocked()
     hook = ModerationHook(check, 5.0, "hold", clock=lambda: now)
-    for _ in range(FAILURES):
-        await hook(CANDIDATE)
+    await fail_for_all(hook)
     now += 2.5
     probe = asyncio.create_task(hook(CANDIDATE))
     await asyncio.sleep(0)
@@ -265,16 +329,16 @@ async def test_cancelled_probe_of_the_hook_is_followed_by_another_probe() -> Non
 @in_loop
 async def test_excess_of_concurrent_checks_gets_the_failure_decision_without_opening_the_breaker() -> None:
     check = _Blocked()
-    check.calls = FAILURES
+    check.calls = FAILING
     hook = ModerationHook(check, 5.0, "hold")
-    running = [asyncio.create_task(hook(CANDIDATE)) for _ in range(CONCURRENT)]
+    running = [asyncio.create_task(hook(by(number))) for number in range(CONCURRENT)]
     await asyncio.sleep(0)
-    excess = [(await hook(CANDIDATE)).action for _ in range(FAILURES + 1)]
-    assert excess == ["hold"] * (FAILURES + 1)
+    excess = [(await hook(by(number))).action for number in range(FAILING + 1)]
+    assert excess == ["hold"] * (FAILING + 1)
     check.release.set()
     assert {decision.action for decision in await asyncio.gather(*running)} == {"reject"}
     assert (await hook(CANDIDATE)).action == "reject"
-    assert hook.outcomes == {"busy": FAILURES + 1, "reject": CONCURRENT + 1}
+    assert hook.outcomes == {"busy": FAILING + 1, "reject": CONCURRENT + 1}
 
 
 @in_loop
@@ -286,11 +350,14 @@ async def test_reason_of_callable_is_stored_without_invalid_characters() -> None
 
 
 @in_loop
-async def test_log_of_failed_callable_has_no_message_of_its_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_of_failed_callable_is_throttled_and_has_no_message_of_its_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moderation_hook, "_log", ThrottledLog(logging.getLogger("shoal.moderation")))
     hook = ModerationHook(failing(ValueError("private words")), 5.0, "allow")
-    for _ in range(FAILURES):
-        await hook(CANDIDATE)
-    assert caplog.text.count("ValueError") == FAILURES
+    await fail_for_all(hook)
+    # Once for the first failure, and once because the hook is skipped.
+    assert caplog.text.count("ValueError") == 2
     assert "private words" not in caplog.text
 
 
@@ -320,6 +387,11 @@ async def test_network_asks_the_hook_url_about_each_post(service: PushService) -
             await ann.create("hello")
         (item,) = (await shoal.moderation.held()).items
         assert item.reason == "review"
+        # The hook decides later by the id that it got.
+        asked = json.loads(service.at("/posts")[-1].body)["data"]["id"]
+        await shoal.moderation.approve_held(int(asked))
+        await shoal.settle()
+        assert [entry.post.text for entry in (await shoal.visitor.posts_by(ann)).entries] == ["hello"]
         answer(service, "/posts", {"action": "reject", "reason": "off topic"})
         with pytest.raises(Rejected, match="off topic"):
             await ann.create("hello")

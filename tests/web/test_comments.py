@@ -68,12 +68,37 @@ def test_comment_form_htmx_response_contains_comment_and_empty_form(here: Networ
     assert answer.status == 200
     assert len(answer.html.find_all("article")) == 1
     assert len(answer.html.find_all("form", class_="comment-form")) == 1
+    counter = answer.one("[hx-swap-oob]")
+    assert (counter["hx-swap-oob"], counter.text) == (f"outerHTML:#a{post.id} .comment", "Comment, 1 comment1")
     number = str(answer.html.find("article")["data-post"])  # type: ignore[index]
     form = browser.open(f"/posts/{number}/answer?depth=0")
     assert form.html.find("input", attrs={"name": "depth"})["value"] == "0"  # type: ignore[index]
     below = browser.post(f"/posts/{number}/comments", [("form_token", token), ("text", "Truly"), ("depth", "0")])
     assert "/answer?depth=1" in str(below.one("a.answer-link")["href"])
     assert below.html.find("form", class_="comment-form") is None
+
+
+def test_comment_on_post_with_warning_has_the_same_warning_unless_changed(here: NetworkFixture) -> None:
+    post = a_post(here, "wim_w", "It was the gardener", spoiler="The end")
+    member(here, "ada_w")
+    browser = visitor(here, "ada_w")
+
+    def posted(done: Page) -> tuple[str, str]:
+        id_ = int(done.path.rpartition("/")[2])
+        node = here.run(here.network.store.obj_get((id_,)))[id_]
+        assert isinstance(node, Post)
+        return node.text, node.spoiler
+
+    for spoiler in ("The end", "Another end", ""):
+        page = browser.open(f"/@wim_w/{post.id}")
+        assert page.field("Content warning")["value"] == "The end"
+        done = page.press("Comment", page.html.find(class_="comment-form"), text="I knew", spoiler=spoiler)
+        assert posted(done) == ("@wim_w I knew", spoiler)
+    full = browser.open(f"/@wim_w/{post.id}").press("Pictures and more options", text="I knew it")
+    assert (full.field("Text").text, full.field("Content warning")["value"]) == ("I knew it", "The end")
+    assert posted(full.press("Post")) == ("@wim_w I knew it", "The end")
+    plain = visitor(here, "ada_w").open(f"/@ada_w/{a_post(here, 'ada').id}")
+    assert plain.html.find("input", attrs={"name": "spoiler"}) is None
 
 
 def test_comment_form_with_empty_or_too_long_text_is_refused(here: NetworkFixture) -> None:
@@ -244,7 +269,7 @@ def test_poll_form_records_vote_and_shows_result(here: NetworkFixture) -> None:
     voted = page.press("Vote", choices=["1"])
     assert voted.path.startswith(f"/@kim/{post.id}")
     assert "1 person voted" in voted.text
-    assert "Coffee your vote 100 %" in voted.text
+    assert "Coffee your vote 100%" in voted.text
     again = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", page.form_token), ("choices[]", "0")])
     assert again.status == 422
     assert "already voted" in again.text

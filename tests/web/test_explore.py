@@ -72,6 +72,15 @@ def test_tag_page_buttons_follow_and_unfollow_tag(here: NetworkFixture) -> None:
     assert page.press("Unfollow #boats").html.select("nav.tabs[aria-label=Feeds]") == []
 
 
+def test_tag_page_button_features_tag_on_profile(here: NetworkFixture) -> None:
+    browser = visitor(here, "cyd")
+    page = browser.open("/tags/boats").press("Feature on profile")
+    assert "#boats" in browser.open("/@cyd?show=about").text
+    page.press("Don't feature on profile")
+    assert "#boats" not in browser.open("/@cyd?show=about").text
+    assert "Feature on profile" not in visitor(here).open("/tags/boats").text
+
+
 def test_denied_tag_page_shows_posts_without_tag_statistics(here: NetworkFixture) -> None:
     here.run(here.network.reads.tags.rule(denying("boats")))
     try:

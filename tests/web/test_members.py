@@ -120,7 +120,7 @@ def test_profile_options_page_saves_note_follow_settings_lists_and_featured_memb
     here.settle()
     browser = visitor(here, "max")
     for title in ("Sailors", "Cooks"):
-        browser.open("/lists").press("Choose people", title=title)
+        browser.open("/lists").press("Create list", title=title)
     page = browser.open("/@ned/more").press("Save note", note="owes me a boat")
     assert "owes me a boat" in browser.open("/@ned").text
     page = page.press("Save", page.one('form[action$="/terms"]'), notify="true", shares=())

@@ -77,7 +77,7 @@ def from_the_comment_form_of_a_message(here: NetworkFixture, ann: Visitor) -> Pa
 
 def from_the_link_to_the_long_form_below_a_message(here: NetworkFixture, ann: Visitor) -> Page:
     talk = direct(here, "ben", "@ann hello")
-    return ann.open(f"/@ben/{talk.id}").follow("with pictures").press("Post", text=TEXT)
+    return ann.open(f"/@ben/{talk.id}").press("Pictures and more options").press("Post", text=TEXT)
 
 
 def from_an_answer_to_a_message(here: NetworkFixture, ann: Visitor) -> Page:

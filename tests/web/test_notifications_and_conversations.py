@@ -131,8 +131,8 @@ def test_notification_dismissal_by_script_returns_empty_response(here: NetworkFi
     here.settle()
     browser = visitor(here, "jon")
     page = browser.open("/notifications")
-    key = page.one("input[name=key]")["value"]
-    token = page.one("input[name=form_token]")["value"]
+    key = page.one(".notices input[name=key]")["value"]
+    token = page.form_token
     fields = [("key", str(key)), ("form_token", str(token))]
     answer = browser.post("/notifications/dismiss", fields, headers={"HX-Request": "true"})
     assert (answer.status, answer.answer.text) == (200, "")
@@ -144,9 +144,10 @@ def test_notifications_of_mentions_and_replies_show_full_post(here: NetworkFixtu
     mine = posted(here, lea, "Who is at the pier?")
     here.run(posts.create(here.writes, max_.id, Draft(text="@lea I am", parent_id=mine.id)))
     here.run(posts.create(here.writes, max_.id, Draft(text="Tell it to @lea")))
-    here.run(posts.create(here.writes, max_.id, Draft(text="@lea psst", visibility=Visibility.DIRECT)))
+    direct = here.run(posts.create(here.writes, max_.id, Draft(text="@lea psst", visibility=Visibility.DIRECT)))
     here.settle()
     page = visitor(here, "lea").open("/notifications?kind=mentions")
+    assert page.follow("Open conversation").path == f"/conversations/{direct.id}"
     assert [line.removeprefix("New: ").rsplit(" ", 1)[0] for line in notices(page)] == [
         "max sent you a message",
         "max mentions you",

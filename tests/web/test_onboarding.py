@@ -12,7 +12,9 @@ from shoal.core.model import Member
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.members import personalization_of
 from shoal.graph.schema import FOLLOWS_TAG
-from shoal.queries.suggestions import portfolios
+from shoal.i18n import words_in
+from shoal.queries.suggestions import SuggestionReason, portfolios
+from shoal.web.view_models import suggestion_reason
 from tests.api.in_memory_network import NetworkFixture, network_fixture, picture
 from tests.web.browser import member, visitor
 
@@ -185,3 +187,31 @@ def test_portfolio_contains_only_public_photos_newest_first(here: NetworkFixture
     }
     here.run(relationships.block(here.writes, ann.id, viewer.id))
     assert here.run(portfolios(here.network.reads, viewer.id, [ann.id])) == {}
+
+
+def test_suggested_member_has_reason_in_language_of_page(here: NetworkFixture) -> None:
+    ann, ben = member(here, "ann_r"), member(here, "ben_r")
+    here.run(relationships.follow(here.writes, ben.id, ann.id))
+    here.settle()
+    assert "Folgt dir" in visitor(here, "ann_r", language="de").open("/welcome/people").text
+    assert "Follows you" in visitor(here, "ann_r").open("/welcome/people").text
+
+
+@pytest.mark.parametrize(
+    ("source", "number", "named", "words"),
+    [
+        ("friends", 1, ("cyd",), "Suivi par @cyd, que vous connaissez"),
+        ("friends", 3, ("cyd",), "Suivi par @cyd et 2 autres personnes que vous connaissez"),
+        ("friends", 1, (), "Suivi par 1 personne que vous connaissez"),
+        ("followers", 12, (), "Suivi par 12 membres"),
+        ("liked", 2, (), "Vous avez aimé 2 de ses publications"),
+        ("liked", 0, (), "Vous avez partagé ou enregistré ses publications, ou y avez répondu"),
+        ("tags", 2, ("sea", "ice"), "Publications avec #sea, #ice"),
+        ("nearby", 12, ("Nice",), "Publications à environ 12 km"),
+        ("nearby", 0, ("Nice",), "Près de Nice"),
+    ],
+)
+def test_reason_of_suggestion_is_translated(source: str, number: float, named: tuple[str, ...], words: str) -> None:
+    reason = SuggestionReason(source, number, 1.0, 1.0, 1.0, "", named=named)
+    text = suggestion_reason(words_in("fr"), reason)
+    assert text.translate(dict.fromkeys(map(ord, "\u2066\u2067\u2068\u2069"))).replace("\xa0", " ") == words

@@ -106,6 +106,7 @@ def test_profile_pinned_posts_come_first_and_are_marked(here: NetworkFixture, ta
     if tab:
         assert "an old one" in page.posts[0].get_text()
         assert ["Pinned" in post.get_text() for post in page.posts] == [True, False, False, False]
+        assert not any("Pinned" in post.get_text() for post in visitor(here, name).open("/").posts)
     else:
         assert next(link["id"] for link in page.photos) == f"p{old.id}"
         assert ["Pinned" in link.get_text() for link in page.photos] == [True, False, False, False]

@@ -61,7 +61,7 @@ def test_member_list_pages_create_fill_show_change_and_delete_a_list(here: Netwo
     browser = visitor(here, "eve")
     page = browser.open("/lists")
     assert "No lists yet" in page.text
-    page = page.press("Choose people", title="Sailors", exclusive="true")
+    page = page.press("Create list", title="Sailors", exclusive="true")
     assert "Edit Sailors" in page.title
     page = page.press("Add fay")
     assert [
@@ -90,7 +90,7 @@ def test_list_member_search_finds_only_followees(here: NetworkFixture) -> None:
         here.run(relationships.follow(here.writes, hal.id, other.id))
     here.settle()
     browser = visitor(here, "hal")
-    page = browser.open("/lists").press("Choose people", title="Friends")
+    page = browser.open("/lists").press("Create list", title="Friends")
     found = page.press("Search", q="ida")
     assert [row.get_text(" ", strip=True).split()[0] for row in found.html.select("#offers li")] == ["idalia"]
     asked = browser.open(f"{found.path.split('?')[0]}?q=ki", **{"HX-Request": "true"})
@@ -101,7 +101,7 @@ def test_list_member_search_finds_only_followees(here: NetworkFixture) -> None:
 
 def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: NetworkFixture) -> None:
     member(here, "jon")
-    page = visitor(here, "jon").open("/lists").press("Choose people", title="   ", replies="none")
+    page = visitor(here, "jon").open("/lists").press("Create list", title="   ", replies="none")
     assert page.status == 422
     assert "blank" in page.text
     assert page.one("option[selected]")["value"] == "none"
@@ -110,14 +110,14 @@ def test_list_form_with_blank_title_is_refused_and_keeps_choices(here: NetworkFi
 
 def test_member_list_form_error_is_shown_in_page_language(here: NetworkFixture) -> None:
     member(here, "kai")
-    page = visitor(here, "kai", language="de").open("/lists").press("Leute wählen", title="   ")
+    page = visitor(here, "kai", language="de").open("/lists").press("Liste erstellen", title="   ")
     assert (page.status, "Der Titel darf nicht leer sein." in page.text) == (422, True)
 
 
 def test_list_of_other_member_returns_404(here: NetworkFixture) -> None:
     member(here, "lea")
     member(here, "max")
-    page = visitor(here, "lea").open("/lists").press("Choose people", title="Mine")
+    page = visitor(here, "lea").open("/lists").press("Create list", title="Mine")
     path = page.path.removesuffix("/edit")
     other = visitor(here, "max")
     assert (other.open(path).status, other.open(f"{path}/edit").status) == (404, 404)
@@ -129,7 +129,7 @@ def test_home_tabs_show_five_lists_and_followed_tags(here: NetworkFixture) -> No
     ned = member(here, "ned")
     browser = visitor(here, "ned")
     for n in range(6):
-        browser.open("/lists").press("Choose people", title=f"list {n}")
+        browser.open("/lists").press("Create list", title=f"list {n}")
     for tag in ("dawn", "tide"):
         here.run(relationships.follow_tag(here.writes, ned.id, tag))
     expected = ["Latest", "For you", "Catch up", *(f"list {n}" for n in range(5)), "#tide", "#dawn", "Lists and tags"]

@@ -172,3 +172,10 @@ def test_translated_form_error_keeps_numbers() -> None:
     assert complaint(words_in("en"), text) == text
     assert complaint(words_in("de"), text) == "Ein Bild von 31.5 MiB ist zu groß: Das Maximum ist 16 MiB"
     assert complaint(words_in("de"), "nobody says this") == "nobody says this"
+
+
+def test_full_time_has_minutes_but_no_seconds_in_each_language() -> None:
+    for code in LANGUAGES:
+        text = words_in(code).full(1_784_000_125_000)
+        assert re.search(r"3:35(?!:)", text), text
+        assert "2026" in text

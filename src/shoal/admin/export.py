@@ -22,7 +22,9 @@ from shoal.admin.export_writer import Export, FileSource, entry_of, export_targe
 from shoal.admin.report import Progress, nothing
 from shoal.commands.polls import poll_of, titles
 from shoal.commands.scheduled_posts import draft_of
+from shoal.core.ids import milliseconds_of
 from shoal.core.model import Album, App, Media, Member, MemberList, Poll, Post, Revision, ScheduledPost, Token
+from shoal.core.publishing import HeldContent
 from shoal.core.signup import Invitation
 from shoal.graph.access import filters_of, members_by_id
 from shoal.graph.bulk import FIRST
@@ -41,6 +43,7 @@ from shoal.graph.schema import (
     FOLLOWED_BY,
     FOLLOWS,
     FOLLOWS_TAG,
+    HOLDS,
     LIKES,
     LISTS,
     LOGGED_IN,
@@ -75,6 +78,7 @@ async def write_posts(export: Export) -> None:
     await export.array("posts", _posts(export, comments=False))
     await export.array("comments", _posts(export, comments=True))
     await export.objects("scheduled", SCHEDULES, ScheduledPost, _scheduled)
+    await export.objects("held", HOLDS, HeldContent, _held)
     export.document("media", await _media(export))
 
 
@@ -148,6 +152,23 @@ async def _scheduled(export: Export, scheduled: ScheduledPost) -> dict[str, Any]
         "poll": {"options": draft.poll.options, "multiple": draft.poll.multiple} if draft.poll else None,
         "license": draft.license,
         "downloads": draft.downloads,
+    }
+
+
+async def _held(export: Export, held: HeldContent) -> dict[str, Any]:
+    return {
+        "id": str(held.id),
+        "kind": held.kind,
+        "written": iso(milliseconds_of(held.id)),
+        "changes": str(held.target_id) if held.target_id else None,
+        "visibility": held.visibility,
+        "text": held.text,
+        "data": msgspec.Raw(held.data.encode()) if held.data else None,
+        "media": await _media_file_names(export, held.media),
+        "descriptions": held.descriptions,
+        "pictures": [await export.file(key) for key in held.files],
+        "rejected": iso(held.rejected_at) or None,
+        "refusal": held.refusal,
     }
 
 
@@ -368,7 +389,7 @@ async def _part(export: Export, atype: AssocType, after: int) -> list[AssocRow]:
     return [row for row in page if (row.id1, row.atype) == (id1, atype.number)]
 
 
-_INTERNAL = frozenset({"login_id", "follows_inviter"})
+_INTERNAL = frozenset({"login_id", "follows_inviter", "has_held"})
 """Internal fields of a member, which are not exported."""
 
 

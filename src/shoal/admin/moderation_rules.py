@@ -26,6 +26,8 @@ _log = logging.getLogger("shoal.moderation")
 _EVERY_SECONDS = 5.0
 _PICTURES_SECONDS = 60.0
 _PATIENCE_SECONDS = 2.0
+_LARGE = 3_000
+"""Characters that are checked in the event loop."""
 
 
 class RuleBook(BackgroundWorker):
@@ -47,7 +49,12 @@ class RuleBook(BackgroundWorker):
 
     async def check(self, candidate: Candidate) -> Decision:
         """Return what the armed rules decide. Matches of rules in a dry run are logged and counted only."""
-        matching = self._rules.matching(candidate, self._clock())
+        rules, now = self._rules, self._clock()
+        if len(candidate.text) + len(candidate.data) > _LARGE:
+            # In a thread: the words of 64 KB take up to a third of a second, in which the event loop must answer others.
+            matching = await asyncio.to_thread(rules.matching, candidate, now)
+        else:
+            matching = rules.matching(candidate, now)
         for rule in matching:
             self.matches[rule.state] += 1
             about = (rule.id, rule.state.value, candidate.kind, candidate.member_id)

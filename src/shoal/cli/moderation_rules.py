@@ -24,13 +24,13 @@ from shoal.core.moderation_rules import (
     RuleDraft,
     RuleState,
 )
-from shoal.core.publishing import Kind
+from shoal.core.publishing import HeldKind
 from shoal.queries.moderation_rules import MAX_DAYS, DryRunReport
 from shoal.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+_KINDS: tuple[HeldKind, ...] = get_args(HeldKind)
 
 
 @click.group()
@@ -67,7 +67,7 @@ def _conditions(command: F) -> F:
             type=click.Choice(_KINDS),
             default=("post", "edit"),
             show_default=True,
-            help="Kind of content. May be given several times.",
+            help="HeldKind of content. May be given several times.",
         ),
         click.option(
             "--like-removed",

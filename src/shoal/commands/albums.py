@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from shoal.commands.context import Claim, Writes, add_node, delete_owned, serialized
+from shoal.commands.publishing import check_album
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import AlbumDeleted
 from shoal.core.ids import shard_of
@@ -24,9 +25,13 @@ from shoal.graph.schema import COLLECTS, OWNS_ALBUM
 
 
 async def create(writes: Writes, member_id: int, title: str, description: str = "") -> Album:
-    """Create an empty album. Raises `InvalidInput` if the member has too many, or for an empty title or a text that is too long."""
+    """Create an empty album.
+
+    Raises `InvalidInput` if the member has too many, or for an empty title or a text that is too long, and `Rejected` by a check.
+    """
     title, description = _checked_title(writes, title), _checked_description(writes, description)
     shard = shard_of(member_id)
+    record = await check_album(writes, member_id, title, description)
 
     async def attempt(claim: Claim) -> Album:
         if await count_of(writes.graph, member_id, OWNS_ALBUM) >= writes.limits.albums:
@@ -38,6 +43,7 @@ async def create(writes: Writes, member_id: int, title: str, description: str = 
             claim(batch)
             batch.obj_add(made)
             batch.assoc_add(member_id, OWNS_ALBUM, id_, id_)
+            record(batch)
             return made, batch
 
         return await add_node(writes, shard, build)
@@ -50,17 +56,23 @@ async def update(
 ) -> Album:
     """Change the title or the description of an album; None keeps the current value.
 
-    Raises `NotFound` for another member's album, and `InvalidInput` for an empty title or a text that is too long.
+    Raises `NotFound` for another member's album, `InvalidInput` for an empty title or a text that is too long, and `Rejected` by a
+    check.
     """
-
-    def change(album: Album) -> Album:
-        return msgspec.structs.replace(
-            album,
-            title=album.title if title is None else _checked_title(writes, title),
-            description=album.description if description is None else _checked_description(writes, description),
-        )
-
-    return await change_object(writes.graph, lambda: own_object(writes.graph, Album, member_id, album_id), change)
+    changes: dict[str, str] = {}
+    if title is not None:
+        changes["title"] = _checked_title(writes, title)
+    if description is not None:
+        changes["description"] = _checked_description(writes, description)
+    if writes.checks:
+        await own_object(writes.graph, Album, member_id, album_id)
+    record = await check_album(writes, member_id, *changes.values())
+    return await change_object(
+        writes.graph,
+        lambda: own_object(writes.graph, Album, member_id, album_id),
+        lambda album: msgspec.structs.replace(album, **changes),
+        lambda batch, _before, _after: record(batch),
+    )
 
 
 async def delete(writes: Writes, member_id: int, album_id: int) -> None:

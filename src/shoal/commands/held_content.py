@@ -17,6 +17,7 @@ from shoal.commands.posts import decode_draft, plan_key, take_keys
 from shoal.commands.publishing import files_kept, leave_queue, release_files, remove
 from shoal.core.audit import AuditTarget, AuditVerb, member_target
 from shoal.core.errors import Gone, NotFound, Unfit
+from shoal.core.events import HeldDecided
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member
 from shoal.core.publishing import MAX_REASON, HeldContent
@@ -50,6 +51,8 @@ async def approve(writes: Writes, id_: int) -> int:
             key, _ = plan_key(batch.shard, held.id)
             take_keys(batch, [(key, _KEPT_MS)], published_id, milliseconds_of(now))
             note(writes, batch, AuditVerb.HELD_APPROVED, target, content=held.kind)
+            post_id = published_id if held.kind in {"post", "edit"} else 0
+            batch.emit(HeldDecided(member_id=held.owner_id, about=post_id, approved=True, time=now))
 
         try:
             return await _PUBLISH[held.kind](writes, held, end)
@@ -129,6 +132,7 @@ async def reject(writes: Writes, id_: int, reason: str = "") -> HeldContent:
         leave_queue(batch, held, now)
         release_files(batch, held, await files_kept(writes.graph, held))
         note(writes, batch, AuditVerb.HELD_REJECTED, await _target(writes, held), content=held.kind)
+        batch.emit(HeldDecided(member_id=held.owner_id, about=held.id, approved=False, time=now))
         await writes.graph.commit(batch)
         return rejected
 

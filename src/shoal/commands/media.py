@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member, Post, Visibility
 from shoal.core.photo_details import PhotoDetails, cleaned
-from shoal.core.publishing import Decision, HeldContent, texts_of
+from shoal.core.publishing import ALLOW, Decision, HeldContent, texts_of
 from shoal.core.text import check_text
 from shoal.graph import media as life
 from shoal.graph.access import access_member, objects_of, own_object
@@ -78,14 +78,15 @@ async def upload(
         shows_details=owner.shows_photo_details if shows_details is None else shows_details,
         **stored | ({"details": given} if (given := cleaned(details)) else {}),
     )
+    decision = ALLOW
     try:
         if writes.checks:
             facts = [publishing.facts_of_file(media_id, media.kind, data, media.blurhash)]
             if thumbnail:
                 facts.append(publishing.facts_of_file(media_id, MediaKind.IMAGE, thumbnail))
-            decision = await publishing.check(writes, owner, "media", texts_of(media), media=tuple(facts))
+            decision = await publishing.check(writes, owner, "media", texts_of(media), media=tuple(facts), holds=False)
             media = msgspec.structs.replace(media, held=decision.action == "hold")
-        return await _add(writes, media, record, fixed=bool(id_))
+        return await _add(writes, media, record, decision, fixed=bool(id_))
     except ShoalError as error:
         # If the caller is canceled, the commit continues and needs the files. Files are named by their content, so an earlier
         # import of this object may also need them.
@@ -94,7 +95,7 @@ async def upload(
         raise
 
 
-async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
+async def _add(writes: Writes, media: Media, record: str, decision: Decision, *, fixed: bool) -> Media:
     """Store a media object. If its id is taken, retry with a new one or, if the id must stay as it is (`fixed`), raise `Taken`."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
@@ -112,6 +113,7 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             batch.emit(MediaUploaded(media_id=made.id))
         if record:
             batch.key_add(key, made.id)
+        publishing.note_unchecked(writes, batch, decision, "media", owner)
         try:
             await writes.graph.commit(batch)
         except IdTaken as error:
@@ -197,7 +199,7 @@ async def describe(
     held: HeldContent | None = None
     decide = publishing.once(lambda asked: _decision(writes, asked[0]))
     poster: dict[str, Any] = {}
-    holds_thumbnail: dict[bool, bool] = {}
+    thumbnails: dict[bool, Decision] = {}
     """Decisions of the checks, by whether a post that is checked has the media."""
     if thumbnail:
         check_takes_thumbnail(media)
@@ -210,23 +212,22 @@ async def describe(
         stored = await own_object(writes.graph, Media, owner_id, media_id)
         asked = described(writes, stored, description=description, focus=focus, shows_details=shows_details)
         held, in_post = None, await _is_in_checked_post(writes, stored)
-        if thumbnail and in_post not in holds_thumbnail:
-            holds_thumbnail[in_post] = await _is_held(writes, stored, thumbnail, poster["blurhash"], in_post=in_post)
+        blurhash = poster.get("blurhash", "")
+        seen = decision = await _of_thumbnail(writes, stored, thumbnail, blurhash, thumbnails, in_post=in_post)
         if approved:
             _check_not_described(stored, approved)
         elif not stored.unused_since:
-            if holds_thumbnail.get(in_post):
+            if seen.action == "hold":
                 raise Rejected(publishing.REFUSED)
-            if (
-                in_post
-                and asked.description != stored.description
-                and (decision := await decide((asked,))).action == "hold"
-            ):
+            if in_post and asked.description != stored.description:
+                decision = await decide((asked,))
+            if decision.action == "hold":
                 held = _held(stored, asked.description, decision)
                 asked = msgspec.structs.replace(asked, description=stored.description)
-        changed = msgspec.structs.replace(asked, **poster, held=stored.held or holds_thumbnail.get(in_post, False))
+        changed = msgspec.structs.replace(asked, **poster, held=stored.held or seen.action == "hold")
         if changed != stored or together_with:
-            changed = await _replace(writes, stored, changed, together_with)
+            undecided = decision if decision.unchecked else seen
+            changed = await _replace(writes, stored, changed, together_with, undecided)
         return changed
 
     try:
@@ -253,13 +254,16 @@ async def _is_in_checked_post(writes: Writes, media: Media) -> bool:
     )
 
 
-async def _is_held(writes: Writes, media: Media, thumbnail: bytes, blurhash: str, *, in_post: bool) -> bool:
-    """Return whether the checks hold a thumbnail. Raises `Rejected`."""
-    if not writes.checks:
-        return False
+async def _of_thumbnail(
+    writes: Writes, media: Media, thumbnail: bytes | None, blurhash: str, known: dict[bool, Decision], *, in_post: bool
+) -> Decision:
+    """Return the decision of the checks about a thumbnail, if there is one and it is not `known`. Raises `Rejected`."""
+    if not writes.checks or not thumbnail or in_post in known:
+        return known.get(in_post, ALLOW)
     owner = await access_member(writes.graph, media.owner_id)
     facts = publishing.facts_of_file(media.id, MediaKind.IMAGE, thumbnail, blurhash)
-    return (await publishing.check(writes, owner, "media", (), media=(facts,), in_post=in_post)).action == "hold"
+    known[in_post] = await publishing.check(writes, owner, "media", (), media=(facts,), in_post=in_post, holds=False)
+    return known[in_post]
 
 
 async def _decision(writes: Writes, media: Media) -> Decision:
@@ -277,7 +281,7 @@ def _check_not_described(media: Media, approved: HeldContent) -> None:
 
 def _held(media: Media, description: str, decision: Decision) -> HeldContent:
     return HeldContent(
-        id=0,
+        id=decision.candidate_id,
         owner_id=media.owner_id,
         kind="media",
         text=description,
@@ -289,7 +293,9 @@ def _held(media: Media, description: str, decision: Decision) -> HeldContent:
     )
 
 
-async def _replace(writes: Writes, before: Media, changed: Media, together_with: With | None) -> Media:
+async def _replace(
+    writes: Writes, before: Media, changed: Media, together_with: With | None, decision: Decision
+) -> Media:
     """Store the next version of media, release the files of a replaced preview, and reindex posts if the description changed."""
     changed = msgspec.structs.replace(changed, version=before.version + 1)
     batch = Batch(shard_of(before.owner_id))
@@ -300,6 +306,9 @@ async def _replace(writes: Writes, before: Media, changed: Media, together_with:
     if changed.description != before.description and not before.unused_since:
         # The description is part of the post in the search index. Media that no post uses are indexed when a post attaches them.
         batch.emit(MediaDescribed(media_id=before.id))
+    if decision.unchecked:
+        owner = await access_member(writes.graph, before.owner_id)
+        publishing.note_unchecked(writes, batch, decision, "media", owner)
     if together_with is not None:
         together_with(batch, before.id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)

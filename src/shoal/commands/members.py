@@ -414,7 +414,11 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             raise await publishing.hold(writes, held, merge=partial(_merged, writes))
         values = (field.value for field in changes.get("fields", ()))
         named = await members_named(writes, "\n".join((changes.get("note", ""), *values)))
-        return await _change(writes, member_id, changes, named)
+
+        def extra(batch: Batch, _id: int, _now: int) -> None:
+            publishing.note_unchecked(writes, batch, decision, "profile", member)
+
+        return await _change(writes, member_id, changes, named, extra)
     except ShoalError as error:
         if pictures and is_refusal(error):
             # One of the two pictures may have been stored before the other was found invalid.
@@ -454,7 +458,7 @@ _decode_held = msgspec.msgpack.Decoder(HeldProfile).decode
 
 def _held(member: Member, content: dict[str, Any], before: dict[str, Any], decision: Decision) -> HeldContent:
     return HeldContent(
-        id=0,
+        id=decision.candidate_id,
         owner_id=member.id,
         kind="profile",
         text="\n".join(filter(None, _lines(content))),

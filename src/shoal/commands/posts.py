@@ -6,7 +6,7 @@ to the object that the first commit created.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -186,7 +186,7 @@ async def create(
     if writes.checks:
         decide = publishing.once(lambda media: _decision(writes, author, "post", draft, known, media))
 
-    def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
+    def build(new_id: int, media: Sequence[Media], decision: Decision) -> tuple[Post, Batch]:
         now, post_id = milliseconds_of(new_id), id_ or new_id
         poll = polls.made(writes, asked, author_id, post_id, now) if asked else None
         post = Post(
@@ -206,6 +206,7 @@ async def create(
         attach(batch, post.id, media, post.id)
         polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
+        publishing.note_unchecked(writes, batch, decision, "post", post)
         if together_with is not None:
             together_with(batch, post.id, new_id)
         return post, batch
@@ -217,6 +218,7 @@ async def create(
 
     async def attempt(media: Sequence[Media]) -> Post:
         # Decide for the media that the commit attaches: it conflicts if they have been changed during the check.
+        decision = ALLOW
         if approved:
             check_unchanged(approved, media)
         elif (decision := await decide(media)).action == "hold" or any(each.held for each in media):
@@ -224,7 +226,7 @@ async def create(
                 raise Rejected("Imports do not wait for the approval that this post needs")
             held = _held(author, "post", draft, known, decision, media, app_id=app_id)
             raise await publishing.hold(writes, held, keep)
-        return await add_node(writes, shard, lambda new_id: build(new_id, media))
+        return await add_node(writes, shard, lambda new_id: build(new_id, media, decision))
 
     try:
         return await with_media(writes, author_id, content["media"], attempt)
@@ -275,7 +277,7 @@ def _held(
     options = draft.poll.options if draft.poll else ()
     checked_values = {name: content[name] for name in ("sensitive", "place", "license", "downloads")}
     return HeldContent(
-        id=0,
+        id=decision.candidate_id,
         owner_id=author.id,
         kind=kind,
         text="\n".join(filter(None, (content["spoiler"], content["text"], *options))),
@@ -412,10 +414,11 @@ async def update(
 
     async def attempt(media: Sequence[Media]) -> Post:
         added = [each for each in media if each.id not in post.media]
+        decision = ALLOW
         if approved:
             check_unchanged(approved, added)
         else:
-            await check(media)
+            decision = await check(media)
         now = writes.new_id(shard)
         new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
         edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
@@ -431,6 +434,7 @@ async def update(
         if reworded:
             _keep_wording(batch, post, now, polls.titles(old), described)
             _tell_of_edit(batch, post, edited, now)
+            publishing.note_unchecked(writes, batch, decision, "edit", post)
         polls.exchange(batch, old, new, now)
         if together_with is not None:
             together_with(batch, post.id, now)
@@ -469,15 +473,14 @@ async def _held_edit(
     )
 
 
-def _edit_check(
-    writes: Writes, post: Post, draft: Draft, content: dict[str, Any]
-) -> Callable[[Sequence[Media]], Awaitable[None]]:
+def _edit_check(writes: Writes, post: Post, draft: Draft, content: dict[str, Any]) -> Decide:
     """Return a check of an edit, which raises `Rejected`, or `Held` after it has stored the edit for the moderators."""
     decide = publishing.once(lambda media: _edit_decision(writes, post, draft, content, media))
 
-    async def check(media: Sequence[Media]) -> None:
+    async def check(media: Sequence[Media]) -> Decision:
         if (decision := await decide(media)).action == "hold" or any(each.held for each in media):
             raise await _held_edit(writes, post, draft, content, decision, media)
+        return decision
 
     return check
 
@@ -550,13 +553,20 @@ def _tell_of_edit(batch: Batch, post: Post, edited: Post, revision_id: int) -> N
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete the author's post, and return its last version. Consumers remove its likes and shares later."""
+    """Delete the author's post, and return its last version. Consumers remove its likes and shares later.
+
+    Its held edit and the held descriptions of its files are deleted with it.
+    """
 
     async def attempt() -> Post:
         # Read again after a concurrent edit, so that the deletion covers everything the edit added.
         post = await own_post(writes.graph, author_id, post_id)
-        poll = await polls.poll_of(writes.graph, post)
-        await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
+        poll, now = await polls.poll_of(writes.graph, post), writes.new_id(shard_of(author_id))
+        batch = _deletion(post, poll, now)
+        for held in await publishing.of_member(writes.graph, author_id):
+            if held.target_id in {post.id, *post.media}:
+                publishing.remove(batch, held, now)
+        await writes.graph.commit(batch)
         return post
 
     return await retry_on_conflict(attempt)

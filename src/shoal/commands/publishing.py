@@ -12,15 +12,27 @@ from hashlib import sha256
 import msgspec
 from msgspec.structs import replace
 
+from shoal.commands.audit import note
 from shoal.commands.context import Claim, Writes, add_node, serialized
+from shoal.core.audit import SYSTEM_ACTOR, AuditTarget, AuditVerb, member_target, post_target
 from shoal.core.errors import Held, NotFound, Rejected, Unfit
-from shoal.core.events import FilesReleased
+from shoal.core.events import ContentHeld, FilesReleased
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.media_files import files_of_member, with_copies
-from shoal.core.model import Media, Member, Mention, Visibility
-from shoal.core.publishing import RECENT_SECONDS, Candidate, CheckedMedia, Decision, HeldContent, Kind, MediaFacts
+from shoal.core.model import Media, Member, Mention, Post, Visibility
+from shoal.core.publishing import (
+    ALLOW,
+    RECENT_SECONDS,
+    Candidate,
+    CheckedMedia,
+    Decision,
+    HeldContent,
+    Kind,
+    MediaFacts,
+)
 from shoal.core.text import parse
-from shoal.graph.access import count_of, objects_of
+from shoal.graph.access import access_member, count_of, objects_of
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.schema import EVERYBODY, HOLDS, POSTED, QUEUED
 
@@ -79,15 +91,21 @@ async def check(
     visibility: Visibility = Visibility.PUBLIC,
     media: tuple[MediaFacts, ...] = (),
     in_post: bool = False,
+    holds: bool = True,
 ) -> Decision:
-    """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`."""
+    """Return the decision of the checks, to allow or to hold. Call it only if there are checks. Raises `Rejected`.
+
+    `holds` is whether a decision to hold stores held content, which then has the id of the candidate.
+    """
     text = "\n".join(filter(None, texts))
     now = writes.new_id.now()
     newest = await writes.graph.assoc_range(
         member.id, POSTED, Cursor(after=floor_at(now - 1_000 * RECENT_SECONDS), limit=_MOST_RECENT)
     )
-    decision = await writes.checks.decide(
+    return await _decided(
+        writes,
         Candidate(
+            id=writes.new_id(shard_of(member.id)) if holds else 0,
             kind=kind,
             member_id=member.id,
             member_name=member.name,
@@ -102,11 +120,47 @@ async def check(
             media=media,
             in_post=in_post,
             recent_posts=len(newest),
-        )
+        ),
     )
+
+
+async def _decided(writes: Writes, candidate: Candidate, field: str | None = None) -> Decision:
+    decision = await writes.checks.decide(candidate)
     if decision.action == "reject":
-        raise Rejected(decision.reason or REFUSED)
+        raise Rejected(decision.reason or REFUSED, field=field)
     return decision
+
+
+async def check_name(writes: Writes, name: str, display_name: str) -> Decision:
+    """Return the decision of the checks, if any, about the names of a new member, to allow or to hold. Raises `Rejected`."""
+    if not writes.checks:
+        return ALLOW
+    text, now = "\n".join(filter(None, (name, display_name))), writes.new_id.now() / 1_000
+    candidate = Candidate(
+        kind="profile", member_id=0, member_name=name, member_created_at=now, member_posts=0, text=text
+    )
+    return await _decided(writes, candidate, "username")
+
+
+async def check_album(writes: Writes, owner_id: int, *texts: str) -> Callable[[Batch], None]:
+    """Check the texts of an album, which are refused if a check holds them. Return a function to call with its batch.
+
+    Raises `Rejected`.
+    """
+    if not writes.checks:
+        return lambda _batch: None
+    owner = await access_member(writes.graph, owner_id)
+    decision = await check(writes, owner, "album", texts, holds=False)
+    if decision.action == "hold":
+        raise Rejected(REFUSED)
+    return lambda batch: note_unchecked(writes, batch, decision, "album", owner)
+
+
+def note_unchecked(writes: Writes, batch: Batch, decision: Decision, kind: Kind, of: Member | Post) -> None:
+    """Add an audit entry about content that becomes public although a check gave no decision about it."""
+    if decision.unchecked:
+        target: AuditTarget = member_target(of) if isinstance(of, Member) else post_target(of)
+        note(writes.by(SYSTEM_ACTOR), batch, AuditVerb.CONTENT_UNCHECKED, target, content=kind)
 
 
 Merge = Callable[[HeldContent, Sequence[HeldContent]], Awaitable[HeldContent]]
@@ -120,7 +174,7 @@ async def hold(
     *,
     merge: Merge | None = None,
 ) -> Held:
-    """Store content for the moderators, and return the error for its author. The id of `content` is ignored.
+    """Store content for the moderators, and return the error for its author. An id of 0 in `content` is replaced by a new one.
 
     A held edit, profile change or description replaces an earlier one of the same object, after `merge`. Media that no post uses
     are held with the content, so they are not served. Beyond the limit, the oldest rejected content is deleted. Raises `Unfit` if
@@ -128,6 +182,11 @@ async def hold(
     that is taken.
     """
     shard = shard_of(content.owner_id)
+    await change_object(
+        writes.graph,
+        lambda: access_member(writes.graph, content.owner_id),
+        lambda owner: owner if owner.has_held else replace(owner, has_held=True),
+    )
 
     async def attempt(claim: Claim) -> HeldContent | KeyTaken:
         stored = await of_member(writes.graph, content.owner_id)
@@ -144,12 +203,13 @@ async def hold(
         retained = await _files_kept(writes.graph, content.owner_id, stored, ended)
 
         def build(new_id: int) -> tuple[HeldContent, Batch]:
-            made = replace(merged, id=new_id)
+            made = replace(merged, id=content.id or new_id)
             batch = Batch(shard)
             claim(batch)
             batch.obj_add(made)
             batch.assoc_add(made.owner_id, HOLDS, made.id, made.id)
             batch.assoc_add(made.id, QUEUED, EVERYBODY, made.id)
+            batch.emit(ContentHeld(member_id=made.owner_id, held_id=made.id))
             for each in media:
                 # The new version also makes a concurrent deletion of the media fail.
                 batch.obj_set(replace(each, held=each.held or bool(each.unused_since), version=each.version + 1))

@@ -288,6 +288,17 @@ async def tell_of_refusal(effects: Effects, event: events.PublishRefused, mark: 
         await note(effects, scheduled.owner_id, unpublished(scheduled), event.time)
 
 
+async def tell_of_held(effects: Effects, event: events.ContentHeld, mark: int) -> int | None:
+    """Notify moderators that content of a member waits for approval, with one notification for each member."""
+    return await _tell_staff(effects, Notice(Kind.HELD, event.member_id), event.held_id, mark)
+
+
+async def tell_of_decision(effects: Effects, event: events.HeldDecided, mark: int) -> None:
+    # The actor of this notification is the author, so that the moderator stays anonymous.
+    kind = Kind.APPROVED if event.approved else Kind.REJECTED
+    await note(effects, event.member_id, Notice(kind, event.member_id, event.about), event.time)
+
+
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
     await _end(effects, member_id, await _stored_notices(effects, member_id, notices))
 

@@ -12,6 +12,7 @@ from shoal.core import events
 from shoal.core.errors import NewerNeeded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Token
+from shoal.core.publishing import HeldContent
 from shoal.graph.access import association
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ABOUT_POSTS, Notice, notice_of
@@ -97,17 +98,18 @@ async def _message_content(
         raise NewerNeeded("this notification requires a newer Shoal")
     found = await graph.obj_get(list({event.member_id, event.token_id, notice.actor_id, notice.about} - {0}))
     member, token, actor = (found.get(id_) for id_ in (event.member_id, event.token_id, notice.actor_id))
-    post = found.get(notice.about)
+    about = found.get(notice.about)
     if not (isinstance(member, Member) and isinstance(token, Token) and isinstance(actor, Member)):
         return None
     if token.is_expired(effects.new_id.now(), effects.lifetime):
         await drop_tokens(effects, member.id, (token.id,))
         return None
-    if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(post, Post)):
+    if token.generation != member.generation or (notice.kind in ABOUT_POSTS and not isinstance(about, Post)):
         return None
-    subject = post if isinstance(post, Post) else None
+    post = about if isinstance(about, Post) else None
+    refusal = about.refusal if isinstance(about, HeldContent) else ""
     text = push_sender.key.open(where.sealed)
-    return NoticeToSend(notice, notification.time, member.id, actor, subject, where.language, text)
+    return NoticeToSend(notice, notification.time, member.id, actor, post, where.language, text, refusal)
 
 
 async def _end(effects: Effects, event: events.PushDue, subscription: Assoc) -> None:

@@ -130,6 +130,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     events.PollEnded: (notifications.tell_voters,),
     events.ReportFiled: (reports.review_reported, notifications.tell_of_report),
     events.PublishRefused: (notifications.tell_of_refusal,),
+    events.ContentHeld: (notifications.tell_of_held,),
+    events.HeldDecided: (notifications.tell_of_decision,),
     events.ReportOutcomeChanged: (reports.review_closed, reports.tell_reporter),
     events.MemberRegistered: (members.claim_address, notifications.tell_of_member),
     events.MemberRemoved: (members.free_address_of_deleted, home.drop_timeline, indexing.look_at_member),

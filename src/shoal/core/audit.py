@@ -42,6 +42,7 @@ class AuditVerb(StrEnum):
     POST_REVEALED = "post.revealed"
     HELD_APPROVED = "held.approved"
     HELD_REJECTED = "held.rejected"
+    CONTENT_UNCHECKED = "content.unchecked"
     POST_KEPT_FROM_TRENDS = "post.kept_from_trends"
     POST_ALLOWED_IN_TRENDS = "post.allowed_in_trends"
     POSTS_CHANGED = "posts.changed"

@@ -193,6 +193,24 @@ class PublishRefused(Event, frozen=True, tag="publish_refused"):
     """An id with the time of the failure."""
 
 
+class ContentHeld(Event, frozen=True, tag="content_held"):
+    """Content waits for the decision of a moderator."""
+
+    member_id: int
+    held_id: int
+
+
+class HeldDecided(Event, frozen=True, tag="held_decided"):
+    """A moderator approved or rejected held content."""
+
+    member_id: int
+    about: int
+    """The held content, if it was rejected; the created or changed post, if it was approved; 0 for other approved content."""
+    approved: bool
+    time: int
+    """An id with the time of the decision."""
+
+
 class FiltersChanged(Event, frozen=True, tag="filters_changed"):
     member_id: int
 

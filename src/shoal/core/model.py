@@ -188,6 +188,8 @@ class Member(Node, frozen=True, tag="member"):
     """The member who invited this member; 0 for none."""
     follows_inviter: bool = False
     """Whether they will follow their inviter once admitted."""
+    has_held: bool = False
+    """Whether any of their content was ever held for approval, so that pages look for it."""
     email_hash: str = ""
     """Hash of the email address by which others may find the member (`core.email`); empty if they may not."""
     dated: int = msgspec.field(default=0, name="created_at")

@@ -8,21 +8,22 @@ text takes time linear in its length, regardless of the number of rules. Only ar
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Literal, get_args
-from urllib.parse import urlsplit
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
+import regex
 from msgspec.structs import replace
 
-from shoal.core.blocklists import ascii_domain, check_domain
+from shoal.core.blocklists import MAX_DOMAIN, ascii_domain, check_domain
 from shoal.core.blurhash import components, detail
 from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.model import Node
-from shoal.core.publishing import ALLOW, MAX_REASON, Candidate, Decision, Kind, strictest
-from shoal.core.text import check_text, parse
+from shoal.core.publishing import ALLOW, MAX_REASON, Candidate, Decision, HeldKind, strictest
+from shoal.core.text import check_text, normalized, parse
 from shoal.core.tokenizer import clause_of, tokens_of
 
 MAX_RULES = 100
@@ -51,6 +52,12 @@ _DISTANCES: dict[PictureMatch, float] = {"same": 0.06, "similar": 0.12}
 """Maximum distance of the blurhashes of two pictures."""
 _LEAST_DETAIL = 0.06
 """Pictures with less detail, such as plain surfaces, resemble too many others. They match nothing."""
+
+
+_HOST = re.compile("://([^/?#:]*)")
+_IGNORED_IN_HOSTS = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
+_MAX_TYPED_HOST = 4 * MAX_DOMAIN
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 
 class RuleState(StrEnum):
@@ -93,7 +100,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """For moderators, and the reason of a hold."""
     action: RuleAction
     conditions: Conditions
-    kinds: tuple[Kind, ...] = ("post", "edit")
+    kinds: tuple[HeldKind, ...] = ("post", "edit")
     reason: str = ""
     """The reason that the author of rejected content reads."""
     state: RuleState = RuleState.OFF
@@ -137,7 +144,7 @@ class RuleDraft(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     action: RuleAction = "hold"
     conditions: Conditions = Conditions()
-    kinds: tuple[Kind, ...] = ("post", "edit")
+    kinds: tuple[HeldKind, ...] = ("post", "edit")
     reason: str = ""
 
     def checked(self) -> RuleDraft:
@@ -150,10 +157,10 @@ class RuleDraft(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"action: must be hold or reject (got {self.action!r})", field="action")
         if self.action == "reject" and not reason:
             raise InvalidInput("reason: a rule that rejects needs a reason for the author", field="reason")
-        known = get_args(Kind)
+        known = get_args(HeldKind)
         if not self.kinds or not set(self.kinds) <= set(known):
             raise InvalidInput(f"kinds: at least one of {', '.join(known)}", field="kinds")
-        kinds: tuple[Kind, ...] = tuple(kind for kind in known if kind in self.kinds)
+        kinds: tuple[HeldKind, ...] = tuple(kind for kind in known if kind in self.kinds)
         return replace(self, name=name, reason=reason, kinds=kinds, conditions=checked_conditions(self.conditions))
 
 
@@ -301,11 +308,12 @@ class DomainIndex:
 
 
 def host_of(link: str) -> str:
-    """Return the host of a link in lower case and ASCII; empty for none."""
-    try:
-        return ascii_domain((urlsplit(link).hostname or "").rstrip("."))
-    except ValueError:
-        return ""
+    """Return the host of a link in a text, in lower case and ASCII, as browsers read it; empty for one that DNS cannot have."""
+    found = _HOST.search(link)
+    host = _IGNORED_IN_HOSTS.sub("", found[1] if found else "")
+    # Limit the length before and after each step, whose time may be quadratic.
+    host = normalized("NFKC", host).rstrip(".") if len(host) <= _MAX_TYPED_HOST else ""
+    return ascii_domain(host) if len(host) <= MAX_DOMAIN else ""
 
 
 class PictureIndex:
@@ -379,17 +387,8 @@ def _with_data(candidate: Candidate) -> Candidate:
     """Return a candidate whose texts and links include those of its data: apps may show them."""
     if not candidate.data:
         return candidate
-    texts: list[str] = []
-    pending: list[Any] = [msgspec.json.decode(candidate.data)]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            texts.append(value)
-        elif isinstance(value, dict):
-            pending += [*value, *value.values()]
-        elif isinstance(value, list):
-            pending += value
-    text = "\n".join(texts)
+    # Find the strings without decoding the whole, which may be deeply nested.
+    text = "\n".join(msgspec.json.decode(each, type=str) for each in _JSON_STRING.findall(candidate.data))
     links = [span.value for span in parse(text) if span.kind == "link"]
     return replace(candidate, text=f"{candidate.text}\n{text}", links=tuple(dict.fromkeys((*candidate.links, *links))))
 

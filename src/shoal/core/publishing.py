@@ -13,7 +13,8 @@ import msgspec
 
 from shoal.core.model import Media, Node
 
-Kind = Literal["post", "edit", "profile", "media"]
+HeldKind = Literal["post", "edit", "profile", "media"]
+Kind = Literal[HeldKind, "album"]
 Action = Literal["allow", "hold", "reject"]
 
 _ACTIONS: tuple[Action, ...] = ("allow", "hold", "reject")
@@ -46,8 +47,11 @@ def texts_of(media: Media) -> tuple[str, ...]:
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """Content that is about to become public. Times are Unix seconds."""
 
+    id: int = 0
+    """If the decision is to hold, the id of the held content. 0 for an upload, an album and a new member, which cannot be held."""
     kind: Kind
     member_id: int
+    """0 for a new member."""
     member_name: str
     member_created_at: float
     member_posts: int
@@ -79,6 +83,10 @@ class Decision(msgspec.Struct, frozen=True):
     """For the author, if the candidate is rejected; for moderators, if it is held."""
     rule: str = ""
     """Name of the rule that decided; empty for the callable and the hook."""
+    candidate_id: int = 0
+    """Id of the candidate; 0 if it cannot be held."""
+    unchecked: bool = False
+    """Whether a check gave no decision, and the configured one applies."""
 
 
 ALLOW = Decision("allow")
@@ -110,7 +118,8 @@ class Checks(NamedTuple):
             decisions.append(await check(candidate))
             if decisions[-1].action == "reject":
                 break
-        return strictest(decisions)
+        unchecked = any(decision.unchecked for decision in decisions)
+        return msgspec.structs.replace(strictest(decisions), candidate_id=candidate.id, unchecked=unchecked)
 
 
 NO_CHECKS = Checks()
@@ -128,7 +137,7 @@ class HeldContent(Node, frozen=True, tag="held_content"):
     """Content that waits for the decision of a moderator, or that a moderator has rejected."""
 
     owner_id: int
-    kind: Kind
+    kind: HeldKind
     """For `media`, the content is a new description. An upload is held by its own flag, until a post with it is approved."""
     text: str
     """The texts for the moderators: those of the candidate, without the descriptions of its media."""

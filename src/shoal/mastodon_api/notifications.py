@@ -130,6 +130,7 @@ def _notification(app_context: AppContext, item: queries.Notification, status: b
         status=UNSET if status is None else raw(status),
         report=reported(app_context, item),
         emoji=item.notice.emoji or UNSET,
+        refusal=item.refusal or UNSET,
     )
 
 
@@ -271,6 +272,7 @@ def _group(app_context: AppContext, found: queries.Grouped, sample: Sequence[Pro
         status_id=str(newest.entry.id) if newest.entry else UNSET,
         report=reported(app_context, newest),
         emoji=newest.notice.emoji or UNSET,
+        refusal=newest.refusal or UNSET,
     )
 
 

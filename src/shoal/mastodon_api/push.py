@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from shoal.commands import push_subscriptions
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.graph.payloads.notifications import Kind
+from shoal.graph.payloads.notifications import WITHOUT_ACTOR, Kind
 from shoal.http.authentication import bearer_of
 from shoal.i18n import language_for
 from shoal.mastodon_api.context import AppContext, Context, Router, actor
@@ -21,7 +21,7 @@ from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, WIRE_KIND
 router = Router()
 
 _Word = Annotated[str, Meta(max_length=200)]
-_WITHOUT_ALERT = frozenset({Kind.REACTION, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED})
+_WITHOUT_ALERT = WITHOUT_ACTOR | {Kind.REACTION, Kind.HELD}
 """Kinds of notifications that clients cannot select in `alerts`."""
 
 

@@ -12,15 +12,25 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from shoal.commands import account_deletions, blocklists, credentials, external_ids, invitations, members, oauth
+from shoal.commands import (
+    account_deletions,
+    blocklists,
+    credentials,
+    external_ids,
+    invitations,
+    members,
+    oauth,
+    publishing,
+)
 from shoal.core.blocklists import IpSeverity
 from shoal.core.errors import InvalidInput, NotAllowed, SecondFactorNeeded, Taken, TooLarge
 from shoal.core.external_ids import ExternalId
-from shoal.core.ids import now_ms
+from shoal.core.ids import now_ms, shard_of
 from shoal.core.model import AccountDeletion, Member, Role
 from shoal.core.signup import USUAL_SECONDS, Invitation, is_proof
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.access import access_member
+from shoal.graph.contract import Batch
 from shoal.graph.schema import email_key, user_name_key
 from shoal.http.authentication import granted, origin_of_request
 from shoal.http.errors import Blank, NotAccepted, ValidationErrors
@@ -86,10 +96,10 @@ def asks_confirmation(settings: Settings) -> bool:
 
 
 async def join(context: Context, form: Joining) -> Member:
-    """Create a member, who is `pending` if they need approval.
+    """Create a member, who is `pending` if they need approval, or if a check holds their name.
 
-    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, and `ValidationErrors`
-    with all errors found, each with its field.
+    Raises `NotAllowed` if sign-up is closed, `InvalidInput` for an invalid or expired invitation, `ValidationErrors` with
+    all errors found, each with its field, and `Rejected` by a check.
     """
     if form.invite_code:
         await invitations.offered(context.app.writes, form.invite_code)
@@ -107,9 +117,11 @@ async def join(context: Context, form: Joining) -> Member:
         invitations.held(context.app.writes, form.invite_code, form.username) if form.invite_code else nullcontext()
     )
     reason, network = form.reason if pending else "", address_prefix(client) if client else ""
+    decision = await publishing.check_name(context.app.writes, form.username.lower(), form.display_name)
+    pending = pending or decision.action == "hold"
     if external is not None:
         async with invitation as invited:
-            return await external_ids.register(
+            member = await external_ids.register(
                 context.app.writes,
                 external,
                 form.username,
@@ -124,20 +136,26 @@ async def join(context: Context, form: Joining) -> Member:
                 network=network,
                 invited=invited,
             )
-    async with hashing(context.request.scope), invitation as invited:
-        return await members.register(
-            context.app.writes,
-            form.username,
-            password=form.password,
-            email=form.email,
-            language=form.language,
-            pending=pending,
-            reason=reason,
-            unconfirmed=required,
-            confirms=confirms,
-            network=network,
-            invited=invited,
-        )
+    else:
+        async with hashing(context.request.scope), invitation as invited:
+            member = await members.register(
+                context.app.writes,
+                form.username,
+                password=form.password,
+                email=form.email,
+                language=form.language,
+                pending=pending,
+                reason=reason,
+                unconfirmed=required,
+                confirms=confirms,
+                network=network,
+                invited=invited,
+            )
+    if decision.unchecked:
+        batch = Batch(shard_of(member.id))
+        publishing.note_unchecked(context.app.writes, batch, decision, "profile", member)
+        await context.app.writes.graph.commit(batch)
+    return member
 
 
 async def _check_proof(app_context: AppContext, form: Joining) -> None:

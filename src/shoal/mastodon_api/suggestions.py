@@ -84,8 +84,12 @@ def _entity(context: Context, found: suggestions.Suggestion) -> dict[str, object
         "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
         "sources": sources,
         "account": msgspec.Raw(context.app.present.account(found.profile)),
-        "shoal": {"score": found.score, "reasons": [reason._asdict() for reason in found.reasons]},
+        "shoal": {"score": found.score, "reasons": [_reason(reason) for reason in found.reasons]},
     }
+
+
+def _reason(reason: suggestions.SuggestionReason) -> dict[str, object]:
+    return {name: value for name, value in reason._asdict().items() if name != "named"}
 
 
 @router.delete("/api/v1/suggestions/{account_id}", scope="write:accounts", answer=dict)

@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.media_files import MISSING_AVATAR, still_of
 from shoal.core.model import Member, Post
 from shoal.core.text import plain_excerpt
-from shoal.graph.payloads.notifications import ABOUT_POSTS, Kind, Notice
+from shoal.graph.payloads.notifications import ABOUT_POSTS, WITHOUT_ACTOR, Kind, Notice
 from shoal.i18n import LANGUAGES, Translated, words_in
 from shoal.push.encryption import MAX_PLAIN
 
@@ -91,6 +91,9 @@ WIRE_KINDS: Mapping[Kind, str] = {
     Kind.REPORT: "admin.report",
     Kind.REPORT_RESOLVED: "shoal:report_resolved",
     Kind.UNPUBLISHED: "shoal:scheduled_status_failed",
+    Kind.HELD: "shoal:held",
+    Kind.APPROVED: "shoal:held_approved",
+    Kind.REJECTED: "shoal:held_rejected",
 }
 """Notification types by their names in client APIs."""
 _TITLES: Mapping[Kind, str] = {
@@ -104,6 +107,9 @@ _TITLES: Mapping[Kind, str] = {
     Kind.REPORT: "%(names)s reported someone",
     Kind.REPORT_RESOLVED: "Your report was closed",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
+    Kind.HELD: "Content by %(names)s was held for approval",
+    Kind.APPROVED: "A moderator approved your content",
+    Kind.REJECTED: "A moderator rejected your content",
 }
 # Singular and plural of each message. Web pages use the same messages, so the translation catalogs are shared.
 _OF_ONE: Mapping[Kind, tuple[str, str]] = {
@@ -125,6 +131,8 @@ class NoticeToSend(NamedTuple):
     language: str
     token: str
     """The text of the session's token."""
+    refusal: str = ""
+    """Why content of the member was rejected."""
 
 
 class PushMessage(msgspec.Struct, frozen=True):
@@ -171,6 +179,8 @@ def _title(words: Translated, outgoing: NoticeToSend) -> str:
 
 
 def _body_text(outgoing: NoticeToSend) -> str:
+    if outgoing.notice.kind in WITHOUT_ACTOR:
+        return outgoing.refusal
     if outgoing.notice.kind not in ABOUT_POSTS:
         return outgoing.actor.note
     if outgoing.post is None:

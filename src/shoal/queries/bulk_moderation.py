@@ -76,7 +76,8 @@ async def _posts(store: Store, query: BulkQuery) -> AsyncGenerator[tuple[int, li
         return
     async for low, here in newest_objects(store, before, after, SEARCH_SCANS):
         posts = [node for node in reversed(here) if isinstance(node, Post)]
-        yield milliseconds_of(low) if low > after + 1 else 0, posts
+        # Round up, because a range may begin within a millisecond.
+        yield milliseconds_of(low - 1) + 1 if low > after + 1 else 0, posts
 
 
 async def _matching(store: Store, matcher: BulkMatcher, posts: Sequence[Post]) -> list[int]:

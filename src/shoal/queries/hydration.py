@@ -130,6 +130,9 @@ class Entry(msgspec.Struct, frozen=True):
     marks: int = 0
     """The viewer's private marks, such as bookmarks, as bits by position in `POST_MARKS`."""
     pinned: bool = False
+    """Whether the viewer pinned the post, which is their own."""
+    on_top: bool = False
+    """Whether the entry precedes the other posts of its author's profile because it is pinned."""
     thread_muted: bool = False
     poll: PollView | None = None
     filtered: tuple[Filtered, ...] = ()

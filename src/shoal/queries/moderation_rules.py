@@ -28,7 +28,7 @@ from shoal.core.moderation_rules import (
     Rule,
     RuleState,
 )
-from shoal.core.publishing import Candidate, Kind, MediaFacts, texts_of
+from shoal.core.publishing import Candidate, HeldKind, MediaFacts, texts_of
 from shoal.core.text import parse, plain_excerpt
 from shoal.graph.contract import MAX_TIME, Store
 from shoal.graph.payloads.moderation import removed_pictures
@@ -48,7 +48,7 @@ _HISTORY_POSTS = 100
 class RuleHit(msgspec.Struct, frozen=True, kw_only=True):
     """Content that a rule matched. Times are in Unix milliseconds."""
 
-    kind: Kind
+    kind: HeldKind
     id: int
     """Id of the post or upload, or of the member whose profile it is."""
     member_id: int
@@ -118,7 +118,7 @@ class _Run:
     rules: CompiledRules
     posted: dict[int, list[int]] = field(default_factory=dict)
     """Ids of the posts read so far, by author, newest first."""
-    checked: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(("post", "profile", "media"), 0))
+    checked: dict[HeldKind, int] = field(default_factory=lambda: dict.fromkeys(("post", "profile", "media"), 0))
     pending: list[tuple[RuleHit, list[Rule]]] = field(default_factory=list)
     """The hits that are not counted yet, newest first."""
     counts: defaultdict[int, _RuleCounts] = field(default_factory=lambda: defaultdict(_RuleCounts))
@@ -134,7 +134,7 @@ class _Run:
             member = found.get(_member_of(node))
             if not isinstance(member, Member):
                 continue
-            kind: Kind = "post" if isinstance(node, Post) else "profile" if isinstance(node, Member) else "media"
+            kind: HeldKind = "post" if isinstance(node, Post) else "profile" if isinstance(node, Member) else "media"
             self.checked[kind] += 1
             newer = self.posted.setdefault(member.id, [])
             before = max(0, counts.get(member.id, 0) - len(newer) - (kind == "post"))
@@ -184,10 +184,12 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
         reached = low
         run.count(milliseconds_of(low) + 1_000 * BURST_SECONDS + 1)
     run.count(0)
+    complete = reached <= start + 1
     return DryRunReport(
         at=now,
-        since=milliseconds_of(reached),
-        complete=reached <= start + 1,
+        # Round up, because a range may begin within a millisecond.
+        since=now - days * DAY_MS if complete else milliseconds_of(reached - 1) + 1,
+        complete=complete,
         posts=run.checked["post"],
         profiles=run.checked["profile"],
         uploads=run.checked["media"],
@@ -197,7 +199,7 @@ async def dry_run(store: Store, rules: Sequence[Rule], days: int, now: int) -> D
 
 
 def _testable(rule: Rule) -> Rule:
-    kinds: tuple[Kind, ...] = (*rule.kinds, "post") if "edit" in rule.kinds else rule.kinds
+    kinds: tuple[HeldKind, ...] = (*rule.kinds, "post") if "edit" in rule.kinds else rule.kinds
     return replace(rule, state=RuleState.DRY_RUN, kinds=kinds)
 
 
@@ -221,7 +223,7 @@ def _member_of(node: Post | Member | Media) -> int:
 
 
 def _candidate(
-    kind: Kind, node: Post | Member | Media, member: Member, found: Mapping[int, AnyNode], posts: int
+    kind: HeldKind, node: Post | Member | Media, member: Member, found: Mapping[int, AnyNode], posts: int
 ) -> Candidate:
     text, media = _content(node, found)
     return Candidate(
@@ -258,7 +260,7 @@ def _lines(texts: Iterable[str]) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _hit(kind: Kind, node: Post | Member | Media, member: Member, candidate: Candidate, at: int) -> RuleHit:
+def _hit(kind: HeldKind, node: Post | Member | Media, member: Member, candidate: Candidate, at: int) -> RuleHit:
     long_history = candidate.member_posts > _HISTORY_POSTS and member.created_at < at - _HISTORY_DAYS * DAY_MS
     shown = not isinstance(node, Post) or node.visibility in OPEN
     return RuleHit(

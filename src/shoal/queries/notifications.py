@@ -21,6 +21,7 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import Member, Post, Report, Role, ScheduledPost, Share
+from shoal.core.publishing import HeldContent
 from shoal.core.visibility import Relation, may_see_share
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
@@ -30,6 +31,7 @@ from shoal.graph.payloads.notifications import (
     ABOUT_REPORTS,
     FOR_STAFF,
     GROUPED,
+    WITHOUT_ACTOR,
     Group,
     Kind,
     Notice,
@@ -56,6 +58,8 @@ class Notification(msgspec.Struct, frozen=True):
     report: Report | None = None
     target: Profile | None = None
     scheduled: ScheduledPost | None = None
+    refusal: str = ""
+    """Why content of the member was rejected."""
 
 
 class NotificationPage(NamedTuple):
@@ -227,11 +231,10 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 
 
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
-    """Return the ids of the shares, reports and scheduled posts to read for these notifications."""
+    """Return the ids of the shares, reports, scheduled posts and decided content to read for these notifications."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
-    return shares | {
-        notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS or notice.kind is Kind.UNPUBLISHED
-    }
+    kinds = ABOUT_REPORTS | WITHOUT_ACTOR
+    return shares | {notice.about for _, notice in rows if notice.kind in kinds and notice.about}
 
 
 def _may_show(
@@ -248,12 +251,15 @@ def _may_show(
     if not isinstance(actor, Member) or actor.suspended or relation.severed or relation.muting_notifications:
         return False
     if notice.kind in FOR_STAFF:
-        return staff and (notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report))
+        return staff and (notice.kind is not Kind.REPORT or isinstance(nodes.get(notice.about), Report))
     if notice.kind is Kind.REPORT_RESOLVED:
         report = nodes.get(notice.about)
         return isinstance(report, Report) and bool(report.closed_at)
     if notice.kind is Kind.UNPUBLISHED:
         return _refused(nodes, notice) is not None
+    if notice.kind in {Kind.APPROVED, Kind.REJECTED}:
+        decided = HeldContent if notice.kind is Kind.REJECTED else Post
+        return not notice.about or isinstance(nodes.get(notice.about), decided)
     if notice.kind not in ABOUT_POSTS:
         return True
     entry = entries.get(notice.about)
@@ -297,7 +303,17 @@ def _made(
     target = known.get(found.target_id) if found else None
     if target and target.member.suspended and notice.kind is Kind.REPORT_RESOLVED:
         target = Profile(Member(id=target.member.id, name=target.member.name))
-    return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target, _refused(nodes, notice))
+    held = nodes.get(notice.about) if notice.kind is Kind.REJECTED else None
+    return Notification(
+        assoc.time,
+        notice,
+        known[notice.actor_id],
+        entry,
+        found,
+        target,
+        _refused(nodes, notice),
+        held.refusal if isinstance(held, HeldContent) else "",
+    )
 
 
 MOST_LOOKED_AT = 1_000

@@ -236,6 +236,8 @@ class SuggestionReason(NamedTuple):
     words: str
     friends: tuple[str, ...] = ()
     """User names of up to two of the viewer's followees who follow the suggested member."""
+    named: tuple[str, ...] = ()
+    """The names in `words`: user names, tags, or the town where the viewer lives."""
 
 
 class Suggestion(NamedTuple):
@@ -307,6 +309,7 @@ def _reasons(
             contribution=float(added),
             words=people.words_of(name, number, named.get(name, ())),
             friends=friends if name == "friends" else (),
+            named=tuple(named.get(name, ())),
         )
         for name, number, value, weight, added in columns
         if added > 0

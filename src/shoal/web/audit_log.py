@@ -37,6 +37,7 @@ def _verbs(words: Translated) -> dict[AuditVerb, str]:
         AuditVerb.POST_REVEALED: _("Post unhidden"),
         AuditVerb.HELD_APPROVED: _("Held content approved"),
         AuditVerb.HELD_REJECTED: _("Held content rejected"),
+        AuditVerb.CONTENT_UNCHECKED: _("Content published without a check"),
         AuditVerb.POST_KEPT_FROM_TRENDS: _("Post removed from trends"),
         AuditVerb.POST_ALLOWED_IN_TRENDS: _("Post allowed in trends"),
         AuditVerb.POSTS_CHANGED: _("Posts changed in bulk"),
@@ -134,6 +135,7 @@ def _detail(words: Translated, name: str, value: str | int) -> str:
         "types": _("types of events"),
         "format": _("format"),
         "private": _("private data"),
+        "content": _("content"),
     }.get(name, name)
     return f"{label}: {shown}"
 

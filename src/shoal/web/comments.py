@@ -24,23 +24,27 @@ from shoal.queries.hydration import Entry
 from shoal.queries.threads import Thread
 from shoal.web import routing
 from shoal.web.compose import (
+    SheetState,
     addressees,
     answering,
     check_says_something,
     replying_to,
+    sheet,
     visibility_words,
     wrong_of,
 )
 from shoal.web.compose_form import Writing, as_id
 from shoal.web.pending_actions import PendingAction
 from shoal.web.rendering import page, part
-from shoal.web.request_context import IdForm, Names, PageContext
+from shoal.web.request_context import IdForm, Line, Names, PageContext
 from shoal.web.view_models import AnsweredPost, PostView, entry_with_id, post_of
 
 
 class CommentForm(msgspec.Struct, frozen=True):
     answers: int
     text: str
+    spoiler: str
+    """The content warning; empty if the comment answers a post without one, so that the form has no field for it."""
     visibility: str
     visible_to: str
     replying: str
@@ -66,6 +70,7 @@ def comment_form(
     return CommentForm(
         answers=values.reply_to,
         text=values.text,
+        spoiler=values.spoiler,
         visibility=values.visibility,
         visible_to=visibility_words(ctx.words)[Visibility(values.visibility)][0],
         replying=replying_to(ctx.words, names, everyone=entry.post.visibility is Visibility.DIRECT),
@@ -179,12 +184,15 @@ class AnswerQuery(msgspec.Struct, frozen=True):
 
 class NewComment(IdForm, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=200_000)] = ""
+    spoiler: Line = ""
     visibility: Annotated[str, Meta(max_length=20)] = ""
     request: Annotated[str, Meta(max_length=100)] = ""
     mentions: Names | None = None
     """User names of the participants that the comment mentions, as the form contained them."""
     depth: _Depth = -1
     """Depth of the comment that this comment replies to; -1 for a reply to the post of the page."""
+    do: Literal["post", "more"] = "post"
+    """`more` opens the compose form with the text."""
 
 
 class VoteForm(IdForm, frozen=True, kw_only=True):
@@ -213,15 +221,19 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
     written = msgspec.structs.replace(
         values,
         text=asked.text,
+        spoiler=asked.spoiler,
         visibility=asked.visibility if asked.visibility in set(Visibility) else values.visibility,
         request=asked.request or secrets.token_urlsafe(12),
     )
+    if asked.do == "more":
+        return await sheet(ctx, member, SheetState(form=written))
     try:
         ctx.writes.pressure.check()
         check_says_something(asked.text)
         draft = Draft(
             text=addressed(asked.text.strip(), addressees(member, answered, asked.mentions), ctx.writes.domain),
             visibility=Visibility(written.visibility),
+            spoiler=asked.spoiler.strip(),
             language=values.language,
             parent_id=asked.id,
         )
@@ -239,7 +251,8 @@ async def comment(ctx: PageContext, asked: NewComment) -> Response:
         named[asked.id] = AnsweredPost(answered.author.member.name)
     shown = post_of(ctx, await entry_with_id(ctx, made.id), named, depth=depth, known=_participants(answered))
     again = comment_form(ctx, answered) if asked.depth < 0 else None
-    return part(ctx, "comment_made", comment=CommentView(shown), form=again, token=ctx.browser.form_token)
+    post = post_of(ctx, await entry_with_id(ctx, asked.id)) if again else None
+    return part(ctx, "comment_made", comment=CommentView(shown), form=again, post=post, token=ctx.browser.form_token)
 
 
 async def _refused(ctx: PageContext, answered: Entry, form: CommentForm) -> Response:

@@ -136,7 +136,8 @@ def _sheet(ctx: PageContext, member: Member, shown: SheetState) -> Sheet:
         heading, button, draft = _("New message"), _("Send"), f"{drafts}:message"
     else:
         action, back = "/compose", shown.answers.path if shown.answers else ctx.url("/")
-        heading = _("New comment") if form.reply_to else _("New post")
+        is_message = shown.answers is not None and shown.answers.visibility == Visibility.DIRECT
+        heading = _("New message") if is_message else _("New comment") if form.reply_to else _("New post")
         button, draft = _("Post"), f"{drafts}:{form.reply_to or form.instead_of or 'new'}"
     return Sheet(
         action=ctx.url(action),
@@ -317,9 +318,10 @@ def begun(member: Member) -> Writing:
 
 
 def answering(member: Member, entry: Entry) -> Writing:
-    """Return an empty reply form. Its visibility is at most as wide as the post's."""
-    visibility = max(entry.post.visibility, member.default_visibility, key=_ORDER.index)
-    return replace(begun(member), reply_to=as_id(entry.post.id), visibility=visibility.value)
+    """Return an empty reply form with the content warning of the post. Its visibility is at most as wide as the post's."""
+    post = entry.post
+    visibility = max(post.visibility, member.default_visibility, key=_ORDER.index)
+    return replace(begun(member), reply_to=as_id(post.id), visibility=visibility.value, spoiler=post.spoiler)
 
 
 def addressees(member: Member, entry: Entry, named: str | None = None) -> list[str]:

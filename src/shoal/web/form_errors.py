@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
+from shoal.core.errors import Disallowed, InvalidInput, Rejected, Reserved, ShoalError, Taken
 from shoal.http.errors import Blank, ValidationErrors
 from shoal.i18n import Translated
 
@@ -195,6 +195,7 @@ COMPLAINTS = (
     "the current password is wrong",
     "the name or the password is wrong",
     "Too many passwords are being checked; try again in a moment",
+    "Too much of your content is being checked; try again in a moment",
     "Too many wrong passwords",
     "this member has no login credentials",
     "this account has no e-mail address",
@@ -297,6 +298,8 @@ def _message(words: Translated, error: InvalidInput, known: Mapping[str, str]) -
             return _("Addresses of this provider are not accepted.")
         case Reserved():
             return _("This name is reserved. Choose another one.")
+        case Rejected():
+            return error_text(words, error)
     return known.get(error.field or "") or error_text(words, error)
 
 

@@ -10,8 +10,10 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.core.model import Role, Visibility
 from shoal.core.text import isolated
+from shoal.graph.access import count_of
 from shoal.graph.cache.dependencies import do_not_cache
 from shoal.graph.payloads.notifications import Kind
+from shoal.graph.schema import HOLDS
 from shoal.i18n import LANGUAGES
 from shoal.queries import conversations, notifications
 from shoal.web.request_context import LOOK_COOKIE, PageContext, is_local
@@ -42,6 +44,8 @@ class Unread(NamedTuple):
     notifications: int = 0
     messages: int = 0
     """Number of conversations."""
+    pending: int = 0
+    """Amount of the viewer's own content that waits for approval or was rejected."""
     on_icon: int | None = None
     """The number on the icon of the installed app, where a message and its mention count once; None if it is not known."""
 
@@ -109,7 +113,10 @@ _NOTHING = Unread()
 
 
 async def unread_of(ctx: PageContext) -> Unread:
-    """Return the unread notifications and messages of the viewer. Without any, this costs three reads for a logged-in member."""
+    """Return the unread notifications and messages of the viewer.
+
+    Without any, this costs three reads for a logged-in member, and one more if content of the member was ever held.
+    """
     if ctx.viewer is None:
         return _NOTHING
     try:
@@ -124,7 +131,8 @@ async def unread_of(ctx: PageContext) -> Unread:
         one.notice.kind is Kind.MENTION and one.entry is not None and one.entry.post.visibility is Visibility.DIRECT
         for one in notices
     )
-    return Unread(len(notices), messages, max(len(notices) - direct, 0) + messages)
+    pending = await count_of(ctx.graph, ctx.viewer.id, HOLDS) if ctx.viewer.has_held else 0
+    return Unread(len(notices), messages, pending, max(len(notices) - direct, 0) + messages)
 
 
 def _badge(number: int) -> str:
@@ -158,6 +166,7 @@ def nav_links(ctx: PageContext, unread: Unread, *, returns: bool = True) -> tupl
         NavLink("/compose", "square-pen", _("New post"), at == "/compose"),
         link("/notifications", "bell", _("Notifications"), unread.notifications, main=True, name="bell"),
         link(f"/@{viewer.name}", "circle-user-round", _("Profile"), main=True, name="me"),
+        *([link("/pending", "shield-check", _("Waiting for approval"))] if unread.pending else []),
         link("/conversations", "messages-square", _("Messages"), unread.messages, name="messages"),
         link("/saved", "bookmark", _("Saved")),
         link("/lists", "list", _("Lists")),

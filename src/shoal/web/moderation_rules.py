@@ -29,7 +29,7 @@ from shoal.core.moderation_rules import (
     RuleDraft,
     RuleState,
 )
-from shoal.core.publishing import MAX_REASON, Kind
+from shoal.core.publishing import MAX_REASON, HeldKind
 from shoal.graph.access import get_object
 from shoal.graph.member_lookup import id_called
 from shoal.http.params import Id
@@ -84,7 +84,7 @@ class RuleForm(Form, frozen=True, kw_only=True):
     title: Line = ""
     action: RuleAction = "hold"
     reason: Annotated[str, Meta(max_length=10 * MAX_REASON)] = ""
-    kinds: Annotated[tuple[Kind, ...], Meta(max_length=4)] = ()
+    kinds: Annotated[tuple[HeldKind, ...], Meta(max_length=4)] = ()
     words: _Words = ""
     """Words and phrases, one per line."""
     domains: _Domains = ""
@@ -154,7 +154,7 @@ def _states(words: Translated) -> dict[RuleState, str]:
     return {RuleState.OFF: _("Off"), RuleState.DRY_RUN: _("Dry run"), RuleState.ARMED: _("Armed")}
 
 
-def _kinds(words: Translated) -> dict[Kind, str]:
+def _kinds(words: Translated) -> dict[HeldKind, str]:
     _ = words.text
     return {"post": _("Posts"), "edit": _("Edits of posts"), "profile": _("Profiles"), "media": _("Uploads")}
 

@@ -15,8 +15,9 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID, milliseconds_of
 from shoal.core.model import NoticePolicy, Role, Treatment, Visibility
 from shoal.graph.contract import MAX_TIME
+from shoal.graph.payloads.conversations import root_of
 from shoal.graph.payloads.members import NOTIFICATIONS, marks
-from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, Group, Kind
+from shoal.graph.payloads.notifications import FOR_STAFF, STRETCHES, WITHOUT_ACTOR, Group, Kind
 from shoal.i18n import When
 from shoal.push.messages import KEY_BYTES, MAX_ENDPOINT, SECRET_BYTES, PushSubscription, check_bytes
 from shoal.queries import notifications as feed
@@ -46,6 +47,9 @@ _ICONS = {
     Kind.REPORT: "flag",
     Kind.REPORT_RESOLVED: "scale",
     Kind.UNPUBLISHED: "calendar-clock",
+    Kind.HELD: "shield-check",
+    Kind.APPROVED: "check",
+    Kind.REJECTED: "octagon-alert",
 }
 _WHOLE = frozenset({Kind.MENTION, Kind.POST})
 """Kinds of notification that show the whole post, so that the member can reply on the page of notifications."""
@@ -62,6 +66,9 @@ _ONE = {
     Kind.REGISTRATION: "%(names)s joined",
     Kind.REPORT: "%(names)s reported someone",
     Kind.UNPUBLISHED: "Your scheduled post could not be published",
+    Kind.HELD: "Content by %(names)s was held for approval",
+    Kind.APPROVED: "A moderator approved your content",
+    Kind.REJECTED: "A moderator rejected your content",
 }
 
 
@@ -108,7 +115,7 @@ def _notice(ctx: PageContext, group: Grouped, read: int, parents: Mapping[int, A
         icon="mail" if post and post.visibility == Visibility.DIRECT and kind is Kind.MENTION else _ICONS[kind],
         words=_words(ctx, newest, people),
         faces=()
-        if kind in _WHOLE or kind in {Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
+        if kind in _WHOLE or kind in WITHOUT_ACTOR
         else tuple(face_of(ctx, person.member) for person in people[:_FACES]),
         when=ctx.when(milliseconds_of(newest.time)),
         unread=newest.time > read,
@@ -150,8 +157,17 @@ def _about(ctx: PageContext, newest: Notification) -> tuple[str, str]:
     if kind is Kind.REPORT and report is not None:
         detail = f"{target} · {report.comment[:200]}" if report.comment else target
         return detail, ctx.url(f"/moderation/reports/{report.id}")
+    if kind is Kind.MENTION and newest.entry is not None and newest.entry.post.visibility is Visibility.DIRECT:
+        return "", ctx.url(f"/conversations/{root_of(newest.entry.post)}")
     if kind is Kind.UNPUBLISHED and newest.scheduled is not None:
         return refusal_of(ctx, newest.scheduled), ctx.url("/scheduled")
+    if kind is Kind.HELD:
+        return "", ctx.url("/moderation/held")
+    if kind is Kind.APPROVED:
+        name = newest.actor.member.name
+        return "", ctx.url(f"/@{name}/{newest.notice.about}" if newest.notice.about else f"/@{name}")
+    if kind is Kind.REJECTED:
+        return newest.refusal, ctx.url("/pending")
     if kind is Kind.REPORT_RESOLVED:
         return ctx.words.text("The report was about %(name)s.") % {"name": target} if target else "", ""
     return "", ""

@@ -142,6 +142,7 @@ async def _perform(ctx: PageContext, member: Member, action: PendingAction) -> N
             draft = Draft(
                 text=addressed(action.text, addressees(member, answered), writes.domain),
                 visibility=Visibility(values.visibility),
+                spoiler=values.spoiler,
                 language=values.language,
                 parent_id=action.id,
             )

@@ -206,7 +206,7 @@ async def _posts(ctx: PageContext, member: Member, path: ProfilePath) -> tuple[P
     top: list[Entry] = []
     if path.show != "replies":
         pins = await posts.pinned(reads, viewer, member.id, query=query if path.show == "photos" else posts.ALL)
-        top = [replace(entry, pinned=True) for entry in pins]
+        top = [replace(entry, on_top=True) for entry in pins]
     pinned = frozenset(entry.id for entry in top)
     entries = [*([] if path.before else top), *(entry for entry in found.entries if entry.id not in pinned)]
     return Page(await filtered(reads.graph, viewer, entries, FilterContext.ACCOUNT), found.next), pinned

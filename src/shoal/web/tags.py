@@ -1,9 +1,9 @@
-"""A tag: its newest posts, its use over the past week, its trend and related tags; follow and unfollow it."""
+"""A tag: its newest posts, its use over the past week, its trend and related tags; follow it, and feature it on the profile."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal, NamedTuple
@@ -13,10 +13,12 @@ from babel.dates import format_date
 from starlette.responses import Response
 
 from shoal.commands import relationships
+from shoal.commands import tags as verbs
+from shoal.commands.context import Writes
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
-from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
 from shoal.queries import public_timelines, tags
 from shoal.queries.pipeline import Page, filtered
 from shoal.tagcloud.cloud import DailyUses, RelatedTag, TagSummary, Trend
@@ -55,6 +57,7 @@ class TagView(msgspec.Struct, frozen=True):
     form: str
     path: str
     following: bool
+    featured: bool
     uses: str
     trend: str
     icon: str
@@ -65,7 +68,7 @@ class TagView(msgspec.Struct, frozen=True):
 
 
 def _tag_view(
-    ctx: PageContext, name: str, found: TagSummary | None, alike: Sequence[RelatedTag], *, following: bool
+    ctx: PageContext, name: str, bonds: tuple[bool, bool], found: TagSummary | None, alike: Sequence[RelatedTag] = ()
 ) -> TagView:
     words = ctx.words
     icon, label = _TRENDS[found.trend] if found else ("hash", "")
@@ -73,7 +76,7 @@ def _tag_view(
         name,
         found.form if found else name,
         tag_path(ctx, name),
-        following,
+        *bonds,
         words.counted("%(n)s post", "%(n)s posts", found.uses) if found else "",
         words.text(label) if label else "",
         icon,
@@ -123,7 +126,7 @@ class TagPath(BeforeQuery, frozen=True, kw_only=True):
 
 class TagForm(Form, frozen=True, kw_only=True):
     name: TagName
-    do: Literal["follow", "unfollow"]
+    do: Literal["follow", "unfollow", "feature", "unfeature"]
 
 
 async def tag(ctx: PageContext, path: TagPath) -> Response:
@@ -163,20 +166,27 @@ async def _posts(ctx: PageContext, name: str, path: TagPath, *, only_media: bool
     return await (photos_page(read, path.cursor(PHOTOS)) if only_media else read(path.cursor()))
 
 
+_VERBS: Mapping[str, Callable[[Writes, int, str], Awaitable[object]]] = {
+    "follow": relationships.follow_tag,
+    "unfollow": relationships.unfollow_tag,
+    "feature": verbs.feature,
+    "unfeature": verbs.unfeature,
+}
+
+
 async def follow(ctx: PageContext, asked: TagForm) -> Response:
     name = _checked(asked.name)
     member = ctx.checked(asked, PendingAction("follow_tag", text=name).at if asked.do == "follow" else None)
-    verb = relationships.follow_tag if asked.do == "follow" else relationships.unfollow_tag
-    await verb(ctx.writes, member.id, name)
+    await _VERBS[asked.do](ctx.writes, member.id, name)
     if ctx.partial:
-        return part(ctx, "follow_tag", tag=_tag_view(ctx, name, None, (), following=asked.do == "follow"))
+        return part(ctx, "follow_tag", tag=_tag_view(ctx, name, await _bonds(ctx, name), None))
     return ctx.back(asked, f"/tags/{name}")
 
 
 async def _shown(ctx: PageContext, name: str) -> TagView:
-    found, alike, following = await asyncio.gather(_summary(ctx, name), _alike(ctx, name), _follows(ctx, name))
+    found, alike, bonds = await asyncio.gather(_summary(ctx, name), _alike(ctx, name), _bonds(ctx, name))
     # A denied tag is not in the cloud, so neither its number of uses nor related tags are shown.
-    return _tag_view(ctx, name, found, alike if found else (), following=following)
+    return _tag_view(ctx, name, bonds, found, alike if found else ())
 
 
 async def _summary(ctx: PageContext, name: str) -> TagSummary | None:
@@ -194,11 +204,12 @@ async def _alike(ctx: PageContext, name: str) -> list[RelatedTag]:
         return []
 
 
-async def _follows(ctx: PageContext, name: str) -> bool:
+async def _bonds(ctx: PageContext, name: str) -> tuple[bool, bool]:
+    """Return whether the viewer follows a tag, and whether their profile features it."""
     if ctx.viewer_id is None:
-        return False
-    bonds = await ctx.graph.assoc_get(ctx.viewer_id, (FOLLOWS_TAG,), (tag_id(name),))
-    return bool(bonds[FOLLOWS_TAG])
+        return False, False
+    bonds = await ctx.graph.assoc_get(ctx.viewer_id, (FOLLOWS_TAG, FEATURES_TAG), (tag_id(name),))
+    return tag_id(name) in bonds[FOLLOWS_TAG], tag_id(name) in bonds[FEATURES_TAG]
 
 
 def _checked(name: str) -> str:

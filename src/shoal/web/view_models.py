@@ -19,7 +19,7 @@ from shoal.core.blurhash import BASE83
 from shoal.core.errors import NotFound
 from shoal.core.media_files import still_of, with_sizes
 from shoal.core.model import HELD, OPEN, Media, MediaState, Member
-from shoal.core.text import plain_excerpt, unaddressed
+from shoal.core.text import isolated, plain_excerpt, unaddressed
 from shoal.core.visibility import STRANGER, Relation, is_sensitive, may_share
 from shoal.graph.access import full_relations
 from shoal.graph.cache.dependencies import good_until
@@ -27,7 +27,7 @@ from shoal.i18n import Translated, When, language_tag
 from shoal.media.library import AVATAR
 from shoal.queries.hydration import Entry, PollView, Profile, hydrate
 from shoal.queries.pipeline import filtered
-from shoal.queries.suggestions import Suggestion
+from shoal.queries.suggestions import Suggestion, SuggestionReason
 from shoal.web.form_errors import complaint, sentence
 from shoal.web.photo_rows import MANY, post_sizes, ratio_class, ratio_of, row_breaks
 from shoal.web.place_names import place_words
@@ -98,8 +98,38 @@ async def people_of(ctx: PageContext, profiles: Sequence[Profile]) -> list[Perso
 
 
 def suggested(ctx: PageContext, found: Suggestion) -> PersonView:
-    reason = found.reasons[0].words if found.reasons else ""
+    reason = suggestion_reason(ctx.words, found.reasons[0]) if found.reasons else ""
     return person_of(ctx, found.profile, STRANGER, reason)
+
+
+def suggestion_reason(words: Translated, reason: SuggestionReason) -> str:
+    _, n, named = words.text, round(reason.number), reason.named
+    match reason.source:
+        case "friends" if named:
+            names = ", ".join(isolated(f"@{name}") for name in named)
+            if n <= len(named):
+                return _("Followed by %(names)s, whom you know") % {"names": names}
+            return words.counted(
+                "Followed by %(names)s and %(n)s other you know",
+                "Followed by %(names)s and %(n)s others you know",
+                n - len(named),
+                names=names,
+            )
+        case "friends":
+            return words.counted("Followed by %(n)s person you know", "Followed by %(n)s people you know", n)
+        case "followers":
+            return words.counted("Followed by %(n)s member", "Followed by %(n)s members", n)
+        case "follows_you":
+            return _("Follows you")
+        case "liked" if n:
+            return words.counted("You liked %(n)s of their posts", "You liked %(n)s of their posts", n)
+        case "liked":
+            return _("You shared, saved or answered their posts")
+        case "tags":
+            return _("Posts with %(tags)s") % {"tags": ", ".join(isolated(f"#{tag}") for tag in named)}
+    if n >= 1:
+        return _("Posts from about %(km)s km away") % {"km": words.number(n)}
+    return _("Near %(town)s") % {"town": isolated(named[0])} if named else _("Near you")
 
 
 def person_of(ctx: PageContext, profile: Profile, relation: Relation, reason: str = "") -> PersonView:
@@ -254,6 +284,7 @@ class PostView(msgspec.Struct, frozen=True):
     place_name: str = ""
     mine: bool = False
     pinned: bool = False
+    on_top: bool = False
     why: object = None
     """The reasons for the position of the post in a ranked feed: see `web.ranking`."""
     depth: int = -1
@@ -364,6 +395,7 @@ def post_of(
         place_name=place_words(words, post.place) if post.place else "",
         mine=author.id == ctx.viewer_id,
         pinned=entry.pinned,
+        on_top=entry.on_top,
         why=why,
         depth=depth,
         answer=ctx.url(f"/posts/{post.id}/answer", depth=depth) if depth >= 0 else "",

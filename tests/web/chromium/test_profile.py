@@ -189,8 +189,9 @@ def test_album_photo_dragged_by_finger_changes_place(at: LiveServer, chromium: B
         points = [(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2) for box in boxes if box]
         fingers = Fingers(page)
         fingers.touch("touchStart", points[0])
+        (x, y), (to_x, to_y) = points[:2]
         for part in (0.25, 0.5, 0.75, 1):
-            fingers.touch("touchMove", tuple(a + (b - a) * part for a, b in zip(points[0], points[1], strict=True)))
+            fingers.touch("touchMove", (x + (to_x - x) * part, y + (to_y - y) * part))
         fingers.touch("touchEnd")
         expect(page.get_by_text("Order saved.")).to_be_visible()
         page.reload()

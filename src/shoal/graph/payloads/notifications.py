@@ -49,14 +49,22 @@ class Kind(StrEnum):
     """A report by this member was closed."""
     UNPUBLISHED = "unpublished"
     """One of this member's scheduled posts could not be published."""
+    HELD = "held"
+    """For staff: content of a member was held for approval."""
+    APPROVED = "approved"
+    """A moderator approved content of this member."""
+    REJECTED = "rejected"
+    """A moderator rejected content of this member."""
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
 GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that are shown in groups."""
-FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
+FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT, Kind.HELD})
 ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.REPORT_RESOLVED})
-NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.REPORT_RESOLVED, Kind.UNPUBLISHED}
+WITHOUT_ACTOR = frozenset({Kind.REPORT_RESOLVED, Kind.UNPUBLISHED, Kind.APPROVED, Kind.REJECTED})
+"""Kinds about the member's own content or reports, of which no other member is the actor."""
+NEVER_HELD = FOR_STAFF | WITHOUT_ACTOR | {Kind.POLL, Kind.EDIT, Kind.POST}
 """Kinds that no policy holds or drops, because the member asked for them or has to know."""
 
 

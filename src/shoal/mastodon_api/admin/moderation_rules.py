@@ -25,7 +25,7 @@ from shoal.core.moderation_rules import (
     RuleDraft,
     RuleState,
 )
-from shoal.core.publishing import MAX_REASON, Kind
+from shoal.core.publishing import MAX_REASON, HeldKind
 from shoal.graph.access import get_object
 from shoal.http.params import Id
 from shoal.mastodon_api.context import Context, One, Router, actor
@@ -55,7 +55,7 @@ class RuleParams(msgspec.Struct, frozen=True, kw_only=True):
     action: RuleAction = "hold"
     reason: Annotated[str, Meta(max_length=10 * MAX_REASON)] = ""
     """The reason that the author of rejected content reads."""
-    kinds: Annotated[tuple[Kind, ...], Meta(max_length=4)] = ("post", "edit")
+    kinds: Annotated[tuple[HeldKind, ...], Meta(max_length=4)] = ("post", "edit")
     words: _Words = ()
     """Words and phrases, of which the text has at least one."""
     domains: _Domains = ()
@@ -109,7 +109,7 @@ class RuleEntity(msgspec.Struct, kw_only=True):
     state: RuleState
     action: RuleAction
     reason: str
-    kinds: list[Kind]
+    kinds: list[HeldKind]
     words: list[str]
     domains: list[str]
     more_links_than: int | None
@@ -123,7 +123,7 @@ class RuleEntity(msgspec.Struct, kw_only=True):
 class HitEntity(msgspec.Struct, kw_only=True):
     """Content that a rule matched."""
 
-    kind: Kind
+    kind: HeldKind
     id: str
     """Id of the status or media file, or of the account whose profile it is."""
     account_id: str

@@ -23,6 +23,8 @@ class Notification(msgspec.Struct, kw_only=True):
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
     """The emoji of a reaction."""
+    refusal: str | UnsetType = UNSET
+    """Why a moderator rejected held content; absent without a reason."""
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
@@ -41,6 +43,8 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     report: Report | UnsetType = UNSET
     emoji: str | UnsetType = UNSET
     """The emoji of a reaction. Reactions are not grouped."""
+    refusal: str | UnsetType = UNSET
+    """Why a moderator rejected held content; absent without a reason."""
 
 
 class PartialAccount(msgspec.Struct, kw_only=True):

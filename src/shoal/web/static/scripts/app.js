@@ -25,9 +25,11 @@ function look(within) {
 }
 
 // A form is sent once, however often its button is pressed before the response. Likes may be toggled at once.
+// A button with its own action loads a page, without htmx.
 document.addEventListener(
   "submit",
   (event) => {
+    if (event.submitter?.hasAttribute("formaction")) event.stopPropagation();
     if (!event.target.matches(".htmx-request:not([data-behavior~=act])")) return;
     event.preventDefault();
     event.stopImmediatePropagation();

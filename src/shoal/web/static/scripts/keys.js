@@ -19,13 +19,17 @@ function step(by) {
 const press = (selector) => here()?.querySelector(selector)?.click();
 const follow = (...rels) => document.querySelector(`.masthead [rel=${rels[document.dir === "rtl" ? 1 : 0]}]`)?.click();
 
+// The comment form of the page, unless a comment is selected.
+const form = () => !here()?.closest(".comment-at") && document.querySelector("#comments textarea");
+
 const ACTS = {
   j: () => step(1),
   k: () => step(-1),
   l: () => press(".actions .like"),
   b: () => press(".actions .save"),
   s: () => press(".actions .share"),
-  c: () => press(".actions .comment"),
+  c: () => (form() ? form().focus() : press(".actions :is(.comment, .answer-link)")),
+  x: () => press(":is(.spoiler, .fold, .cover) > summary"),
   o: () => press(".byline .at a"),
   p: () => press("a.photo"),
   ArrowLeft: () => follow("prev", "next"),

@@ -1,5 +1,4 @@
 // Shows a time in the reader's time zone.
 export default function moment(element) {
-  const at = new Date(element.dateTime);
-  element.textContent = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" }).format(at);
+  element.textContent = new Date(element.dateTime).toLocaleString(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
 }
